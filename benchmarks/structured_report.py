@@ -21,7 +21,7 @@ def answers_table(found: dict[str, Any]) -> str:
     rows = {
         "answers that are valid": lambda f: f"{f['n_valid']} of {f['n']}",
         "their tokens": lambda f: f"{f['n_tokens'][0]:,}",
-        "steps / steps with one token each, 200 prompts": lambda f: _ratio(f["steps"]),
+        "steps / steps of one token each, 200 prompts": lambda f: _ratio(f["steps"]),
         "the same, one prompt at a time": lambda f: _ratio(f["steps_of_one"]),
         "time / time with one token a step, 200 prompts": lambda f: _ratio(f["time_s"]),
         "the same, each prompt by itself": lambda f: _ratio(f["time_of_one_s"]),
@@ -41,13 +41,15 @@ def maskbench_table(found: dict[str, Any]) -> str:
         "valid instances accepted": lambda f: (
             f"{f['valid'] - f['valid_refused']:,} of {f['valid']:,}"
         ),
-        "invalid ones that masks let through": lambda f: (
+        "invalid instances accepted by the masks": lambda f: (
             f"{f['invalid_let_through']:,} of {f['invalid']:,}"
         ),
-        "invalid ones accepted after the check": lambda f: f"{f['invalid_accepted']}",
+        "invalid instances accepted after check": lambda f: f"{f['invalid_accepted']}",
         "schemas refused": lambda f: f"{len(f['refused'])}",
-        "schemas right by masks alone": lambda f: f"{f['pass_masks']} of {f['schemas']}",
-        "schemas right with the check": lambda f: (
+        "schemas correct by masks alone": lambda f: (
+            f"{f['pass_masks']} of {f['schemas']}"
+        ),
+        "schemas correct after the check": lambda f: (
             f"{f['pass_with_check']} of {f['schemas']}"
         ),
         "a mask, microseconds: median, 99th percentile": lambda f: _pair(f["mask_us"]),

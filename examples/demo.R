@@ -1,8 +1,9 @@
 # Labels 60 short news texts by a codebook, all at once, with a 135M-parameter model on the CPU,
-# compares the labels with those of the person who wrote the texts, and draws the comparison.
+# compares the labels with the labels of the person who wrote the texts, and plots the comparison.
 #   Rscript examples/demo.R MODEL.gguf [PLOT.png]
-# The codebook has eight labelled texts beside its four labels: a model this small needs to be
-# shown. docs/labelling.md compares ways to ask. What all prompts begin with is computed only once.
+# The codebook contains eight labelled texts besides its four labels, because a model of this size
+# needs examples. docs/labelling.md compares prompts. The beginning that all prompts share is
+# computed only once.
 
 library(llamaherd)
 
@@ -33,7 +34,7 @@ cat(sprintf(
 ))
 coded <- annotate_texts(news, text, topics, context)
 
-# The labels with their probabilities, and what people said.
+# The labels with their probabilities, and the human codes.
 shown <- data.frame(
   text = ifelse(
     nchar(coded$text) > 52,

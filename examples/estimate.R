@@ -1,7 +1,7 @@
-# From a file of texts to shares that are right although labels are not.
+# Estimates the correct shares of labels in a file of texts, in spite of wrong labels.
 #   Rscript examples/estimate.R TEXTS.csv MODEL.gguf
-# TEXTS.csv has the columns text and label, the label that people gave. Of most texts it is only
-# used to see how well all this works: a real project has the labels of the gold sample alone.
+# TEXTS.csv has the columns text and label, the human code. For most texts the code is used only to
+# show how accurate the estimates are: a real project has human codes only for the gold sample.
 files <- commandArgs(trailingOnly = TRUE)
 
 library(llamaherd)

@@ -1,10 +1,10 @@
-"""From a file of texts to shares that are right although labels are not.
+"""Estimates the correct shares of labels in a file of texts, in spite of wrong labels.
 
     python examples/estimate.py TEXTS.csv MODEL.gguf
 
-TEXTS.csv has the columns text and label, the label that people gave. Of most texts it is
-only used to see how well all this works: a real project has the labels of the gold sample
-alone. Needs pandas, and matplotlib for the plot.
+TEXTS.csv has the columns text and label, the human code. For most texts the code is used
+only to show how accurate the estimates are: a real project has human codes only for the
+gold sample. Needs pandas, and matplotlib for the plot.
 """
 
 import sys
@@ -23,7 +23,7 @@ rest = texts.drop(shown.index).reset_index(drop=True)
 with lh.Model(sys.argv[2]) as model, lh.Context(model, deterministic=True) as context:
     coded = lh.annotate(rest[["text"]], "text", book, context, calibrate="batch")
 
-gold = lh.gold_sample(coded, len(rest) // 4, seed=1)  # which texts people have to code
+gold = lh.gold_sample(coded, len(rest) // 4, seed=1)  # texts for people to code
 gold = gold.with_codes(rest["label"].iloc[gold.rows].tolist())
 print(lh.validate(coded, gold))
 

@@ -1,11 +1,12 @@
-"""Naive or corrected? Regressions with a model's labels, a hundred times.
+"""Compares naive and corrected regressions with a model's labels, in a simulation.
 
     python examples/naive_or_corrected.py [RUNS]
 
-Repeats the comparison of Egami et al. 2023 (arXiv 2306.04746) in its simplest form, by a
-simulation of our own. Texts of group B are more often critical, with a slope of 0.20;
-labels are right in about nine of ten cases, but 20% of the critical texts of group B are
-missed, and 5% of all others are wrong. People code 200 of 1,000 texts. Needs no model.
+Repeats the comparison of Egami et al. 2023 (arXiv 2306.04746) in its simplest form, with
+data simulated by this script. Texts of group B are more often critical, with a slope of
+0.20; about nine of ten labels are right, but the labels of 20% of the critical texts of
+group B and of 5% of all other texts are wrong. People code 200 of 1,000 texts. Needs no
+model.
 """
 
 import sys
@@ -19,7 +20,7 @@ METHODS = ("naive", "gold", "dsl", "ppi")
 
 
 def run(seed: int) -> dict[str, tuple[float, float, float]]:
-    """Return slope and interval by each method, of one simulated data set."""
+    """Return the slope and its interval by each method, for one simulated data set."""
     rng = np.random.default_rng(seed)
     group = np.arange(N) % 2
     truth = rng.random(N) < 0.3 + SLOPE * group
@@ -38,7 +39,7 @@ def run(seed: int) -> dict[str, tuple[float, float, float]]:
 
 
 def compare(n_runs: int) -> dict[str, tuple[float, float, float]]:
-    """Return mean slope, coverage and mean width of intervals by method."""
+    """Return, for each method, mean slope, coverage and mean width of the intervals."""
     found = [run(seed) for seed in range(n_runs)]
     summary = {}
     for method in METHODS:

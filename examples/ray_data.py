@@ -1,11 +1,11 @@
-"""Labels 100,000 texts by Ray Data, Parquet to Parquet: none of them is in this process.
+"""Labels 100,000 texts with Ray Data, without loading them into this process.
 
     python examples/ray_data.py MODEL.gguf FOLDER [N_TEXTS [N_ACTORS]]
 
-Makes N_TEXTS texts in FOLDER/texts, labels them into FOLDER/labelled and tells how fast
-that was and how much memory this process took. With the environment variable RAY_ADDRESS
-it runs on that cluster, where FOLDER has to be one that all nodes see; otherwise on this
-machine. Needs llamaherd[ray].
+Writes N_TEXTS texts to Parquet files in FOLDER/texts, writes the labelled texts to
+FOLDER/labelled, and prints the speed and the largest memory of this process. If the
+environment variable RAY_ADDRESS is set, the script runs on that cluster, and all nodes
+must be able to read FOLDER; otherwise it runs on this machine. Needs llamaherd[ray].
 """
 
 import os
@@ -28,7 +28,7 @@ OPINIONS = ["wonderful", "awful", "fine", "boring", "lovely", "broken", "cheap",
 
 
 def write_texts(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A text for each number, all of them different."""
+    """Return a different text for each number."""
     numbers = batch["id"]
     things = np.take(THINGS, numbers % len(THINGS))
     opinions = np.take(OPINIONS, numbers // len(THINGS) % len(OPINIONS))
@@ -39,13 +39,15 @@ def write_texts(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"id": numbers, "text": np.array(texts, dtype=object)}
 
 
-# Actors keep their CPUs, and reading and writing need some as well.
+# One CPU is added, because actors occupy their CPUs all the time and reading and writing
+# need a CPU, too.
 on_cluster = "RAY_ADDRESS" in os.environ
 ray.init(include_dashboard=False, num_cpus=None if on_cluster else n_actors + 1)
 
 ray.data.range(n_texts).map_batches(write_texts).write_parquet(str(folder / "texts"))
 
-# An actor is given a block at a time. Texts are small: by their bytes all would be one.
+# An actor receives one block at a time. The texts are short, so Ray would put all of them
+# into one block.
 n_blocks = max(4 * n_actors, n_texts // 4096)
 started_s = time.perf_counter()
 ds = ray.data.read_parquet(str(folder / "texts"), override_num_blocks=n_blocks)
@@ -70,6 +72,6 @@ n_failed = labelled.count_rows(filter=~pads.field("error").is_null())
 peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(
     f"{labelled.count_rows()} texts, {n_failed} failed, in {elapsed_s:.0f} s: "
-    f"{n_texts / elapsed_s:.0f} texts/s by {n_actors} actors; this process took at most "
+    f"{n_texts / elapsed_s:.0f} texts/s by {n_actors} actors; this process used at most "
     f"{peak_mb:.0f} MB"
 )

@@ -1,9 +1,9 @@
-"""Scores with reasons, alpha, a comparison of prompts, and regressions with scores.
+"""Computes scores with reasons, alpha, a comparison of prompts, and regressions.
 
     python examples/scores.py COMMENTS.csv MODEL.gguf
 
-COMMENTS.csv is examples/data/comments.csv: 40 comments, scored from 1 to 5 by two made-up
-people. The steps are those of the notebooks of a published guide (arXiv 2604.09638).
+COMMENTS.csv is examples/data/comments.csv: 40 comments, scored from 1 to 5 by two
+fictitious people. The steps follow the notebooks of a published guide (arXiv 2604.09638).
 Needs pandas, and formulaic for the regressions.
 """
 

@@ -60,7 +60,7 @@ def broken(root: Path, pages: dict[Path, Page]) -> list[str]:
             if not target.is_file():
                 found.append(f"{path.relative_to(root)}: {link}: no such file")
             elif target in pages and place not in pages[target].places:
-                found.append(f"{path.relative_to(root)}: {link}: no such place")
+                found.append(f"{path.relative_to(root)}: {link}: no such anchor")
     return found
 
 

@@ -15,8 +15,9 @@ say 'R CMD check'
 # The first and the last setting would contact servers.
 export _R_CHECK_CRAN_INCOMING_=false _R_CHECK_FORCE_SUGGESTS_=false
 export _R_CHECK_SYSTEM_CLOCK_=false
-# A share of the tests shows that the package contains them and that they run from it:
-# `make test` and `make test-imports` run all. R CMD build has just built the vignettes.
+# Only some of the tests run: they show that the package contains its tests and that they
+# run from the package. `make test` and `make test-imports` run all tests. The vignettes
+# are not built again, because R CMD build has built them.
 export LLAMAHERD_TEST_FILES='^(ag-news-sample|codebook|generate|help|python)$'
 one_core R CMD check --no-manual --no-build-vignettes --as-cran llamaherd_*.tar.gz | tee check.log
 status=$(tail -n 20 check.log | grep '^Status:')

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034 # variables are for the scripts that source this
+# shellcheck shell=bash disable=SC2034 # scripts that source this file use the variables
 # Shared by the scripts: paths, messages, and logs of long output.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -42,7 +42,7 @@ logged() {
   { kill "$beat" && wait "$beat"; } 2>/dev/null || true
   if ((status != 0)); then
     tail -n 25 "$log" >&2
-    die "$name failed (exit status $status); the whole log: $log"
+    die "$name failed (exit status $status); full log: $log"
   fi
   if ((SECONDS - start >= 5)); then
     printf '    done in %s (log: %s)\n' "$(duration $((SECONDS - start)))" "$log"
@@ -50,8 +50,8 @@ logged() {
 }
 
 # one_core COMMAND...: runs COMMAND on one processor, so that llamaherd's default is one
-# thread. Threads of one matrix product wait for each other in loops: beside other programs
-# two take twice the processor time of one.
+# thread. Threads of one matrix product wait for each other in loops: next to other
+# programs, two threads therefore use twice the processor time of one thread.
 one_core() {
   local cores
   if command -v taskset >/dev/null; then

@@ -2,7 +2,7 @@
 # Compiles libllama, the shim and its C tests for another system, runs tests in emulation,
 # and records the results in docs/systems.json:
 #   cross.sh arm64          all steps for Linux on 64-bit ARM, under qemu-user
-#   cross.sh arm64 STEP...  some of them: llama, shim, c_tests, python, real_model
+#   cross.sh arm64 STEP...  some steps: llama, shim, c_tests, python, real_model
 # The last two steps need root, and binfmt_misc with qemu-aarch64 (update-binfmts --enable).
 # CROSS_DIR (default: build/cross) stores the sources and the builds.
 # shellcheck source=scripts/common.sh
@@ -28,7 +28,8 @@ configure() {
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$PWD/scripts/cross/$SYSTEM.cmake" "$@"
 }
 
-# For the oldest processor that ggml supports, because the target's processor is unknown.
+# Compiled for the oldest processor that ggml supports, because the target's processor is
+# unknown.
 build_llama() {
   local options=(-DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF)
   local part
@@ -87,7 +88,8 @@ make_debian() {
   touch "$DEBIAN/.made"
 }
 
-# Packages of the index are installed from outside, because pip takes minutes in emulation.
+# pip installs the packages outside the emulation, because it would need minutes in
+# emulation.
 install_packages() {
   local platforms=() packages minor
   for minor in {17..36}; do platforms+=(--platform "manylinux_2_${minor}_aarch64"); done
@@ -100,7 +102,7 @@ install_packages() {
     httptools prometheus-client starlette uvicorn uvloop
 }
 
-# llama-cpp-python as it would be installed, with libllama of build_llama.
+# Creates the folder of an installed llama-cpp-python, with the libllama of build_llama.
 install_llama() {
   local site=$DEBIAN/site
   mkdir -p "$site"/{include,lib/cmake/llama,llama_cpp/lib,llama_cpp_python-"$VERSION".dist-info}
@@ -113,7 +115,7 @@ install_llama() {
     >"$site/llama_cpp_python-$VERSION.dist-info/METADATA"
 }
 
-# The package as its wheel would install it, with the shim of build_shim.
+# Creates the folder of the installed package, with the shim of build_shim.
 install_package() {
   local site=$DEBIAN/site made=$DIR/$SYSTEM-package tool=capi_shim/build_support.py include
   include=$("$VENV_PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
@@ -157,7 +159,7 @@ run_python() {
   inside python3 -m pytest -q -p no:cacheprovider --timeout=3000 "$@"
 }
 
-# Policy without libllama, with a fake engine; and models that are tiny and random.
+# Runs tests without libllama, which use a fake engine, and tests with tiny random models.
 TESTS=(tests/python/core tests/python/schedule tests/python/model/test_kinds.py)
 
 make_python() {
@@ -173,7 +175,7 @@ make_python() {
 }
 
 make_real_model() {
-  [[ -d $DEBIAN/site/llamaherd ]] || die "the step python comes first"
+  [[ -d $DEBIAN/site/llamaherd ]] || die "run the step python first"
   cp "${LLAMAHERD_TEST_SMOLLM2:?names no model file}" "$DEBIAN/project/model.gguf"
   cp scripts/wheels/first_label.py "$DEBIAN/project"
   mount_proc

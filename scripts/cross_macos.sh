@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Compiles and links the shim for macOS (ARM and x86-64) with Zig's compiler, and checks its
-# names and paths. Nothing runs, and libllama is not compiled: the loader would find its
-# functions.
-# CROSS_DIR (default: build/cross) stores the compiler, headers and objects.
+# Compiles and links the shim for macOS (ARM and x86-64) with Zig's compiler, and checks
+# its names and paths. No program runs, and libllama is not compiled, because its
+# functions are looked up when the library is loaded. CROSS_DIR (default: build/cross)
+# stores the compiler, headers and objects.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 # shellcheck source=scripts/llama_source.sh
@@ -20,8 +20,8 @@ make_zig() {
   touch "$DIR/zig/.made"
 }
 
-# The flags of capi_shim/CMakeLists.txt. Zig passes -c twice to its compiler, which is a
-# warning of its own.
+# The flags of capi_shim/CMakeLists.txt. The warning about a repeated -c is turned off,
+# because Zig passes -c twice to its compiler.
 compile() {
   local target=$1 folder=$DIR/macos-$1 includes=(-isystem "$HEADERS" -I capi_shim) room source
   for room in capi_shim/*/; do includes+=(-I "$room"); done

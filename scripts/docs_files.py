@@ -2,9 +2,9 @@
 
     python scripts/docs_files.py
 
-The purpose is the first sentence that the file itself has: the docstring of a Python
-module, the first comment of a C++ header, the title of a help page or the first comment
-of an R file.
+The purpose is the first sentence of the file's own documentation: the docstring of a
+Python module, the first comment of a C++ header, the title of a help page or the first
+comment of an R file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def first_of_python(text: str) -> str:
 def first_of_r(text: str) -> str:
     """Return the first comment on the whole file, or the title of the first help page.
 
-    A comment directly above code is about that code.
+    A comment directly above code describes that code, not the file.
     """
     for block in re.split(r"\n\s*\n", text):
         lines = block.strip().splitlines()

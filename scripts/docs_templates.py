@@ -55,7 +55,7 @@ TOOLS: list[dict[str, object]] = [
 def renderer_of(
     source: str, variables: Mapping[str, object] | None = None, *, tools: object = None
 ) -> Renderer:
-    """Return a renderer without a model, on a fixed day."""
+    """Return a renderer without a model, with a fixed date."""
     return Renderer(
         source,
         variables or {},
@@ -131,7 +131,7 @@ def _system(source: str) -> str:
 
 
 def _prefill(source: str, found: ThinkingFormat | None) -> bool:
-    """Return True if a prompt with the start of an answer is like an answered one."""
+    """Return True if an answered conversation begins with the prompt and the answer."""
     variables = found.off if found is not None else None
     prompt = _prompt(source, [_USER], variables) or ""
     fields = with_thought(_ANSWER, "") if found is not None else _ANSWER

@@ -28,7 +28,7 @@ class Outcomes:
     """Plugin of pytest that stores the outcome of each cell.
 
     Attributes:
-        passed: Whether the test of a behaviour and an interface passed.
+        passed: True for each pair of a behaviour and an interface whose test passed.
     """
 
     def __init__(self) -> None:

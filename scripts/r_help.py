@@ -49,7 +49,7 @@ class Block:
         file: Name of the file.
         tags: Tag and text of each part; "" is the introduction.
         name: Name of the documented object; "" for NULL.
-        usage: Formals of a function, a text for each; None for other objects.
+        usage: One text for each formal argument of a function; None for other objects.
     """
 
     file: str

@@ -1,12 +1,12 @@
-"""Fields of requests on other servers, and the effect of each here.
+"""Records the request fields of other servers, and documents their effect here.
 
 python scripts/request_fields.py record [--llama-server FILE.cpp] [--vllm FOLDER]
 python scripts/request_fields.py table
 
-`record` writes tests/python/server/request_fields.json: fields of OpenAI's API by the
-installed `openai` package; those of llama-server by its server-schema.cpp, and those of
-vLLM by a folder of its sources, if they are given. `table` writes the table in
-docs/server-fields.md.
+`record` writes tests/python/server/request_fields.json: the fields of OpenAI's API from
+the installed `openai` package and, if the options are given, the fields of llama-server
+from its server-schema.cpp and the fields of vLLM from a folder of its sources. `table`
+writes the table in docs/server-fields.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OF_VLLM = {
 
 
 def of_openai() -> dict[str, list[str]]:
-    """Return the fields of each path, by the installed `openai` package."""
+    """Return the fields of each path in the installed `openai` package."""
     kinds = {
         CHAT: chat_params.CompletionCreateParamsBase,
         TEXT: completion_create_params.CompletionCreateParamsBase,
@@ -52,14 +52,14 @@ def of_openai() -> dict[str, list[str]]:
 
 
 def of_llama_server(source: str) -> dict[str, list[str]]:
-    """Return the fields of completions, by llama-server's server-schema.cpp."""
+    """Return the fields of completions in llama-server's server-schema.cpp."""
     pattern = r'\badd\(\(new field_\w+\("(\w+)"|add_alias\("(\w+)"\)'
     found = {one or other for one, other in re.findall(pattern, source)}
     return {CHAT: sorted(found), TEXT: sorted(found)}
 
 
 def of_vllm(folder: Path) -> dict[str, list[str]]:
-    """Return the fields of each path, by the classes in vLLM's sources."""
+    """Return the fields of each path in the classes of vLLM's sources."""
     found: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("protocol.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -76,7 +76,7 @@ def of_vllm(folder: Path) -> dict[str, list[str]]:
 
 
 def table() -> str:
-    """Return the table: a row for each field that is not served on all its paths."""
+    """Return the table: a row for each field that is not supported on all its paths."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     rows: dict[tuple[str, str], list[str]] = {}
     n_served = 0

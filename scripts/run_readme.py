@@ -21,7 +21,8 @@ import llamaherd
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 HERD = llamaherd.__path__[0]
-# Page, language, and number of the first code blocks, which together are one program.
+# Page, language, and number n: the first n code blocks of the page in this language form
+# one program.
 EXAMPLES = (
     ("README.md", "r", 1),
     ("README.md", "python", 1),
@@ -40,9 +41,9 @@ FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c", "sh": "answ
 
 
 def blocks(page: str, language: str, n: int) -> str:
-    """The first n code blocks of a page in a language, joined.
+    """Return the first n code blocks of a page in a language, joined.
 
-    A block of "sh" that begins with curl has the language "curl".
+    For a block of type "sh" that begins with curl, the language is "curl".
     """
     text = (ROOT / page).read_text(encoding="utf-8")
     found = []

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Creates the virtual environment .venv in the project, in steps that make runs as needed:
+# Creates the virtual environment .venv in the project, in steps. `make` runs each step
+# when it is needed:
 #   setup_python.sh llama    .venv itself and llama-cpp-python, compiled for this processor
 #   setup_python.sh package  the package llamaherd, from this folder
 #   setup_python.sh dev      the tools of scripts/requirements-dev.txt, and requirements-oracles.txt
@@ -19,7 +20,7 @@ install_llama() {
   logged venv "$python" -m venv --clear .venv
 
   if pip cache list llama_cpp_python 2>/dev/null | grep -q "${LLAMA_PIN#*==}"; then
-    say "installing $LLAMA_PIN, which this machine compiled before"
+    say "installing $LLAMA_PIN, which is already compiled on this machine"
   else
     say "installing $LLAMA_PIN: compiling llama.cpp (3 to 6 minutes on 2 cores, once)"
   fi
@@ -54,10 +55,10 @@ install_dev_steps() {
   pip install --no-deps -r scripts/requirements-oracles.txt
 }
 
-# --no-deps, because the list is complete: these pins contradict those of the tools, and pip
-# would search for minutes.
+# --no-deps, because the list is complete. These pins contradict the pins of the tools, so
+# pip would search for a solution for minutes.
 install_clients() {
-  say 'installing programs that ask the server'
+  say 'installing client programs of the server'
   logged python-clients install_clients_steps
 }
 
@@ -68,7 +69,7 @@ install_clients_steps() {
 }
 
 install_docs() {
-  say 'installing what builds the site of the Python package'
+  say 'installing packages that build the site of the Python package'
   logged python-docs pip install -r scripts/requirements-docs.txt
 }
 

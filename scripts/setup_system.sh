@@ -2,11 +2,11 @@
 # Checks the system packages: a C++ compiler, a Python that R can load, R, and the R
 # packages of DESCRIPTION. Installs missing packages with apt if run as root; otherwise
 # prints the command and stops.
-#   setup_system.sh run      what a user of the package needs
-#   setup_system.sh dev      also what its tests and linters need
+#   setup_system.sh run      packages that users need
+#   setup_system.sh dev      also packages that tests and linters need
 #   setup_system.sh valgrind also valgrind
 #   setup_system.sh fuzz     also clang with libFuzzer
-#   setup_system.sh docs     what the package's tests need, and pkgdown
+#   setup_system.sh docs     packages that the R package's tests need, and pkgdown
 #   setup_system.sh cluster  also SLURM
 #   setup_system.sh python   prints the Python for the virtual environment
 # shellcheck source=scripts/common.sh
@@ -65,7 +65,7 @@ apt_install() {
   if ! command -v apt-get >/dev/null; then
     die "this machine has no apt-get; install the contents of these Debian packages: $*"
   elif ((EUID != 0)); then
-    printf 'Some system packages are missing. Run this, then the same make again:\n\n' >&2
+    printf 'Some system packages are missing. Run this command, and then the same make command again:\n\n' >&2
     printf '    sudo apt-get update && sudo %s\n\n' "$command" >&2
     exit 1
   fi

@@ -12,8 +12,8 @@ source "$(dirname "$0")/common.sh"
 CMAKE=.venv/bin/cmake
 CTEST=.venv/bin/ctest
 
-# build_capi FOLDER OPTION...: builds the C API with its tests. Two parts of CI share a
-# folder, so one waits for the other.
+# build_capi FOLDER OPTION...: builds the C API with its tests. Two parts of CI use the
+# same folder, so the second waits until the first has ended.
 build_capi() {
   local folder=$1 lock
   shift
@@ -26,14 +26,14 @@ build_capi() {
   exec {lock}>&-
 }
 
-# The only build without a sanitizer, also used by valgrind. Compiled in half the time of
-# -O2 -g; the installed library, of -O3, is the one that Python's tests run.
+# The only build without a sanitizer; valgrind also uses it. It compiles in half the time
+# of -O2 -g. The tests of Python use the installed library, which is compiled with -O3.
 build_plain() {
   build_capi build/test -DCMAKE_BUILD_TYPE=RelWithDebInfo \
     -DCMAKE_{C,CXX}_FLAGS_RELWITHDEBINFO='-O1 -g1 -DNDEBUG'
 }
 
-# Runs a part of the random scenarios; stage_capi_long runs all.
+# Runs some of the random scenarios; stage_capi_long runs all.
 stage_capi() {
   build_plain
   LLAMAHERD_TEST_SCENARIOS=400 "$CTEST" --test-dir build/test --output-on-failure --timeout 900
@@ -50,7 +50,7 @@ run_pytest() {
   "$VENV_PYTHON" -m pytest -n "$@"
 }
 
-# Three processes, because the one that runs the tests of Ray waits most of the time.
+# Three processes, because the process that runs the tests of Ray waits most of the time.
 stage_python() {
   run_pytest 3 --timeout=900 --times "$LOG_DIR/times-python.json"
 }
@@ -90,7 +90,8 @@ build_sanitized() {
 
 stage_asan() {
   build_sanitized
-  # Here and below, a fifth of the random scenarios; capi_long runs all of them.
+  # Here and below, only a fifth of the random scenarios are run; capi_long runs all of
+  # them.
   LLAMAHERD_TEST_SCENARIOS=400 \
     ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
@@ -99,22 +100,22 @@ stage_asan() {
 
 stage_tsan() {
   build_capi build/tsan -DLLAMAHERD_TSAN=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo
-  # Without the programs on a real model, because ggml's threads are not instrumented.
+  # Does not run the programs that use a real model, because ggml's threads are not
+  # instrumented.
   LLAMAHERD_TEST_SCENARIOS=400 build/tsan/tests/capi/units
 }
 
 stage_valgrind() {
   build_plain
-  # Without the programs on a real model, because valgrind does not support all
-  # instructions of a llama.cpp that is compiled for this processor.
-  # A fifth of the random scenarios, which take most of the time; all of them would take
-  # four times as long.
+  # Does not run the programs that use a real model, because valgrind does not support all
+  # instructions of a llama.cpp that is compiled for this processor. Runs only a fifth of
+  # the random scenarios: with all of them this stage would take four times as long.
   LLAMAHERD_TEST_SCENARIOS=400 valgrind --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite \
     build/test/tests/capi/units
 }
 
-# A line of the shim is covered if any C test runs it, on the toy or on a real model; a line
-# of a template is counted once.
+# A line of the shim is covered if any C test runs it, with a tiny random model or a real
+# model. A line of a template is counted only once.
 stage_coverage_c() {
   build_capi build/coverage -DLLAMAHERD_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug
   find build/coverage -name '*.gcda' -delete
@@ -123,7 +124,7 @@ stage_coverage_c() {
     build/coverage
 }
 
-# Processes that tests start, such as R, are included.
+# The coverage includes processes that tests start, such as R.
 stage_coverage_python() {
   local coverage=.venv/bin/coverage
   mkdir -p build/coverage
@@ -134,15 +135,15 @@ stage_coverage_python() {
   "$coverage" report --fail-under=95
 }
 
-# Runs each target for FUZZ_SECONDS, starting from stored inputs and those of earlier runs.
-# The timeout finds endless loops. It is long, because a grammar may need 100 million steps
-# per token, which take many seconds with sanitizers and other load.
+# Runs each target for FUZZ_SECONDS, starting from stored inputs and inputs of earlier
+# runs. The timeout finds endless loops. It is long, because a grammar may need 100
+# million steps per token, which take many seconds with sanitizers and other load.
 stage_fuzz() {
   build_sanitized
   local target
   for target in gguf text; do
     mkdir -p "build/fuzz/corpus/$target"
-    # libggml's reader logs the files that it refuses; only the shim's messages are kept.
+    # libggml logs each file that it cannot read; only the messages of the shim are kept.
     "build/asan/tests/fuzz/fuzz_$target" -max_total_time="${FUZZ_SECONDS:-20}" -timeout=120 \
       -max_len=8192 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
       -artifact_prefix="build/fuzz/$target-" \
@@ -150,7 +151,7 @@ stage_fuzz() {
   done
 }
 
-# Prints the line of a stage's output with the number of tests.
+# Prints the line with the number of tests from the output of a stage.
 closing_line() {
   grep -aE '^\[doctest\] test cases|^TOTAL .*%|^=+ .*(passed|failed|error).* =+$|[0-9]+% tests passed|^\[ FAIL [0-9]|^[0-9]+ passed, ' "$1" |
     tail -n 1 | sed -E 's/^=+ | =+$//g'
@@ -196,5 +197,5 @@ for i in "${!lanes[@]}"; do
 done
 printf '\n'
 for stage in "${stages[@]}"; do cat "$LOG_DIR/test-$stage.line"; done
-if ((failed)); then say "tests FAILED: the lines above say where"; else say "all tests passed: ${stages[*]}"; fi
+if ((failed)); then say "tests FAILED: see the lines above"; else say "all tests passed: ${stages[*]}"; fi
 exit "$failed"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Tests a llama-cpp-python version other than the pinned version: try_llama.sh VERSION
-# 1. Compiles the shim's sources against its headers. 2. Compiles it and the shim in a
-# separate environment. 3. Runs the tests of native/ and of the contract there. Ends at the
-# first failure; docs/moving-llama.md explains the next steps. .venv does not change.
+# 1. Compiles the shim's sources with the headers of this version. 2. Compiles this
+# version and the shim in a separate environment. 3. Runs there the tests of native/ and
+# of the contract. Ends at the first failure; docs/moving-llama.md explains the next
+# steps. .venv does not change.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -10,11 +11,11 @@ source "$(dirname "$0")/common.sh"
 VERSION=$1
 DIR=$PWD/build/try-llama/$VERSION
 PYTHON=$DIR/venv/bin/python
-MADE=$DIR/venv/.made # the environment is whole
+MADE=$DIR/venv/.made # the environment is complete
 
 scripts/check_llama_pin.sh "$VERSION"
 
-# Without libmtmd, which no test here needs.
+# libmtmd is not built, because no test here needs it.
 make_venv() {
   mkdir -p "$DIR"
   "$VENV_PYTHON" -m venv --clear "$DIR/venv"

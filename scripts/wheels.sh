@@ -4,8 +4,8 @@
 #   wheels.sh package   llamaherd
 #   wheels.sh r         the R package, as sources and installed
 #   wheels.sh try       installs the wheels in a new environment, and labels a text
-# Without an argument, all of these. docs/install.md says how to use them. Tried on Linux;
-# macOS and Windows (in Git's bash) are prepared.
+# Without an argument, all of these. docs/install.md explains how to use them. This script
+# was run on Linux. It contains code for macOS and Windows (Git's bash) that was not run.
 # WHEEL_DIR (build/wheels) contains sources and builds, WHEELHOUSE the packages.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -14,7 +14,8 @@ source scripts/llama_source.sh
 
 DIR=$(realpath -m "${WHEEL_DIR:-build/wheels}")
 HOUSE=$(realpath -m "${WHEELHOUSE:-build/wheelhouse}")
-# Python that creates the environments: that of .venv, or PYTHON without a .venv.
+# Python that creates the environments: the Python of .venv, or PYTHON if there is no
+# .venv.
 BASE_PYTHON=$VENV_PYTHON
 if [[ ! -x $BASE_PYTHON ]]; then BASE_PYTHON=${PYTHON:-python3}; fi
 BIN=$DIR/venv/bin
@@ -39,9 +40,9 @@ make_venv() {
   cat scripts/requirements-{build,wheels}.txt >"$DIR/.requirements"
 }
 
-# repair WHEEL OPTION...: puts a wheel into the wheelhouse in place of an older one. On
-# Linux, auditwheel names it after the oldest glibc with which it runs, and adds libraries
-# that a system may lack.
+# repair WHEEL OPTION...: moves a wheel into the wheelhouse and removes the older wheel.
+# On Linux, auditwheel names it after the oldest glibc with which it runs, and adds
+# libraries that a system may lack.
 repair() {
   local wheel=$1 name
   shift
@@ -54,11 +55,12 @@ repair() {
   PATH="$BIN:$PATH" auditwheel repair --wheel-dir "$HOUSE" "$@" "$wheel"
 }
 
-# Builds one ggml backend for each level of processors; ggml chooses one when it is loaded.
-# The backends are installed beside libggml, and libraries find each other by their own
-# folder, so that no path of the build is recorded. Without -fno-dse, versions of GCC with
-# bug 114098 break the code for AMX (decision 0022). The wheel contains no libmtmd
-# (pictures), and no links to libraries, which it would store as copies.
+# Builds one ggml backend for each level of processors; ggml chooses one when it is
+# loaded. The backends are installed beside libggml, and libraries search for each other
+# in their own folder, so that no path of the build machine is recorded. Without -fno-dse,
+# versions of GCC with bug 114098 break the code for AMX (decision 0022). The wheel
+# contains no libmtmd (pictures), and no links to libraries, which it would store as
+# copies.
 build_llama() {
   local excluded='lib/*.so*;lib/pkgconfig;llama_cpp/lib/*.so.*.*;llama_cpp/lib/libggml-cpu-*.so.*'
   [[ -d $DIR/source ]] || fetch_llama_source "$VERSION" "$DIR/source"

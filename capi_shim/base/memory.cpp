@@ -47,7 +47,7 @@ void on_assertion(const char* message) {
 
 }  // namespace
 
-// Asks for the address of the last test, which is usually free: emulators (qemu-user)
+// Requests the address of the last test, which is usually free: emulators (qemu-user)
 // keep tables of all addresses that were ever mapped, and ran out of memory after 50,000
 // tests.
 void require_memory(size_t bytes) {

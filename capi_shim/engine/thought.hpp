@@ -72,8 +72,8 @@ class Thought final : public Task {
   Answer* const free_;     // then_ if it is a free_answer(); otherwise null
   const bool keeps_rows_;  // keep the rows of all first tokens, not only of the first one
 
-  bool is_opening_;                          // it is still open whether the model begins
-                                             // a thought
+  bool is_opening_;                          // true until it is known whether the model
+                                             // begins a thought
   std::unique_ptr<MarkerAtStart> at_start_;  // null after the first tokens
   MarkerSearch search_;
   std::vector<std::string> held_;         // pieces that may belong to a marker

@@ -7,8 +7,8 @@
 
 namespace lh {
 
-// Cells that several sequences share. After the last of these sequences has ended, the
-// cells are no longer counted.
+// Cells that several sequences share. When the last of these sequences has ended, the
+// cells are removed from the count.
 class SharedCells {
  public:
   SharedCells(int32_t* total, int32_t n_cells, std::shared_ptr<SharedCells> parent)

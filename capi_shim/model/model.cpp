@@ -35,8 +35,8 @@ size_t SpecialTexts::match(std::string_view text) const {
 
 namespace {
 
-// For a mapped file, the full size is counted: computations need its pages in memory, and
-// repacked tensors are copies.
+// For a mapped file, the required memory includes the full size of the file: computations
+// need its pages in memory, and repacked tensors are copies.
 void check_size(const std::string& path, uint64_t needed, uint64_t available) {
   if (available == 0 || needed <= available) return;
   const auto text = [](uint64_t bytes) {

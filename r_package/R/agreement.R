@@ -11,12 +11,13 @@
 #' have one of two labels, coders who guess agree on 90%.
 #'
 #' @section Computation:
-#' * `percent`: share of equal pairs of codes within a unit, averaged over units. Interval: Wilson.
+#' * `percent`: share of the pairs of codes of a unit that are equal, averaged over units. Interval:
+#'   Wilson.
 #' * `kappa`, two coders: Cohen's \eqn{(p_o - p_e) / (1 - p_e)}. For ordered scales also
 #'   `linear kappa` and `quadratic kappa`, which weight a disagreement by the distance of the two
 #'   labels or its square. Standard error: Fleiss, Cohen and Everitt (1969).
 #' * `alpha`: Krippendorff's \eqn{1 - D_o / D_e}. Interval: percentiles of a bootstrap of units
-#'   (Zapf et al. 2016). `observed` and `expected` are disagreements.
+#'   (Zapf et al. 2016). The columns `observed` and `expected` contain disagreements.
 #' * `ac1`: Gwet (2008), with his standard error and an interval by the t distribution.
 #'
 #' A coefficient is NA if it is undefined: for example, if all codes are equal, the formulas divide
@@ -24,21 +25,21 @@
 #' `ac1` have no interval, because their formulas give width 0.
 #'
 #' @param ... Codes: a coded [gold_sample()]; a data frame or matrix with one column per coder; or
-#'   one vector per coder. Factors, text or numbers; NA, blank text and `"NA"` are missing. Numbers
-#'   and logical values are compared by their text, so that 1 equals `"1"`; texts that differ only
-#'   in case or spaces are an error.
+#'   one vector per coder. Codes can be factors, text or numbers; NA, blank text and `"NA"` are
+#'   missing codes. Numbers and logical values are compared by their text, so that 1 equals `"1"`;
+#'   texts that differ only in case or spaces are an error.
 #' @param scale Scale of measurement, which defines distances between codes: `"nominal"`,
-#'   `"ordinal"`, `"interval"` or `"ratio"`. NULL is `"ordinal"` for ordered factors, ordinal
+#'   `"ordinal"`, `"interval"` or `"ratio"`. NULL uses `"ordinal"` for ordered factors, ordinal
 #'   codebooks and samples drawn from such labels, and `"nominal"` otherwise.
-#' @param levels All labels in order. NULL uses the levels of factors, or the labels that occur.
-#'   Text needs levels for `scale = "ordinal"`.
+#' @param levels All labels in order. NULL uses the levels of factors, or the labels that occur. If
+#'   the codes are text, `scale = "ordinal"` requires this argument.
 #' @param weights Weight of each unit, such as 1 / inclusion probability. NULL uses the inverse
 #'   inclusion probabilities of a gold sample, as [validate()] does, and equal weights otherwise.
 #' @param kappa_weights Disagreement weights for two coders, for the row `weighted kappa`: a vector
 #'   with the weight of each distance between two positions in the order of labels, from distance 0,
 #'   such as `c(0, 1, 4)` for three labels; or a matrix.
 #' @param level Confidence level.
-#' @param n_bootstrap Number of bootstrap draws for the interval of alpha. 0 computes none.
+#' @param n_bootstrap Number of bootstrap draws for the interval of alpha. 0 computes no interval.
 #' @param seed Seed of the bootstrap.
 #' @returns A `llamaherd_agreement`: a data frame with one row per coefficient and the columns
 #'   `coefficient`, `value`, `low`, `high`, `se` (standard error; NA if the interval is not computed
@@ -50,7 +51,7 @@
 #' Mathematical and Statistical Psychology 61; Krippendorff (2011), Computing Krippendorff's
 #' Alpha-Reliability; Zapf, Castell, Morawietz, Karch (2016), BMC Medical Research Methodology
 #' 16:93.
-#' @seealso [validate()] for a model's labels and people's codes
+#' @seealso [validate()] for a model's labels and human codes
 #' @export
 #' @examplesIf llamaherd_available()
 #' codes <- data.frame(
@@ -124,7 +125,8 @@ agreement_frame <- function(columns) {
   )
 }
 
-# Returns the columns of data frames and matrices, and vectors, as one list.
+# Returns all codes as one list of vectors: the columns of data frames and matrices, and the given
+# vectors.
 coder_columns <- function(dots, error_call) {
   columns <- unlist(
     lapply(dots, \(x) {
@@ -183,7 +185,7 @@ check_scale <- function(scale, columns, error_call) {
   check_choice(scale, choices, "scale", error_call)
 }
 
-# Returns all labels in their order, as a list; NULL stands for the labels that occur.
+# Returns all labels in their order, as a list; NULL means the labels that occur in the codes.
 check_levels <- function(levels, error_call, arg = "levels") {
   if (is.null(levels)) {
     return(NULL)
@@ -197,7 +199,7 @@ check_levels <- function(levels, error_call, arg = "levels") {
   as_codes(levels)
 }
 
-# Returns the levels of each factor, those of ordered factors first.
+# Returns the levels of each factor, ordered factors first.
 known_levels <- function(columns) {
   factors <- Filter(is.factor, columns)
   factors <- factors[order(!vapply(factors, is.ordered, logical(1)))]

@@ -3,40 +3,42 @@
 #' @description
 #' Adds columns to a data frame: the label of each text, its probability, and measures of certainty.
 #' A single label per text is classified by probability, as in [classify_parallel()], without
-#' generating text. Several labels per text are asked one by one as yes/no questions, so that each
-#' has a probability. Fields are generated as JSON by the schema of the codebook.
+#' generating text. If a text can have several labels, the model answers one yes/no question per
+#' label, so that each label has a probability. Fields are generated as JSON that follows the schema
+#' of the codebook.
 #'
-#' Rows, groups and other columns are kept. Equal texts are computed once. A text that is NA gets NA
-#' without an error.
+#' Rows, groups and other columns are kept. Equal texts are computed once. If a text is NA, its new
+#' columns are NA; this is not an error.
 #'
 #' @param data A data frame; tibbles and groups are kept.
-#' @param text Column of texts, unquoted, or an expression of columns such as `paste(title, body)`,
-#'   whose values become a new column, `coded_text`.
+#' @param text Column of texts, unquoted, or an expression that uses columns, such as `paste(title,
+#'   body)`, whose values become a new column, `coded_text`.
 #' @param codebook A codebook from [codebook()].
 #' @param context A context from [context_create()].
-#' @param ... Must be empty; further arguments are given by name.
+#' @param ... Must be empty: all further arguments must be named.
 #' @param method `"classify"` computes probabilities; `"generate"` generates the label, constrained
 #'   to the labels; `"auto"` is `"generate"` for fields and `"classify"` otherwise.
 #' @param columns Names of the new columns: a prefix for all names, or a named vector such as
-#'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. `p_` stands for the prefix
-#'   of the probabilities of all labels.
+#'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. The name `p_` in this vector
+#'   sets the prefix of the columns with the probabilities of all labels.
 #' @param calibrate Removes the model's preference for some labels: `"batch"` estimates it from
 #'   these rows, `"contextual"` from prompts without content; see [calibrate_batch()]. NULL leaves
 #'   the probabilities unchanged.
-#' @param normalize Comparison of labels of different lengths, see [classify_parallel()].
-#' @param distribution TRUE adds a column for the probability of each number of a scale,
-#'   `p_<number>`. For labels that are not a scale of numbers these columns always exist.
+#' @param normalize How labels of different lengths are compared, see [classify_parallel()].
+#' @param distribution TRUE adds one column, `p_<number>`, for each number of a scale; it contains
+#'   the probability of the number. For labels that are not a scale of numbers these columns always
+#'   exist.
 #' @param chat TRUE formats prompts with the model's chat template.
-#' @param split Treatment of texts that are too long. NULL gives their rows an error. Other values
-#'   split them into parts of similar length: `"first"` and `"last"` use that part only,
-#'   `"majority"` the label of most parts, with the shares of the parts as probabilities, `"mean"`
-#'   the mean of the parts' probabilities.
-#' @param part_tokens Maximum number of tokens per part. NULL is 2,048, or less if the context is
+#' @param split What to do with texts that are too long. With NULL their rows contain an error.
+#'   Other values split them into parts of similar length: `"first"` and `"last"` label only the
+#'   first or the last part; `"majority"` returns the label of most parts, and the share of parts
+#'   with each label as its probability; `"mean"` returns the mean of the parts' probabilities.
+#' @param part_tokens Maximum number of tokens per part. NULL uses 2,048, or less if the context is
 #'   smaller; a text that fits is not split.
 #' @param journal Path of a file that stores results as they are finished, so that the same call run
 #'   again after a crash continues; TRUE creates a file in the working directory and reports its
 #'   name. See [generate_parallel()].
-#' @param evidence TRUE makes the model quote the words of the text that each label rests on. The
+#' @param evidence TRUE makes the model quote the words of the text that support its label. The
 #'   quote has 3 to 40 words, is generated after the label, and is returned in the columns `quote`,
 #'   `start` and `end`. [type_quote()] sets other lengths. Needs one label per text.
 #' @param progress,verbosity,on_error See [generate_parallel()].
@@ -50,35 +52,36 @@
 #' @param variables,template,merge_system See [generate_parallel()]. Needs `chat = TRUE`.
 #' @param until Number of texts, drawn at random, that the model labels. A classifier on
 #'   `embeddings` (a head) is fitted to the probabilities of these texts and labels all other texts.
-#'   The least certain texts go back to the model, see `unsure`. NULL has the model label all texts.
-#'   Needs one label per text.
+#'   The model then labels the least certain of these texts again, see `unsure`. With NULL the model
+#'   labels all texts. Needs one label per text.
 #' @param embeddings Model for the embeddings of texts, for `until`: a model from [model_load()], or
 #'   the path of its file.
 #' @param unsure Share of the texts that are labelled a second time: those with the lowest
 #'   probability. With `until`, the model of `context` labels them; with `larger`, the larger model.
-#' @param larger Second model, which labels the texts that the first step is unsure of: a context
-#'   from [context_create()], or the path of a model file. It does not require `until`.
+#' @param larger Second model, which labels again the texts whose label from the first step has a
+#'   low probability: a context from [context_create()], or the path of a model file. It does not
+#'   require `until`.
 #' @param date Day that the chat template writes into prompts, a Date or `"2026-01-31"`. NULL uses
 #'   the first that exists: the day of the first result in the journal, the date of
 #'   [with_chat_date()], today.
 #' @returns `data` with new columns and the additional class `llamaherd_coded`.
 #'
-#'   A single label: `label`, a factor, ordered for an ordinal scale, and numeric if the labels of
-#'   an ordinal scale are numbers; `prob`; `margin`; `entropy`; `coverage`; for an ordinal scale
-#'   `mean`, the expected position from 1, or the expected number if all labels are numbers;
-#'   `p_<label>`, the probability of each label; `error`, the reason why there is no label, NA for
-#'   rows with a label; and `coded_text` if `text` is an expression. See [classify_parallel()] for
-#'   the measures. A scale of numbers: `label`, the most probable number; `mean`, the expected
-#'   value, and `sd`, the standard deviation of the probabilities; `prob`, `margin`, `entropy`,
-#'   `coverage`, `error`; see `distribution`. Several labels: `label`, the labels with a probability
-#'   above 0.5, joined by `"; "`; `coverage`; `p_<label>`; `error`. Fields: a column per field, and
-#'   `error`. With `method = "generate"`: `label` and `error`. With `until` or `larger`, before
-#'   `error`: `step`, the step that labelled the text, `"model"`, `"head"` or `"unsure"`. Spans:
-#'   `spans`, a list column of data frames with `label`, `quote`, `start` and `end`, see
-#'   [coded_spans()]; and `error`. With `evidence`, before `error`: `quote`, verbatim words of the
-#'   text, and `start` and `end`, the numbers of its first and last character as [substr()] takes
-#'   them. These columns are NA in rows without a label, and in rows whose quote could not be
-#'   generated, which a message reports.
+#'   With a single label per text: `label`, a factor, ordered for an ordinal scale, and numeric if
+#'   the labels of an ordinal scale are numbers; `prob`; `margin`; `entropy`; `coverage`; for an
+#'   ordinal scale `mean`, the expected position from 1, or the expected number if all labels are
+#'   numbers; `p_<label>`, the probability of each label; `error`, the reason why there is no label,
+#'   NA for rows with a label; and `coded_text` if `text` is an expression. See
+#'   [classify_parallel()] for the measures. With a scale of numbers: `label`, the most probable
+#'   number; `mean`, the expected value, and `sd`, the standard deviation of the probabilities;
+#'   `prob`, `margin`, `entropy`, `coverage`, `error`; see `distribution`. With several labels per
+#'   text: `label`, the labels with a probability above 0.5, joined by `"; "`; `coverage`;
+#'   `p_<label>`; `error`. With fields: a column per field, and `error`. With `method = "generate"`:
+#'   `label` and `error`. With `until` or `larger`, before `error`: `step`, the step that labelled
+#'   the text, `"model"`, `"head"` or `"unsure"`. With spans: `spans`, a list column of data frames
+#'   with `label`, `quote`, `start` and `end`, see [coded_spans()]; and `error`. With `evidence`,
+#'   before `error`: `quote`, verbatim words of the text, and `start` and `end`, the numbers of its
+#'   first and last character, as [substr()] counts them. These columns are NA in rows without a
+#'   label, and in rows whose quote could not be generated, which a message reports.
 #'
 #'   With thoughts, the columns `thinking`, `n_thinking_tokens` and `thinking_complete` come before
 #'   `error`; with several thoughts per text also `between`; see [classify_parallel()]. With several
@@ -88,8 +91,9 @@
 #'   The attribute `llamaherd` is a list that documents the labels: `label` and `text`, names of
 #'   columns; `names`, the labels; `probs`, names of the columns of probabilities; `columns`, names
 #'   of the new columns by role; `codebook`; `run`, with the model's file and its SHA-256, prompts,
-#'   settings, versions and machine; `run_json`, the same as JSON; `stats`. Verbs of dplyr and
-#'   [merge()] keep it while the columns of texts and labels exist; [coded_restore()] restores it.
+#'   settings, versions and machine; `run_json`, the same as JSON; `stats`. Functions of dplyr and
+#'   [merge()] keep this attribute while the columns of texts and labels exist; [coded_restore()]
+#'   restores it.
 #' @seealso [codebook()], [prompt_preview()], [robustness()], [last_results()] after an interrupt
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -146,7 +146,7 @@ check_later <- function(x, arg, error_call) {
   path.expand(x)
 }
 
-# Returns TRUE, FALSE, or the lengths of a quote.
+# Checks the argument `evidence`. Returns TRUE, FALSE, or the minimum and maximum length of a quote.
 check_evidence <- function(x, error_call) {
   if (rlang::is_bool(x)) {
     return(x)

@@ -17,7 +17,7 @@ new_names <- function(roles, columns, existing, error_call) {
   unlist(found)
 }
 
-# Turns Python's error about names into one that names the solution in R.
+# Turns Python's error about column names into an error whose message contains the solution in R.
 abort_names <- function(cnd, error_call) {
   role <- unlist(cnd$place)
   problem <- cnd$problem %||% conditionMessage(cnd)

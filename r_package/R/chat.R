@@ -9,13 +9,13 @@
 #' @param messages A character vector of user messages, one per prompt, NA allowed; or a
 #'   conversation: a list of messages `list(role = "user", content = "...")`, or a data frame with
 #'   the columns `role` and `content`; or a list of conversations.
-#' @param template Text of another Jinja template. NULL uses the model's own.
+#' @param template Text of another Jinja template. NULL uses the model's own template.
 #' @param add_assistant TRUE ends the prompt where the assistant's answer begins.
 #' @param variables Named list of further variables for the template, such as
 #'   `list(enable_thinking = FALSE)`.
 #' @param system Text of a system message before each conversation. NULL adds none.
 #' @returns Prompts: a character vector of the same length and order as `messages`, with their
-#'   names, and NA for NA; for one conversation a string.
+#'   names, and NA where a message is NA; for one conversation a string.
 #' @seealso `generate_parallel(chat = TRUE, system = )`, which formats messages itself.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -89,7 +89,7 @@ check_no_problem <- function(prompts, arg, error_call) {
   }
 }
 
-# Converts a text of the user, or messages.
+# Converts one prompt for Python: a user message given as text, or a list of messages.
 as_conversation <- function(x, arg, error_call) {
   if (is.factor(x)) {
     x <- as.character(x)

@@ -1,9 +1,9 @@
 #' Fix the date in chat templates
 #'
 #' @description
-#' Some chat templates (Llama 3.2, gpt-oss, Granite) write the current date into each prompt. The
-#' same call on another day then has other prompts. It gives other answers, and finds no result in a
-#' journal of the first day. `with_chat_date()` runs code with a fixed date.
+#' Some chat templates (Llama 3.2, gpt-oss, Granite) write the current date into each prompt. On
+#' another day, the same call then sends other prompts, returns other answers, and finds no result
+#' in a journal of the first day. `with_chat_date()` runs code with a fixed date.
 #'
 #' [annotate_texts()] records its date, and uses the recorded date when it continues from a journal.
 #' Its argument `date` sets the date of one call.

@@ -128,7 +128,7 @@ as_utf8 <- function(x) {
   text
 }
 
-# Requires a whole number, or with n > 1 also n whole numbers.
+# Requires a whole number. If n is above 1, a vector of n whole numbers is also accepted.
 check_whole <- function(
   x,
   arg = rlang::caller_arg(x),
@@ -221,7 +221,7 @@ check_auto_flag <- function(
   x
 }
 
-# Requires that `...` has only named arguments among `known`, each once.
+# Requires that all arguments in `...` are named, are among `known`, and occur only once.
 check_dots <- function(dots, known, error_call = rlang::caller_env()) {
   given <- rlang::names2(dots)
   bad <- given[!given %in% known | duplicated(given)]
@@ -251,8 +251,8 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
   dots
 }
 
-# Returns the known name that is most similar; NULL if no name is similar. The arguments of a
-# function are in its environment.
+# Returns the element of `names` that is most similar to `name`; NULL if no element is similar.
+# check_dots() adds the arguments of the calling function, which are variables in its environment.
 closest <- function(name, names) {
   distance <- utils::adist(name, names, ignore.case = TRUE)[1, ]
   letters_of <- \(x) sort(strsplit(tolower(x), "")[[1]])

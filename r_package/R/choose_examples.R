@@ -1,4 +1,4 @@
-#' Read errors and choose examples from the texts to explore
+#' Read errors and choose examples in the part `explore` of a sample
 #'
 #' @description
 #' `disagreements()` lists the texts whose label differs from the human code, with codes, labels,
@@ -10,8 +10,8 @@
 #' "diverse"` first chooses the most typical text of each label, the one nearest to the other texts
 #' of the label. It then chooses the text that is farthest from all examples so far. The distance is
 #' 1 - the cosine similarity of `embeddings`, or of character trigrams, weighted by their rarity
-#' (tf-idf). `by = "hardest"` first chooses texts that the model labelled wrongly, the most
-#' confident first, then texts whose right label has the lowest probability.
+#' (tf-idf). `by = "hardest"` first chooses texts with a wrong label, in order of decreasing
+#' probability of this label, and then texts whose right label has the lowest probability.
 #'
 #' Texts that occur in `select` or `evaluate` are never chosen; [compare_codebooks()] and
 #' [evaluate_codebook()] refuse codebooks with such examples.
@@ -19,21 +19,21 @@
 #' @param gold A coded `llamaherd_gold` with a split, see [gold_split()]; or the path of its CSV
 #'   file.
 #' @param k Number of examples. If there are fewer coded texts, fewer are chosen, with a warning.
-#' @param codebook A codebook. Its own examples are kept, and come first.
+#' @param codebook A codebook. Its existing examples remain in it, before the new examples.
 #' @param by `"diverse"` or `"hardest"`.
-#' @param coded Return value of [annotate_texts()] that contains the texts of the part; it may
-#'   contain others, too. `choose_examples()` uses this argument only with `by = "hardest"`.
-#' @param embeddings For `by = "diverse"`: a matrix with one row per text of the sample, in its
-#'   order, see [embed_parallel()].
-#' @param parts Part or parts of the sample. `"evaluate"` is locked (closed) until
-#'   [evaluate_codebook()] has unlocked it.
+#' @param coded Return value of [annotate_texts()] that contains the texts of the part; it may also
+#'   contain other texts. `choose_examples()` uses this argument only with `by = "hardest"`.
+#' @param embeddings For `by = "diverse"`: a matrix with one row per text of the sample, in the
+#'   order of the sample, see [embed_parallel()].
+#' @param parts Part or parts of the sample. `"evaluate"` is locked until [evaluate_codebook()] has
+#'   unlocked it.
 #' @param peek TRUE reads `"evaluate"` although it is locked, with a warning.
 #' @returns `choose_examples()`: a codebook with `k` more examples.
 #'
-#'   `disagreements()`: a data frame with one row per text, the most confident labels first: `id`,
-#'   `part`, `text`, `code` (the code of most coders), `code_<coder>` if there are several coders,
-#'   `label`, `prob` (probability of the label), `prob_code` (probability of the code), and
-#'   `thinking` if the model thought.
+#'   `disagreements()`: a data frame with one row per text, in order of decreasing probability of
+#'   the label: `id`, `part`, `text`, `code` (the code of most coders), `code_<coder>` if there are
+#'   several coders, `label`, `prob` (probability of the label), `prob_code` (probability of the
+#'   code), and `thinking` if the model thought.
 #' @seealso [compare_codebooks()], [codebook()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()

@@ -1,8 +1,8 @@
 #' Probabilities of labels
 #'
 #' @description
-#' Computes for each prompt the probability of each label as its continuation. Nothing is generated:
-#' each prompt is read once, and labels of one token add no cost.
+#' Computes, for each prompt, the probability that the model continues the prompt with each label.
+#' No text is generated: each prompt is read once, and labels of one token add no cost.
 #'
 #' @section How probabilities are computed:
 #' With \eqn{t_1 \ldots t_m} the tokens of a label after the prompt (prompt and label are tokenized
@@ -11,9 +11,9 @@
 #' \deqn{\log P(label) = \sum_i \log P(t_i | prompt, t_1 \ldots t_{i-1}) + \log P(end)}
 #'
 #' where \eqn{P(end)} is 1 minus the probabilities of the tokens with which longer labels continue
-#' this label; it is 1 if no other label continues this label. The probability of "Sport" therefore
-#' does not include the probability of "Sport and games". `normalize` determines which values are
-#' compared and scaled to sum to 1:
+#' this label. If no other label continues this label, \eqn{P(end)} is 1. The probability of "Sport"
+#' therefore does not include the probability of "Sport and games". `normalize` determines which
+#' values are compared and scaled to sum to 1:
 #'
 #' * `"sum"`: \eqn{\log P(label)}. Labels with more tokens have lower values.
 #' * `"token"`, `"byte"`: the log-probability divided by the number of tokens, or bytes, of the
@@ -33,18 +33,18 @@
 #' @param labels Character vector or factor of possible continuations. If it has names, the result
 #'   uses the names: `c(pos = "positive", neg = "negative")`. Probabilities of labels with the same
 #'   name are added.
-#' @param normalize Comparison of labels of different lengths: `"sum"`, `"token"`, `"byte"` or
+#' @param normalize How labels of different lengths are compared: `"sum"`, `"token"`, `"byte"` or
 #'   `"pmi"`; see below.
-#' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. `""` is the start
-#'   of a text.
+#' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. `""` means that
+#'   the label begins a text.
 #' @param space Whether to put a space between prompt and label. `"auto"` adds one unless either has
 #'   white space there or `chat` is TRUE.
 #' @param n_thoughts Number of thoughts per prompt before the labels are scored. The probabilities
 #'   are the mean over all thoughts. Several thoughts are drawn at temperature 0.6 with `top_p =
-#'   0.95`; a single thought takes the most likely tokens. Needs `thinking`.
-#' @param seed Seed of the random numbers of thoughts. It has an effect if `n_thoughts` is above 1.
+#'   0.95`; a single thought consists of the most likely tokens. Needs `thinking`.
+#' @param seed Seed of the random numbers of thoughts. It is used only if `n_thoughts` is above 1.
 #' @returns A `llamaherd_table`: a data frame with one row per prompt, in the same order, NA where a
-#'   prompt failed. In [dplyr::mutate()] it becomes columns of the data.
+#'   prompt failed. In [dplyr::mutate()] its columns become columns of the data.
 #'
 #'   * `label`: the most probable label, a factor with all labels as levels.
 #'   * `prob`: its probability; `margin`: the difference between the probabilities of this label and
@@ -52,7 +52,7 @@
 #'   * `entropy`: entropy of the probabilities in nats: 0 if one label has probability 1, `log(k)`
 #'     if k labels are equally probable.
 #'   * `coverage`: total probability of all labels before scaling. A small value means that the
-#'     model would continue differently.
+#'     model would mostly continue the prompt with other texts.
 #'   * `p_<label>`: the probability of each label.
 #'   * With several thoughts, `between`: standard deviation of the label's probability over the
 #'     thoughts of the prompt, before a calibration.
@@ -211,7 +211,8 @@ of_labels <- function(values, labels) {
   if (!is.null(values)) values[cbind(seq_along(labels), as.integer(labels))]
 }
 
-# Warns of a low coverage: the labels mean little if the model would continue differently.
+# Warns if the coverage is low: the probabilities of labels mean little if the model would continue
+# the prompt with other texts.
 warn_coverage <- function(result, verbosity, error_call) {
   for (note in if (verbosity >= 0) attr(result, "notes")) {
     warn("{note}.", "coverage", error_call)

@@ -4,14 +4,14 @@
 #' `code_texts()` opens a page in the browser on which people code texts by hand: one text after the
 #' other, with the labels of the codebook and their definitions beside it, by mouse or by keyboard.
 #' It needs no model, and coders see no label of a model. Every code is stored in a file at once, so
-#' nothing is lost if R, the browser or the computer stops; run the same call again to continue. The
-#' call ends with Ctrl-C (or Esc, or the stop button), or with the button "End" of the page of
-#' agreement, and returns the codes.
+#' no code is lost if R, the browser or the computer stops; run the same call again to continue. The
+#' call ends with Ctrl-C (or Esc, or the stop button), or with the button "End" on the page that
+#' shows the agreement. It returns the codes.
 #'
-#' Several people can code at the same time. Each uses a browser and a link of their own, which the
-#' call prints. Only the first link, which is yours, shows the progress and the agreement of the
-#' coders. While the page is open, R is busy: for a coding of several days use `llamaherd code` in a
-#' terminal, with the CSV file of [write_gold()].
+#' Several people can code at the same time. Each coder uses their own browser and link; the call
+#' prints these links. Only the first link, which is yours, shows the progress and the agreement of
+#' the coders. While the page is open, R is busy: for a coding of several days use `llamaherd code`
+#' in a terminal, with the CSV file of [write_gold()].
 #'
 #' @section Other computers:
 #' By default only this computer can reach the page. With `host = "0.0.0.0"` other computers of the
@@ -24,23 +24,25 @@
 #' @param coders Names of the coders who code all texts. `NULL` uses the coders of the sample, or
 #'   one coder called `"code"`. Each coder gets the texts in a different order.
 #' @param tie_coder Name of another coder, who codes the texts on which the others disagree.
-#' @param path Path of the SQLite file that stores the codes. `NULL` is a file in the working
+#' @param path Path of the SQLite file that stores the codes. `NULL` uses a file in the working
 #'   directory whose name depends on the texts.
-#' @param ... Must be empty; further arguments are given by name.
-#' @param text,id If `data` is a data frame: names of the columns of texts and of identifiers, as
-#'   strings or unquoted. If `id` is missing, the column called `id` is used, or else row numbers.
+#' @param ... Must be empty: all further arguments must be named.
+#' @param text,id If `data` is a data frame: names of the columns that contain the texts and the
+#'   identifiers, as strings or unquoted. If `id` is missing, the column called `id` is used, or
+#'   else row numbers.
 #' @param seed Seed of the random orders of the texts.
-#' @param host Address to listen on.
-#' @param port Port; 0 for a free one.
-#' @param allowed_hosts Further names by which browsers may call the server.
-#' @param keys TRUE requires a key from coders on this computer, too.
-#' @param browser TRUE opens a browser: at the page of the only coder, or at the page of agreement.
+#' @param host Network address on which the server accepts connections.
+#' @param port Port of the server. 0 uses any free port.
+#' @param allowed_hosts Further host names that browsers may use in the address of the page.
+#' @param keys TRUE requires a key also from coders on this computer.
+#' @param browser TRUE opens a browser. It shows the coder's page if there is one coder, and
+#'   otherwise the page that shows the agreement.
 #' @returns A `llamaherd_gold` with the codes. For a data frame, the data frame with a character
 #'   column for each coder, in the same order, NA where a coder has no code. With a codebook of
-#'   passages, a `llamaherd_spans`, as [read_spans()] returns it. With a codebook of fields, a list
-#'   with a `llamaherd_gold` for each field, named by the fields, which [validate()] compares with
-#'   the column of this field; for a data frame, the data frame with a character column for each
-#'   field and coder, such as `topic.anna`.
+#'   passages, a `llamaherd_spans`, like the return value of [read_spans()]. With a codebook of
+#'   fields, a list with a `llamaherd_gold` for each field, named by the fields, which [validate()]
+#'   compares with the column of this field; for a data frame, the data frame with a character
+#'   column for each field and coder, such as `topic.anna`.
 #' @seealso [gold_sample()], [validate()], [agreement()]
 #' @export
 #' @examples

@@ -2,17 +2,17 @@
 #'
 #' @description
 #' A codebook describes in words what to label in each text. It contains the labels and their
-#' definitions, and coded examples. [annotate_texts()] labels a column of texts by it;
+#' definitions, and coded examples. [annotate_texts()] labels a column of texts by the codebook;
 #' [prompt_preview()] shows the prompt.
 #'
 #' `write_codebook()` writes a codebook to a YAML file that people can edit and compare;
 #' `read_codebook()` reads such a file. All values in the file are text: a label `no` is not FALSE.
 #'
 #' @param question The question or instruction for the model.
-#' @param labels Character vector of labels, or definitions named by labels:
-#'   `c(negative = "Complains or attacks.", neutral = "")`. A factor stands for its levels; an
-#'   ordered factor makes `type` `"ordinal"`. Numbers, such as 0 and 1, become the labels `"0"` and
-#'   `"1"`. [number_scale()] describes a scale of numbers and makes `type` `"scale"`.
+#' @param labels Character vector of labels, or definitions named by labels: `c(negative =
+#'   "Complains or attacks.", neutral = "")`. For a factor, its levels are the labels; an ordered
+#'   factor sets `type` to `"ordinal"`. Numbers, such as 0 and 1, become the labels `"0"` and `"1"`.
+#'   [number_scale()] describes a scale of numbers and sets `type` to `"scale"`.
 #' @param type `"label"`: exactly one label per text. `"ordinal"`: one label of an ordered scale,
 #'   from the lowest to the highest. `"scale"`: one number of a [number_scale()]. `"multiple"`: any
 #'   number of labels. `"fields"`: data that follow `schema`; the default with a schema. `"spans"`:
@@ -22,18 +22,20 @@
 #'   `reason`, which may be NA. With several labels per text, `label` is a list column of character
 #'   vectors; with fields, of named lists; with spans, of data frames with the columns `quote`,
 #'   words of the text, and `label`.
-#' @param text_role,answer_role Words that introduce a text and an answer in the prompt. NULL is
+#' @param text_role,answer_role Words that introduce a text and an answer in the prompt. NULL uses
 #'   `"Text"` and `"Label"`, in the language of the prompt.
-#' @param language Language of the prompt's fixed words, and of the texts, which the prompt
-#'   mentions: `"en"`, `"de"`, `"fr"`, `"es"`, or another language with all of its `words`. NULL
-#'   uses English words and does not mention a language.
+#' @param language Language of the prompt's fixed words and of the texts. The prompt mentions this
+#'   language. One of `"en"`, `"de"`, `"fr"`, `"es"`, or another language, which needs all `words`.
+#'   NULL uses English words and does not mention a language.
 #' @param words Replacements for fixed words of the prompt, such as "Labels:": a named character
 #'   vector with names among `text`, `answer`, `reason`, `labels`, `one`, `ordinal`, `several`,
 #'   `fields`, `yes`, `no`, `told`, `number`, `numbers`, `scale`, `quote`.
 #' @param system Text of a system message; without `chat` it begins the prompt.
-#' @param max_spans For `"spans"`: maximum number of passages per text. NULL is 10.
-#' @param quote For `"spans"`: length of a passage, made by [type_quote()]. NULL is 1 to 60 words.
-#' @param ... Must be empty. A misspelt argument is an error that names the one you meant.
+#' @param max_spans For `"spans"`: maximum number of passages per text. NULL uses 10.
+#' @param quote For `"spans"`: length of a passage, made by [type_quote()]. NULL allows 1 to 60
+#'   words.
+#' @param ... Must be empty. A misspelt argument is an error whose message names the most similar
+#'   argument.
 #' @returns `codebook()` and `read_codebook()`: a `llamaherd_codebook`, which prints as a page: a
 #'   list with `question`, `labels` (definitions named by labels), `type`, `hash` (SHA-256 of the
 #'   content), `measured` (`"nominal"`, `"ordinal"` or `"interval"`), `is_numeric` (whether labels
@@ -286,8 +288,8 @@ examples_json <- function(x, type, error_call) {
   }
   reasons <- as_utf8(x[["reason"]] %||% rep(NA_character_, nrow(x)))
   one <- function(text, label, reason) {
-    # R has no scalars, so only the type of the codebook distinguishes a list of one label from a
-    # label.
+    # R has no scalars, so only the codebook's `type` shows whether one label is a single label or a
+    # list of length 1.
     label <- if (type == "multiple") as.list(as_plain(label)) else label
     if (type == "spans" && is.data.frame(label)) {
       rows <- lapply(as.list(label), \(x) as.list(as_plain(x)))

@@ -1,7 +1,8 @@
 # The class llamaherd_coded: a data frame with columns that annotate_texts() has added, and the
 # attribute `llamaherd`, the record of how they were made. An operation keeps the class and the
-# record as long as the record is true: the columns of texts and labels exist, possibly renamed, and
-# each row is a coded row with its original label. Otherwise the result is a plain data frame.
+# record as long as the record describes the data: the columns of texts and labels exist, possibly
+# renamed, and each row is a coded row with its original label. Otherwise the result is a plain data
+# frame.
 
 as_coded <- function(data, coding) {
   if (!all(coding$needs %in% names(data))) {
@@ -17,7 +18,8 @@ as_coded <- function(data, coding) {
   data
 }
 
-# Returns the result of an operation on coded texts: as coded texts if the record is still true.
+# Returns the result of an operation on coded texts; it remains a llamaherd_coded if the record
+# still describes the data.
 kept_coding <- function(data, coded) {
   coding <- attr(coded, "llamaherd")
   is_there <- all(coding$needs %in% names(data))
@@ -28,7 +30,7 @@ kept_coding <- function(data, coded) {
 }
 
 # Finds for each row of `data` the row of `coded` with equal values in some columns; NA if there is
-# none.
+# no such row.
 match_rows <- function(data, coded, columns) {
   rows <- lapply(columns, \(name) data[[name]])
   known <- lapply(columns, \(name) coded[[name]])
@@ -61,7 +63,7 @@ without_coding <- function(x) {
 `[.llamaherd_coded` <- function(x, ...) {
   if (inherits(x, "data.table")) {
     before <- lapply(attr(x, "llamaherd")$needs, \(name) rlang::duplicate(x[[name]]))
-    # Evaluates the arguments in the frame of the caller, as methods of data.table do.
+    # NextMethod() evaluates the arguments in the frame of the caller, like methods of data.table.
     part <- NextMethod()
     data_table_part(part, x, before)
   } else {
@@ -192,7 +194,7 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #' which you can store with [saveRDS()].
 #'
 #' @param data A data frame with the columns of texts and labels, for some or all of the labelled
-#'   rows, in any order, with any further columns. Labels may be text, as in a CSV file.
+#'   rows, in any order. It may have further columns. Labels may be text, as in a CSV file.
 #' @param coded Return value of `annotate_texts()`.
 #' @returns `data` in the form that `annotate_texts()` returns. A row whose text was not labelled,
 #'   or whose label differs from the recorded label, is an error.

@@ -1,7 +1,7 @@
 # Converts columns of data frames of coded texts for Python.
 
 # Returns the columns that annotate_texts() has recorded: `label`, `text`, `margin` and `prob`;
-# `names`, the labels; `codebook`, as JSON; `several`, whether a text may have more than one label;
+# `names`, the labels; `codebook`, as JSON; `several`, TRUE if a text may have more than one label;
 # `each`, the columns of the labels' probabilities. The list is empty for other data frames.
 coded_columns <- function(data) {
   if (!inherits(data, "llamaherd_coded")) {
@@ -84,9 +84,10 @@ check_quo_given <- function(quo, arg, error_call) {
   }
 }
 
-# Returns the value of an argument, or the names of columns that it gives unquoted. If a column and
-# a variable have the same name, this is an error, unless both have the same values or the argument
-# accepts only one of them: `is_object` tests for values that the argument accepts besides columns.
+# Returns the value of an argument, or the column names that the user wrote unquoted. If a column
+# and a variable have the same name, this is an error, unless both have the same values or the
+# argument accepts only one of them: `is_object` is a function that is TRUE for values, other than
+# columns, that the argument accepts.
 column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE) {
   check_quo_given(quo, arg, error_call)
   expr <- rlang::quo_get_expr(quo)
@@ -124,8 +125,8 @@ evaluated <- function(quo, data, arg, error_call) {
   rlang::eval_tidy(quo)
 }
 
-# Returns a variable of the user; NULL if there is none. Functions and objects of packages are not
-# variables of the user.
+# Returns the value of the user's variable with this name; NULL if there is no such variable.
+# Functions and objects of packages are not variables of the user.
 variable_of <- function(name, env) {
   repeat {
     if (identical(env, emptyenv()) || isNamespace(env)) {

@@ -1,7 +1,8 @@
 #' Passages as a long table
 #'
 #' With a codebook of `type = "spans"`, [annotate_texts()] adds a list column `spans`: for each text
-#' a data frame with a row for each passage. This function binds them to one table.
+#' a data frame with a row for each passage. This function combines these data frames into one
+#' table.
 #'
 #' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or some of
 #'   its rows.
@@ -9,8 +10,9 @@
 #'   row, in a column `row`.
 #' @returns A data frame with one row per passage, in the order of the texts, and the columns `id`,
 #'   under the name of that column; `label`, a factor; `quote`, the passage; `start` and `end`, the
-#'   numbers of its first and last character in the text, as [substr()] takes them. A text without a
-#'   passage, or without an answer, has no row; the column `error` of `coded` distinguishes the two.
+#'   numbers of its first and last character in the text, as [substr()] counts them. A text without
+#'   a passage, or without an answer, has no row; the column `error` of `coded` distinguishes the
+#'   two.
 #' @seealso [codebook()], [annotate_texts()], [type_quote()] for the length of passages
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

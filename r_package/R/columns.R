@@ -7,8 +7,9 @@ text_columns <- function(text, column, dotted = FALSE) {
   if (column$kind == "object") columns else new_frame(list(value = columns), length(text))
 }
 
-# Returns parsed values, NULL for NA. Parsing all texts together is much faster than one by one. A
-# single invalid text would make the whole call fail, but Python returns only valid JSON.
+# Returns parsed values, NULL for NA. Parsing all texts together is much faster than parsing them
+# one by one. A single invalid text would make the whole call fail, but Python returns only valid
+# JSON.
 parse_texts <- function(text) {
   values <- vector("list", length(text))
   given <- which(!is.na(text))
@@ -28,7 +29,7 @@ without_nul <- function(json) {
 }
 
 # Converts values to a column. `values` is a list of jsonlite's values without simplification, NULL
-# for missing ones. A value whose type differs from the type of the column becomes NA.
+# for missing values. A value whose type differs from the column's type becomes NA.
 as_column <- function(values, column, dotted) {
   switch(
     column$kind,
@@ -76,7 +77,8 @@ integer_column <- function(values) {
   if (all(fits)) as.integer(numbers) else numbers
 }
 
-# Converts all elements to one column and then splits it. Returns NULL if there is no array.
+# Converts all elements to one column and then splits this column. Returns NULL if there is no
+# array.
 array_column <- function(values, items, dotted) {
   given <- vapply(values, is.list, logical(1))
   flat <- as_column(
@@ -91,7 +93,7 @@ array_column <- function(values, items, dotted) {
   result
 }
 
-# Returns `n` elements, or rows, that follow the first `from` ones.
+# Returns the `n` elements, or rows, that follow the first `from` elements or rows.
 slice <- function(x, from, n) {
   at <- from + seq_len(n)
   if (!is.data.frame(x)) {
@@ -116,7 +118,7 @@ member <- function(x, name) {
   if (at > 0) x[[at]]
 }
 
-# Creates a data frame whose columns may be data frames; data.frame() would split these.
+# Creates a data frame whose columns may be data frames; data.frame() would split such columns.
 new_frame <- function(columns, n, row_names = .set_row_names(n)) {
   names(columns) <- names(columns) %||% character()
   structure(columns, row.names = row_names, class = "data.frame")

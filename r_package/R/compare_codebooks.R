@@ -2,17 +2,17 @@
 #'
 #' @description
 #' `compare_codebooks()` labels the same texts with several candidates and compares the labels with
-#' human codes. A candidate is a codebook with other words, label definitions or examples, or a
+#' human codes. A candidate is a codebook with different words, label definitions or examples, or a
 #' `candidate()` with another model or other settings. `best_codebook()` chooses a candidate and
-#' freezes it. `evaluate_codebook()` measures the chosen candidate on texts that no choice was based
-#' on.
+#' freezes it. `evaluate_codebook()` measures the chosen candidate on texts that were not used for
+#' choosing.
 #'
 #' @section What is compared:
 #' Only the texts of the part `select` are labelled, see [gold_split()], and all candidates label
 #' the same texts. Values are weighted by 1 / inclusion probability, so that they describe all
-#' texts. A text that a candidate fails to label counts as wrong; for numbers, as the end of the
-#' scale that is farther from the code. Texts on which coders tie are left out; of numbers the mean
-#' is used.
+#' texts. A text that a candidate fails to label is treated as wrong; for numbers, it gets the
+#' number at the end of the scale that is farther from the code. Texts on which coders tie are left
+#' out. For numbers, the code is the mean of the coders' numbers.
 #'
 #' Differences are paired, text by text. The variance of a difference is computed by linearisation,
 #' within the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and
@@ -25,29 +25,29 @@
 #'
 #' @section Once:
 #' The value of the best candidate on `select` is too high, because the candidate was chosen by this
-#' value. `evaluate_codebook()` unlocks (opens) the part `evaluate` and records when and for which
-#' choice it did so. The record is stored in the file beside the CSV file if `gold` is its path,
-#' otherwise in `gold` of the result, which you should save. If the part was unlocked before, or
-#' codes changed since the choice, a warning and the printed result say so. If the model, the
-#' codebook or the settings differ from those of the choice, this is an error.
+#' value. `evaluate_codebook()` unlocks the part `evaluate` and records the time and the chosen
+#' candidate. The record is stored in the file beside the CSV file if `gold` is its path, otherwise
+#' in `gold` of the result, which you should save. If the part was unlocked before, or codes changed
+#' since the choice, a warning and the printed result report this. If the model, the codebook or the
+#' settings differ from those of the chosen candidate, this is an error.
 #'
-#' @param data Data frame that the sample was drawn from; its texts are compared with the sample.
-#'   `NULL` checks nothing.
+#' @param data Data frame from which the sample was drawn; the function checks that its texts equal
+#'   those of the sample. `NULL` skips this check.
 #' @param candidates A named list of codebooks and candidates.
 #' @param gold A coded `llamaherd_gold` with a split, see [gold_split()]; or the path of its CSV
 #'   file.
-#' @param context Context to run in. `compare_codebooks()` uses it for candidates without a context
-#'   of their own.
+#' @param context Context to run in. `compare_codebooks()` uses it for candidates that do not set a
+#'   context.
 #' @param text Column of texts. `NULL` uses the column of the sample.
 #' @param measure `"accuracy"`, `"balanced_accuracy"`, `"macro_f1"` or `"kappa"`. For labels that
 #'   are numbers `"mae"` (mean absolute error), `"rmse"` (root mean squared error) or `"pearson"`
-#'   (correlation), of the expected values and the mean of the coders' numbers. `NULL` is `"mae"`
+#'   (correlation), of the expected values and the mean of the coders' numbers. `NULL` uses `"mae"`
 #'   for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
 #' @param level Confidence level.
 #' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each interval
 #'   has the confidence level by itself.
 #' @param journal Path of a file that stores all answers, so that another comparison computes only
-#'   new ones. `TRUE` creates a file in the working directory.
+#'   missing answers. `TRUE` creates a file in the working directory.
 #' @param progress,verbosity See [annotate_texts()].
 #' @param codebook A codebook.
 #' @param ... For `candidate()`: arguments of [annotate_texts()], such as `calibrate`, `method`,
@@ -55,11 +55,11 @@
 #'   do not set them.
 #' @param comparison Return value of `compare_codebooks()`.
 #' @param prefer `"value"`: the candidate with the best value. `"speed"`: the fastest of the
-#'   candidates that cannot be distinguished from it.
+#'   candidates that cannot be distinguished from the best candidate.
 #' @param name Name of the candidate to choose, in place of `prefer`.
 #' @param choice Return value of `best_codebook()`.
-#' @param coded Return value of [annotate_texts()] by the chosen codebook, settings and model that
-#'   contains all texts of `evaluate`. These labels are evaluated, and nothing is computed.
+#' @param coded Return value of [annotate_texts()] with the chosen codebook, settings and model, for
+#'   all texts of `evaluate`. The function evaluates these labels and does not run the model.
 #' @returns `compare_codebooks()`: a `llamaherd_codebooks`, a list:
 #'
 #'   * `summary`: a data frame with one row per candidate: `candidate`; the measure with `low` and
@@ -68,7 +68,7 @@
 #'   * `pairs`: a data frame with one row per pair: `first`, `second`, `difference`, `low`, `high`,
 #'     `differ` (the share of texts that exactly one of the two candidates labels correctly), and
 #'     `verdict`.
-#'   * `best`, `tied`: name of the best candidate, and names of all that may be the best.
+#'   * `best`, `tied`: name of the best candidate, and names of all candidates that may be the best.
 #'   * `n`: number of texts; `notes`.
 #'
 #'   `candidate()`: a `llamaherd_candidate`.

@@ -38,8 +38,8 @@ check_candidates <- function(x, context, error_call) {
   stats::setNames(made, names)
 }
 
-# Returns Python's result of each candidate. A candidate that Ctrl-C ended is left out, with all
-# after it.
+# Returns Python's result of each candidate. If Ctrl-C ends a candidate, this candidate and all
+# later ones are left out.
 run_candidates <- function(plan, tried, progress, verbosity, error_call) {
   texts <- as.list(as_text(plan[["texts"]]))
   settings <- as_text(plan[["settings"]])
@@ -92,7 +92,7 @@ is_sent <- function(data) {
   vapply(data, \(column) is.atomic(column) || is.factor(column), logical(1))
 }
 
-# Returns the comparison; NULL if no candidate is done.
+# Returns the comparison; NULL if no candidate is finished.
 new_comparison <- function(plan, runs, options, error_call) {
   if (length(runs) == 0) {
     return(NULL)
@@ -193,7 +193,7 @@ labels_given <- function(coded, error_call, arg = "coded") {
   )
 }
 
-# Returns the same labels from the result of a coding that was run for an evaluation.
+# Returns labels in the same form from the result of a coding that evaluate_codebook() ran.
 labels_of_run <- function(plan, found) {
   names <- as_text(found[["names"]])
   probs <- found[["columns"]][paste0("p_", names)]

@@ -1,9 +1,9 @@
 #' Compare texts in pairs, and rank them
 #'
 #' @description
-#' `compare_pairs()` asks which of two texts has more of something, for pairs that it draws, and
-#' estimates a strength of each text by the model of Bradley and Terry. `pair_agreement()` compares
-#' the strengths with pairs that people compared, or with known scores.
+#' `compare_pairs()` draws pairs of texts, asks the model which text of each pair has more of a
+#' quality, and estimates a strength of each text by the model of Bradley and Terry.
+#' `pair_agreement()` compares the strengths with pairs that people compared, or with known scores.
 #'
 #' @section How a pair is scored:
 #' Each pair is scored in both orders, with one prompt each. The exact probabilities of both letters
@@ -14,27 +14,28 @@
 #' With `design = "adaptive"` the first pairs form two random cycles through all texts, so that all
 #' texts are connected by pairs. Then rounds of the most informative pairs alternate with rounds of
 #' random pairs. A pair is informative if its outcome is uncertain or if little information on its
-#' two texts exists (Glickman and Jensen 2005). Rounds of informative pairs alone spread strengths
-#' too far and make intervals too short. No pair is drawn twice. The same `seed`, texts and model
-#' draw the same pairs.
+#' two texts exists (Glickman and Jensen 2005). Without the random pairs, the differences of
+#' strengths would be exaggerated, and intervals would be too short. No pair is drawn twice. The
+#' same `seed`, texts and model draw the same pairs.
 #'
 #' @section Standard errors:
-#' With few pairs per text, the maximum of the likelihood exaggerates the differences of
-#' strengths. The fit removes this bias (Firth 1993; Kosmidis and Firth 2009). Results are
-#' probabilities of a model and not coin flips, so the covariance is the sandwich estimator of a
-#' fractional logistic regression with leverages (HC3), with t quantiles. Intervals describe how
-#' strengths would vary with other pairs of the same model. They do not show whether the model is
-#' right: `pair_agreement()` compares the model with people.
+#' With few pairs per text, the maximum of the likelihood exaggerates the differences of strengths.
+#' The fit removes this bias (Firth 1993; Kosmidis and Firth 2009). Results are probabilities of a
+#' model and not coin flips, so the covariance is the sandwich estimator of a fractional logistic
+#' regression with leverages (HC3), with t quantiles. Intervals describe how strengths would vary if
+#' other pairs were drawn for the same model. They do not show whether the model is right:
+#' `pair_agreement()` compares the model with people.
 #'
 #' @param texts Texts, 2 to 5,000: a character vector without NA. Its names identify the texts;
 #'   without names they are `"1"`, `"2"` and so on.
 #' @param question Question about two texts, such as `"Which text is angrier?"`.
 #' @param context Context from [context_create()].
-#' @param ... Must be empty; further arguments are given by name.
-#' @param n_pairs Number of pairs. `NULL` is six times the number of texts, or the number of all
+#' @param ... Must be empty: all further arguments must be named.
+#' @param n_pairs Number of pairs. `NULL` uses six times the number of texts, or the number of all
 #'   pairs if that is smaller.
 #' @param design `"adaptive"` or `"random"`.
-#' @param labels Names of the first and the second text in the prompt; one of them is the answer.
+#' @param labels Names of the first and the second text in the prompt; the model answers with one of
+#'   these names.
 #' @param layout Text of the prompt with the placeholders `{question}`, `{first}` and `{second}`,
 #'   and `{a}` and `{b}` for the labels. `NULL` uses an English prompt.
 #' @param level Confidence level of the intervals.
@@ -54,12 +55,14 @@
 #'     `consistent` (both orders have the same winner), `coverage`, `error`.
 #'   * `position_bias`: mean with its interval, named `value`, `low`, `high`; `consistent`: share of
 #'     pairs with the same winner in both orders.
-#'   * `reliability`: share of the variance of strengths that is not error; `dispersion`; `df`.
+#'   * `reliability`: share of the variance of strengths that is not due to estimation error;
+#'     `dispersion`; `df`.
 #'   * `connected`, `n_parts`, `converged`; `correlations`: for each round, the rank correlation
 #'     between the strengths after this round and after the previous round.
 #'   * `notes`, which are also warnings.
 #'
-#'   `summary()` prints only the checks. `plot()` draws the strengths with intervals.
+#'   `summary()` prints only the statistics that check the result. `plot()` draws the strengths with
+#'   intervals.
 #'
 #'   `pair_agreement()`: a data frame with the columns `measure`, `value`, `low`, `high`, `n`. The
 #'   measures are `accuracy`, the share of people's pairs whose winner has the larger strength;
@@ -233,7 +236,7 @@ pair_columns <- function(columns, texts, names) {
 #' @rdname compare_pairs
 #' @param comparison Return value of `compare_pairs()`.
 #' @param pairs Data frame of pairs that people compared, with the columns `first`, `second` and
-#'   `winner`, which have names of texts; `winner` is NA for a tie, which is left out.
+#'   `winner`, which contain names of texts. For a tie `winner` is NA, and the pair is left out.
 #' @param known Known scores: a number for each text, or numbers named by texts.
 #' @export
 pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95) {

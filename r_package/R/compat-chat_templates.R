@@ -1,9 +1,10 @@
 #' Format messages for models without a usable chat template
 #'
 #' [apply_chat_template()] formats a conversation with the model's own template, and
-#' `generate_parallel(chat = TRUE)` does so automatically. `smart_chat_template()` does the same,
-#' but uses Gemma's format for Gemma models whose file has no template, or a template that refuses
-#' system messages. `apply_gemma_chat_template()` always uses Gemma's format and needs no model.
+#' `generate_parallel(chat = TRUE)` formats prompts automatically. `smart_chat_template()` works
+#' like `apply_chat_template()`, but uses Gemma's format for Gemma models whose file has no
+#' template, or a template that refuses system messages. `apply_gemma_chat_template()` always uses
+#' Gemma's format and needs no model.
 #'
 #' @inheritParams apply_chat_template
 #' @param messages A list of messages `list(role = "user", content = "...")`, or a data frame

@@ -1,18 +1,18 @@
 #' Keep a log of a run
 #'
-#' Between `document_start()` and `document_end()` a text file records what this session does with
-#' models: loaded files with their SHA-256; calls with their numbers of prompts, settings, and the
-#' SHA-256 of prompts and answers; coded texts with their codebooks, gold samples, validations and
+#' Between `document_start()` and `document_end()` a text file records the events of this session:
+#' loaded files with their SHA-256; calls with their numbers of prompts, settings, and the SHA-256
+#' of prompts and answers; coded texts with their codebooks, gold samples, validations and
 #' estimates. Each event is written as soon as it has happened, so that a crash loses no earlier
 #' event.
 #'
 #' You can share a log: it contains no texts and no names of people. It contains the full paths of
 #' files, with `~` for your home folder, and the values that `"auto"` chose.
 #'
-#' `document_end()` writes the SHA-256 of the log into a file with the same name and the ending
+#' `document_end()` writes the SHA-256 of the log into a file with the same name and the extension
 #' `.sha256`, in the format of `sha256sum --check`.
 #'
-#' @param path Path of the log. NULL is `llamaherd_run_<time>.txt` in the working directory.
+#' @param path Path of the log. NULL uses `llamaherd_run_<time>.txt` in the working directory.
 #' @param metadata A named list to write into the log, such as `list(project = "survey", wave = 2)`.
 #' @param append TRUE adds to an existing file; FALSE makes an existing file an error.
 #' @returns Both
@@ -104,7 +104,8 @@ document_end <- function() {
   invisible(structure(path, hash = hash))
 }
 
-# Records an event if a log is being written; only then calls `details`, which returns a named list.
+# Records an event if a log is being written. The function `details`, which returns a named list, is
+# called only in this case.
 document_event <- function(event, details) {
   if (is.null(the$document)) {
     return(invisible())
@@ -170,8 +171,8 @@ labels_of_coding <- function(x, coding) {
     if (isTRUE(coding$label %in% names(x))) as.character(x[[coding$label]])
 }
 
-# Returns the name of a file for a log: the full path, which is valid in any folder, with `~` for
-# the home folder, whose name would show its owner.
+# Returns the full path of a file for a log. `~` replaces the home folder, whose name would show its
+# owner.
 log_path <- function(path) {
   is_whole <- grepl("^(/|~|[A-Za-z]:|\\\\\\\\)", path)
   path <- if (is_whole) path else file.path(getwd(), path)

@@ -10,7 +10,7 @@
 #' * a character vector;
 #' * a data frame with the column `prompt` and optionally `sample_id` and `truth`;
 #' * a list with `prompts` and optionally `sample_id` and `truth`;
-#' * a function of a model's specification that returns one of these;
+#' * a function of a model's specification that returns one of these three forms;
 #' * a template: a named list, or a data frame without a column `prompt`. Each element becomes a
 #'   section `## <name>`, in order. An element with one value per sample gives each prompt its own
 #'   value; a single text is used in all prompts; any other vector becomes a bulleted list, a data
@@ -18,7 +18,7 @@
 #'   `format` are not shown to the model. The number of samples is the length of `sample_id`, or of
 #'   the longest vector.
 #'
-#' @param models Models: the path of a model (or another name that [model_load()] takes), a named
+#' @param models Models: the path of a model (or another name that [model_load()] accepts), a named
 #'   vector of paths, or a list of specifications (named lists) and loaded `llamaherd_model`s. A
 #'   specification has `model_path`, or `predictor`, a function of `prompts`, `data` (NULL) and the
 #'   specification that returns one label per prompt, and optionally `id`, `n_gpu_layers`, `n_ctx`,
@@ -26,16 +26,17 @@
 #'   `force_redownload`, `verify_integrity`, `hf_token`, `verbosity`, `chat_template`,
 #'   `system_prompt`, `instruction`, `prompts`, and `generation`, a list of arguments of
 #'   [generate_parallel()].
-#' @param instruction Text that functions find in the specification as `instruction`.
+#' @param instruction Text that is stored as `instruction` in each specification, for functions that
+#'   receive the specification.
 #' @param prompts Prompts; see below.
 #' @param engine `"parallel"` runs many prompts at a time, `"single"` runs one at a time; `"auto"`
-#'   is `"parallel"` unless `n_seq_max` of a specification or `batch_size` is 1.
+#'   uses `"parallel"` unless `n_seq_max` of a specification or `batch_size` is 1.
 #' @param batch_size With a `sink`: minimum number of prompts per call of the sink; at least 200 are
 #'   answered together. Without a sink all prompts are answered together.
 #' @param reuse_models TRUE keeps models loaded for later calls in this session.
-#' @param sink Function of `chunk`, a data frame like `annotations`, and `model_id`, that is called
-#'   with rows as they are finished, such as [annotation_sink_csv()] returns. Results are then not
-#'   kept in memory, and `annotations` and `matrix` are NULL.
+#' @param sink Function with the arguments `chunk`, a data frame like `annotations`, and `model_id`,
+#'   such as the return value of [annotation_sink_csv()]. It is called with the rows as soon as they
+#'   are finished. Results are then not kept in memory, and `annotations` and `matrix` are NULL.
 #' @param progress TRUE shows progress.
 #' @param clean TRUE removes surrounding white space and chat template markers from answers.
 #' @param keep_prompts TRUE adds the column `prompt`.
@@ -256,7 +257,7 @@ explore_model <- function(spec, input, settings, error_call) {
   list(rows = rows, hashes = hashes)
 }
 
-# Returns a function that answers prompts, and a function to call at the end.
+# Returns two functions: one answers prompts, the other frees the model at the end.
 answerer <- function(spec, settings, error_call) {
   if (is.function(spec$predictor)) {
     return(list(end = \() NULL, labels = \(prompts) {

@@ -64,7 +64,7 @@ from_template <- function(x, error_call) {
   list(prompts = prompts, sample_id = x$sample_id, truth = x$truth)
 }
 
-# Returns the text of a section: one per sample, or one for all samples.
+# Returns the texts of a section: one text per sample, or one text for all samples.
 section <- function(value, n, title) {
   if (is.factor(value)) {
     value <- as.character(value)

@@ -1,6 +1,7 @@
 #' Find the library of llama.cpp
 #'
-#' These functions exist for scripts written for localLLM. New scripts use [llamaherd_available()].
+#' These functions exist for scripts written for localLLM. In new scripts, use
+#' [llamaherd_available()].
 #'
 #' @returns `lib_is_installed()`: TRUE or FALSE. `get_lib_path()`: the path of llama.cpp's
 #'   library, or an error that says how to install it.

@@ -1,16 +1,16 @@
 #' List models on this computer
 #'
 #' `list_cached_models()` lists the model files in the cache: files that [model_load()] downloaded
-#' or that were copied there, and files that other programs downloaded from the Hugging Face hub.
-#' `list_ollama_models()` lists the models of Ollama, which need not run. `get_model_cache_dir()`
+#' or that you copied into it, and files that other programs downloaded from the Hugging Face hub.
+#' `list_ollama_models()` lists the models of Ollama; Ollama need not run. `get_model_cache_dir()`
 #' returns the folder of the cache; the environment variable `LLAMAHERD_CACHE_DIR` changes it.
 #'
 #' @param cache_dir Folder to search. NULL searches the default folders.
 #' @param min_size_mb Minimum size of an Ollama model, in MB.
 #' @param verify Ignored, for compatibility: files that are not GGUF files are never listed.
 #' @returns `list_cached_models()`: a data frame with one row per file, the newest first: `name`,
-#'   `path`, `size_bytes`, `modified` and `source`, such as `"hf:owner/repo"`, NA for files that
-#'   were copied there. It has no rows if there are no files.
+#'   `path`, `size_bytes`, `modified` and `source`, such as `"hf:owner/repo"`, NA for files that you
+#'   copied into the cache. It has no rows if there are no files.
 #'
 #'   `list_ollama_models()`: a data frame with `name`, `path`, `size_mb`, `size_gb`, `size_bytes`,
 #'   `sha256`, `modified`, `source`, `tag` and `model`; use `name` as in

@@ -1,17 +1,18 @@
 #' Answer prompts without preparation
 #'
-#' Loads a model, creates a context and answers; model and context are kept for the next call. For
-#' many prompts, schemas, labels and other options see [generate_parallel()].
+#' Loads a model, creates a context and answers the prompts. The model and the context stay in
+#' memory for the next call. For many prompts, schemas, labels and other options see
+#' [generate_parallel()].
 #'
 #' @section Default model:
 #' Without `model_path`, the model named by the option `llamaherd.model` is used, or else the
-#' largest chat model in the cache, as judged by its name. If there is none, an interactive session
-#' offers to download `hf:unsloth/Llama-3.2-3B-Instruct-GGUF:Q4_K_M` (2 GB); otherwise an error
-#' explains what to do. A message names the model that is used.
+#' largest chat model in the cache, as judged by its name. If there is no such model, an interactive
+#' session offers to download `hf:unsloth/Llama-3.2-3B-Instruct-GGUF:Q4_K_M` (2 GB); otherwise an
+#' error explains what to do. A message names the model that is used.
 #'
 #' @param prompt A character vector of one or more questions.
-#' @param model_path Model, in the forms that [model_load()] takes. NULL uses the default model; see
-#'   below.
+#' @param model_path Model, in the forms that [model_load()] accepts. NULL uses the default model;
+#'   see below.
 #' @param n_threads Number of threads. NULL uses the number of physical cores.
 #' @param n_gpu_layers Number of layers in GPU memory, see [model_load()].
 #' @param n_ctx Number of tokens that the context can hold, see [context_create()].
@@ -68,7 +69,7 @@ quick_llama <- function(
     default_model(verbosity, error_call)
   context <- quick_context(model_path, n_gpu_layers, n_ctx, n_threads, verbosity)
   if (auto_format && any(names(dots) %in% options_of_chat)) {
-    # The call renders the chat itself, because it must know where a thought begins.
+    # The call renders the chat itself, because it needs the position at which a thought begins.
     auto_format <- FALSE
     of_chat <- list(
       chat = TRUE,
@@ -197,8 +198,9 @@ quick_context <- function(model_path, n_gpu_layers, n_ctx, n_threads, verbosity)
   the$quick$context
 }
 
-# Formats prompts as the model was trained on them. If the template has no system message, the text
-# is put before the user's message; a model without a template gets the plain prompts.
+# Formats prompts in the form on which the model was trained. If the template does not support
+# system messages, the system text is put before the user's message; a model without a template gets
+# the plain prompts.
 chat_prompts <- function(model, prompt, system, template, verbosity) {
   apply <- function(prompt, system) {
     rlang::try_fetch(

@@ -2,8 +2,9 @@
 #'
 #' @description
 #' `compute_confusion_matrices()` cross-tabulates the labels of models with human codes and with
-#' each other. `intercoder_reliability()` computes the agreement between models. Both take a data
-#' frame with one row per text and model. Names, arguments and values are those of package localLLM.
+#' each other. `intercoder_reliability()` computes the agreement between models. Both functions need
+#' a data frame with one row per text and model. The functions have the names, arguments and return
+#' values of the same functions in package localLLM.
 #'
 #' @param annotations A data frame, or a list with a data frame `annotations`.
 #' @param gold Human codes: a vector with one code per text, in the order of the texts' first
@@ -25,9 +26,9 @@
 #'
 #'   * `cohen`: a data frame with one row per pair of models: `model_a`, `model_b`, `kappa`,
 #'     `observed` and `expected`; absent with one model. `kappa` is NA if expected agreement is 1.
-#'   * `krippendorff`: a list with `alpha`, nominal, as `irr::kripp.alpha()` computes it;
-#'     `alpha_exact`, by Krippendorff's definition, which differs with three models or more and no
-#'     missing labels; `per_item`, the share of agreeing pairs of models for each text; and
+#'   * `krippendorff`: a list with `alpha`, the nominal coefficient as `irr::kripp.alpha()` computes
+#'     it; `alpha_exact`, by Krippendorff's definition, which differs with three models or more and
+#'     no missing labels; `per_item`, the share of agreeing pairs of models for each text; and
 #'     `category_proportions`, the relative frequencies of labels.
 #' @seealso [agreement()], which has intervals and more coefficients; [validate_models()]
 #' @export
@@ -185,7 +186,7 @@ label_columns <- function(data) {
   )
 }
 
-# Returns people's label for each row; NULL without human codes.
+# Returns the human code for each row; NULL without human codes.
 gold_column <- function(data, gold, truth_col, error_call) {
   if (is.null(gold)) {
     return(data$frame[[truth_col]])

@@ -2,15 +2,15 @@
 #'
 #' Compares the labels of several models with human codes and with each other: confusion matrices
 #' and inter-coder reliability. [validate()] calls this function for a data frame with a row for
-#' each text and model. Names, arguments and values are those of `validate()` in package localLLM.
-#' For intervals, calibration and errors of one model see [validate()].
+#' each text and model. The function has the arguments and return values of `validate()` in package
+#' localLLM. For intervals, calibration and errors of one model see [validate()].
 #'
 #' @param annotations A data frame with one row per text and model, or the return value of
 #'   [explore()].
 #' @inheritParams compute_confusion_matrices
 #' @param method Reliability coefficients: `"cohen"`, `"krippendorff"`, or `"auto"` for both.
-#' @param include_confusion,include_reliability TRUE to compute confusion matrices, or
-#'   reliability.
+#' @param include_confusion,include_reliability TRUE computes confusion matrices, or reliability
+#'   coefficients.
 #' @returns A `llamaherd_comparison`, which prints as a page: a list with `confusion`, the return
 #'   value of [compute_confusion_matrices()], and `reliability`, the return value of
 #'   [intercoder_reliability()].
@@ -83,7 +83,8 @@ compare_models <- function(arguments, error_call) {
   of <- \(fun) arguments[rlang::names2(arguments) %in% c("", names(formals(fun)))]
   result <- list()
   if (confusion) {
-    # Called by its name, which errors show in place of the whole function.
+    # do.call() gets the name of the function, so that errors show the name and not the whole
+    # function.
     arguments_of <- of(compute_confusion_matrices)
     result$confusion <- do.call("compute_confusion_matrices", arguments_of)
   }
@@ -96,7 +97,7 @@ compare_models <- function(arguments, error_call) {
   result
 }
 
-# Returns for each model the share of its labels that equal people's codes; NULL without codes.
+# Returns for each model the share of its labels that equal the human codes; NULL without codes.
 shares_right <- function(x) {
   vapply(x$confusion$vs_gold, \(counts) sum(diag(counts)) / sum(counts), double(1))
 }

@@ -1,4 +1,4 @@
-# Contexts on a cluster of Ray: herds in Python.
+# Contexts on a Ray cluster, which are objects of class Herd in Python.
 
 check_cluster <- function(cluster, error_call = rlang::caller_env()) {
   places <- "^(local|auto|ray://[^[:space:]]+|[^[:space:]/]+:[0-9]+)$"
@@ -10,8 +10,8 @@ check_cluster <- function(cluster, error_call = rlang::caller_env()) {
   cluster
 }
 
-# Checks the arguments of a cluster's processes. Returns those that were given, as a list for
-# Python.
+# Checks the arguments `n_actors` and `num_cpus`. Returns the arguments that the user set, as a list
+# for Python.
 check_actors <- function(n_actors, num_cpus, cluster, error_call = rlang::caller_env()) {
   given <- c("n_actors", "num_cpus")[c(!is.null(n_actors), !is.null(num_cpus))]
   if (is.null(cluster) && length(given) > 0) {
@@ -36,7 +36,8 @@ check_actors <- function(n_actors, num_cpus, cluster, error_call = rlang::caller
   actors
 }
 
-# Starts a herd, whose machines may take minutes to be ready. Ctrl-C ends the actors.
+# Starts the processes of a cluster, whose machines may need minutes to be ready. Ctrl-C ends the
+# actors.
 start_herd <- function(object, cluster, options, error_call = rlang::caller_env()) {
   collect <- function(job) {
     end_herds_at_exit()
@@ -55,7 +56,8 @@ start_herd <- function(object, cluster, options, error_call = rlang::caller_env(
   run$columns
 }
 
-# Ends herds when R exits: R ends without finalizing Python, and Ray's threads would then crash it.
+# Ends the processes of clusters when R exits: R ends without finalizing Python, and Ray's threads
+# would then crash R.
 end_herds_at_exit <- local({
   herds <- NULL
   function() {

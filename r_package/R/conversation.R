@@ -1,39 +1,40 @@
 #' Talk to a model
 #'
 #' @description
-#' `chat()` starts a conversation with memory: the model reads each question after all earlier ones.
-#' In the console the answer appears while it is generated, with thoughts dimmed. A conversation can
-#' share its context with other calls.
+#' `chat()` starts a conversation: the model reads each question together with all earlier questions
+#' and answers. In the console the answer appears while it is generated, with thoughts dimmed. A
+#' conversation can share its context with other calls.
 #'
 #' @section Methods:
 #' * `$ask(text, ..., echo)` asks a question and returns the answer, a string, invisibly if it was
-#'   printed. `...` takes settings for this question only.
-#' * `$retry(..., echo)` asks the last question again, in place of its last answer.
+#'   printed. `...` are settings for this question only.
+#' * `$retry(..., echo)` asks the last question again; the new answer replaces the last one.
 #' * `$ask_all(texts, ..., progress, verbosity)` asks many questions at once, each after the
 #' conversation so far, without changing the conversation. It returns a `llamaherd_result`, see
 #'   [generate_parallel()].
 #' * `$turns()` returns a data frame with a row per message: `role`, `content`, `thinking` (the
-#'   thought before an answer, NA without one) and `interrupted`.
-#' * `$last()` returns a list with the last answer, its thought and its numbers of tokens.
+#'   thought before an answer, NA if there is no thought) and `interrupted`.
+#' * `$last()` returns a list with the last answer, its thought and the numbers of tokens of both.
 #' * `$fork(n)` returns a list of n independent conversations that continue this one; without `n` it
 #' returns one conversation.
-#' * `$undo()` drops the last question with its answer. `$forget(n)` drops the n oldest questions
-#' with their answers, which frees tokens in the context. Both return the dropped messages.
+#' * `$undo()` removes the last question with its answer. `$forget(n)` removes the n oldest
+#' questions with their answers, which frees tokens in the context. Both return the removed
+#' messages.
 #' * `$system(text)` sets the system message for later questions; without `text` it returns the
 #' current message.
 #' * `$close()` frees the context of a conversation that was started with a model.
 #'
-#' Ctrl-C ends an answer. The conversation keeps the text so far and marks the turn as
+#' Ctrl-C ends an answer. The conversation keeps the text generated so far and marks the answer as
 #' `interrupted`.
 #'
-#' @param context A context from [context_create()]. A model from [model_load()] gets a context for
-#'   this conversation.
+#' @param context A context from [context_create()]. For a model from [model_load()] the function
+#'   creates a context for this conversation.
 #' @param system Text of a system message. NULL sends none.
-#' @param ... Settings of every question, by name: the sampling settings of [generate()] and
+#' @param ... Settings for all questions, by name: the sampling settings of [generate()] and
 #'   [sampling_options()], `thinking`, `variables`, `template`, `prefix` and `merge_system`.
 #'   `max_tokens` is 1,024 by default, or less if fewer tokens remain in the context.
-#' @param turns Earlier conversation to continue: a data frame as `$turns()` returns it, or a list
-#'   of messages `list(role = "user", content = "...")`.
+#' @param turns Earlier conversation to continue: a data frame like the return value of `$turns()`,
+#'   or a list of messages `list(role = "user", content = "...")`.
 #' @param echo TRUE prints answers while they are generated.
 #' @returns A `llamaherd_chat`. It is an environment: `$ask()` changes it in place, and a copy
 #'   refers to the same conversation.
@@ -72,7 +73,7 @@ chat <- function(context, system = NULL, ..., turns = NULL, echo = interactive()
   new_chat(value[["python"]], context, echo)
 }
 
-# Creates a conversation. `owner` is kept alive as long as the conversation.
+# Creates a conversation. `owner` is an object that must not be freed before the conversation.
 new_chat <- function(python, owner, echo_default) {
   self <- new.env(parent = emptyenv())
   last <- NULL
@@ -212,7 +213,7 @@ written_answer <- function(reply, echo, error_call) {
       state[["done"]]
     }
     interrupted <- is_interrupted(
-      # Sleeping checks for Ctrl-C; R itself checks rarely.
+      # Sys.sleep() checks for Ctrl-C; R itself checks rarely.
       while (!read()) {
         Sys.sleep(0)
       }

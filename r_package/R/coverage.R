@@ -1,10 +1,10 @@
 #' Accuracy against coverage, and texts for human coding
 #'
 #' @description
-#' A model labels the texts of which it is certain, and people code the others. `coverage_curve()`
-#' computes the accuracy of the labels for every share of texts that the model labels.
-#' `texts_for_people()` selects the texts to be coded by people so that the remaining labels have a
-#' given accuracy.
+#' A model labels the texts for which its probability is high, and people code the others.
+#' `coverage_curve()` computes the accuracy of the labels for every share of texts that the model
+#' labels. `texts_for_people()` selects the texts to be coded by people so that the labels of the
+#' remaining texts have a given accuracy.
 #'
 #' @param x A [validate()] result, or a numeric vector from 0 to 1: the probability of the label of
 #'   each coded text. For `texts_for_people()` also the return value of `coverage_curve()`.
@@ -17,8 +17,8 @@
 #' @param sure TRUE requires the lower end of the confidence interval to reach `accuracy`. With
 #'   FALSE, the accuracy of about half of all selections is somewhat below `accuracy`, because the
 #'   threshold is chosen on the same texts that measure the accuracy.
-#' @returns `coverage_curve()`: a `llamaherd_coverage`, a data frame with one row per probability
-#'   that occurs, in decreasing order: `threshold`; `coverage`, the share of texts with at least
+#' @returns `coverage_curve()`: a `llamaherd_coverage`, a data frame with one row per distinct
+#'   probability, in decreasing order: `threshold`; `coverage`, the share of texts with at least
 #'   that probability; `accuracy` of these texts; `low` and `high` (pointwise Wilson intervals).
 #'
 #'   `texts_for_people()`: an integer vector of the rows to be coded by people: first the rows

@@ -1,18 +1,19 @@
-#' Which code is right where coders disagree
+#' Estimate the right codes where coders disagree
 #'
 #' @description
-#' Estimates the right label of each text and how often each coder errs, from codes of three coders
-#' or more, by the model of Dawid and Skene: each coder has a matrix of error rates, and labels and
-#' matrices are estimated together by expectation maximization. With `one_coin` each coder has a
-#' single probability of a right code, and all wrong codes are equally probable.
+#' Estimates, from codes of at least three coders, the right label of each text and the error rates
+#' of each coder. The method is the model of Dawid and Skene: each coder has a matrix of error
+#' rates, and labels and matrices are estimated together by expectation maximization. With
+#' `one_coin` each coder has a single probability of a right code, and all wrong codes are equally
+#' probable.
 #'
 #' Coders' errors must be independent given the right label. Texts that are hard for everybody
 #' violate this assumption; the estimated accuracy of coders is then too high.
 #'
 #' [estimate()] uses the model with `consensus = "dawid_skene"` or `"one_coin"`.
 #'
-#' @param gold A `llamaherd_gold` with codes of three coders or more, and at least 20 texts with two
-#'   codes or more. A coder need not code every text.
+#' @param gold A `llamaherd_gold` with codes of at least three coders, and at least 20 texts with
+#'   two or more codes. A coder need not code every text.
 #' @param one_coin TRUE estimates a single probability per coder, which needs fewer codes.
 #' @returns A `llamaherd_dawid_skene`, a list with
 #'

@@ -1,15 +1,15 @@
 #' Compute embeddings of texts
 #'
 #' @description
-#' Computes an embedding of each text: a numeric vector such that texts with similar meaning have
-#' vectors with similar directions. Many texts are computed at once and equal texts once; a text
-#' that fails becomes a row of NA.
+#' Computes an embedding of each text: a numeric vector. Texts with similar meaning have vectors
+#' with similar directions. Many texts are computed at once, and equal texts only once. A text that
+#' fails becomes a row of NA.
 #'
 #' @section Models:
-#' Models trained for embeddings are best, such as all-MiniLM-L6-v2 (BERT-like encoders, which
-#' cannot generate); load them with [model_load()]. Generative models have embeddings, too, but
-#' embeddings of small models carry little information. Some models expect a prefix before each
-#' text, such as `"query: "`; see their descriptions.
+#' Models trained for embeddings give the best results, such as all-MiniLM-L6-v2 (BERT-like
+#' encoders, which cannot generate); load them with [model_load()]. Generative models have
+#' embeddings, too, but embeddings of small models carry little information. Some models expect a
+#' prefix before each text, such as `"query: "`; see the descriptions of these models.
 #'
 #' @section Interrupting a call:
 #' Ctrl-C ends the call within a fraction of a second with an interrupt of class
@@ -18,16 +18,17 @@
 #'
 #' @param model A `llamaherd_model` from [model_load()], or a `llamaherd_context`, whose model is
 #'   used.
-#' @param texts Character vector; names and NA are allowed. Also a list with a string or an integer
-#'   vector of token ids per text. Texts are never read as special tokens.
+#' @param texts Character vector; names and NA are allowed. Or a list with one element per text: a
+#'   string or an integer vector of token ids. Texts are never read as special tokens.
 #' @param pooling How the vectors of a text's tokens are combined: `"mean"`, or the vector of the
 #'   first (`"cls"`) or the `"last"` token. `"auto"` uses the setting of the model's file, or
 #'   `"mean"`.
-#' @param normalize TRUE scales vectors to length 1, so that `x %*% t(x)` has the cosines.
+#' @param normalize TRUE scales vectors to length 1, so that `x %*% t(x)` contains the cosine
+#'   similarities.
 #' @param truncate TRUE cuts texts that are longer than the model's maximum; with FALSE these texts
 #'   fail.
 #' @param deterministic TRUE computes each text alone. This is slower, but its vector is then
-#'   identical to the last bit, whatever else is in the call.
+#'   identical to the last bit, regardless of the other texts in the call.
 #' @param n_threads Number of threads. NULL uses the number of physical cores.
 #' @param progress TRUE shows a progress bar.
 #' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.

@@ -31,30 +31,32 @@
 #'
 #' If few coded texts of a stratum have a wrong label, the variance estimate contains little
 #' information on errors among the other texts of the stratum. Intervals then combine Wilson's
-#' limits of the error rates over strata (MOVER) and are longer in the direction in which unseen
-#' errors would move the estimate. A warning names strata with fewer than 5 wrong labels, their
-#' share of the texts and their number of codes; a note names strata without any wrong label.
+#' limits of the error rates over strata (MOVER). They are longer in the direction in which
+#' unobserved errors would change the estimate. A warning names strata with fewer than 5 wrong
+#' labels, their share of the texts and their number of codes; a note names strata without any wrong
+#' label.
 #'
 #' @param coded Return value of [annotate_texts()], or another data frame with a column of labels:
 #'   all texts that the sample was drawn from.
 #' @param gold A coded [gold_sample()]. With several coders the code of the majority is used. In a
 #'   tie the code of the first of the tied coders is used, and a note reports this; let another
-#'   coder decide these texts. Or codes, one per row and NA for rows without a code, as a vector or
-#'   the name of a column; such codes need `prob`.
+#'   coder decide these texts. In place of a sample, `gold` can be codes, one per row and NA for
+#'   rows without a code, as a vector or the name of a column; such codes need `prob`.
 #' @param formula A regression formula with the column of labels on either side:
 #'   `label == "negative" ~ party + age`, `votes ~ label`. It is evaluated on all rows, once with
 #'   the labels and once with the codes in their place, before rows are selected, so `I(age -
 #'   mean(age))` gives the same result as a column computed before the call. A term may only use a
 #'   text's own label, not, for example, `mean(label)`.
-#' @param outcome Without a formula, one of these. Labels whose shares are estimated. A named vector
-#'   with a number per label, such as `c(negative = -1, neutral = 0, positive = 1)`, whose mean is
-#'   estimated. For labels that are numbers: `"mean"`, `"median"`, or `"quantile"` for the quartiles
-#'   or the quantiles of `quantile`. `NULL` estimates the mean of a [number_scale()] and of numbers
-#'   that have fractions or more than 20 distinct values, and otherwise the share of each label.
+#' @param outcome Only without a formula: the quantity to estimate. Labels: the share of each is
+#'   estimated. A named vector with a number per label, such as `c(negative = -1, neutral = 0,
+#'   positive = 1)`: the mean of these numbers is estimated. For labels that are numbers: `"mean"`,
+#'   `"median"`, or `"quantile"` for the quartiles or the quantiles of `quantile`. `NULL` estimates
+#'   the mean of a [number_scale()] and of numbers that have fractions or more than 20 distinct
+#'   values, and otherwise the share of each label.
 #' @param by Columns for estimates by group, and for differences from the first group (for a factor,
-#'   its first level). Names, or unquoted as in `c(party, year)`.
-#' @param model `"mean"`, `"ols"` or `"logit"`. `NULL` is `"mean"` without a formula and `"ols"`
-#'   with one.
+#'   its first level). Column names as strings, or unquoted as in `c(party, year)`.
+#' @param model `"mean"`, `"ols"` or `"logit"`. `NULL` uses `"mean"` without a formula and `"ols"`
+#'   with a formula.
 #' @param methods Methods to compute, in the order of the result.
 #' @param level Confidence level. Intervals of shares are limited to 0 and 1, intervals of
 #'   differences of shares to -1 and 1 (Newcombe, *Statistics in Medicine* 17, 1998).
@@ -62,28 +64,29 @@
 #'   records.
 #' @param several TRUE if a text may have several labels, joined by `"; "`. A share is then the
 #'   share of texts that have the label, alone or with others; shares do not sum to 1, and formulas
-#'   use `has_label(label, "negative")`. `NULL` takes the value from `coded` or `gold`.
+#'   use `has_label(label, "negative")`. `NULL` uses the value that `coded` or `gold` records.
 #' @param prob For codes without a [gold_sample()]: `"simple"` if all texts had the same probability
 #'   of being coded, or the probability of each text.
-#' @param target Target of inference: `"population"`, of which the texts are a sample, or the
+#' @param target Target of inference: `"population"`, from which the texts were sampled, or the
 #'   `"texts"` themselves.
 #' @param cluster A column of clusters, such as speakers, within which texts are not independent.
 #' @param predictions Predictions that the codes correct: `"labels"`, or `"probs"`, the
-#'   probabilities of all labels (columns `p_<label>`). `NULL` is `"probs"` after [recalibrate()]
-#'   and `"labels"` otherwise. With probabilities the result compares the widths of the intervals.
+#'   probabilities of all labels (columns `p_<label>`). `NULL` uses `"probs"` after [recalibrate()]
+#'   and `"labels"` otherwise. With probabilities the result also contains the mean widths of the
+#'   intervals of both kinds of predictions.
 #' @param weights Survey weights: a column, or a number of at least 0 per text. Estimates then
 #'   describe the population that the weighted texts represent. Multiplying all weights by a number
 #'   changes nothing.
-#' @param consensus The right code of texts whose coders disagree: `"majority"`, see `gold`; or a
-#'   model of coders' errors, `"dawid_skene"` or `"one_coin"`, see [dawid_skene()]. With a model,
-#'   estimates from several draws of the right codes are combined by Rubin's rules, so that
-#'   intervals include this uncertainty. The codes are drawn within the strata, the model's labels
-#'   and the groups of the estimate: `by`, or the columns of the formula.
+#' @param consensus How to determine the right code of texts whose coders disagree: `"majority"`,
+#'   see `gold`; or a model of coders' errors, `"dawid_skene"` or `"one_coin"`, see [dawid_skene()].
+#'   With a model, estimates from several draws of the right codes are combined by Rubin's rules, so
+#'   that intervals include this uncertainty. The codes are drawn separately for each combination of
+#'   stratum, model's label and group of the estimate (`by`, or the columns of the formula).
 #' @param n_imputations Number of draws of the right codes by the model of coders' errors.
 #' @param simultaneous `NULL`: each interval has the confidence `level` by itself. `"bonferroni"` or
 #'   `"max_t"`: all intervals of a method are simultaneous, so that together they have the
 #'   confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome, and its
-#'   intervals are shorter.
+#'   intervals are shorter than with `"bonferroni"`.
 #' @param quantile For `outcome = "quantile"`: quantiles between 0 and 1, such as `0.9`.
 #' @returns A `llamaherd_estimates`. As a data frame it has one row per estimate and method:
 #'   `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam` and `df`,
@@ -91,9 +94,9 @@
 #'   one method, by default the first. Further elements are `n_texts`, `n_gold`, `design`, `notes`;
 #'   `predictions`, which is `"recalibrated"` after [recalibrate()]; `widths`, a data frame of the
 #'   mean widths of intervals by predictions and method, which has no rows if the predictions are
-#'   labels; `agreement`, a sentence on the agreement of several coders; and, for `prob = "simple"`,
-#'   `label_check`: a data frame with the counts of labels among the coded texts and the counts
-#'   expected in a simple sample, with the attribute `p_value`.
+#'   labels; `agreement`, a sentence on the agreement between several coders; and, for `prob =
+#'   "simple"`, `label_check`: a data frame with the counts of labels among the coded texts and the
+#'   counts expected in a simple sample, with the attribute `p_value`.
 #' @seealso [gold_sample()], [gold_size()], [recalibrate()], [dawid_skene()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
@@ -254,13 +257,11 @@ estimate <- function(
 #' Coefficients, covariances and intervals of estimates
 #'
 #' @param object Return value of [estimate()].
-#' @param parm Names or indices of coefficients; all if
-#'   missing.
+#' @param parm Names or indices of coefficients. If missing, all coefficients are returned.
 #' @param level Confidence level. `NULL` uses the level of the estimates.
-#' @param method
-#'   One of the methods. `NULL` uses the first.
-#' @param outcome For `vcov()` of the shares of several
-#'   labels: the label.
+#' @param method One of the methods. `NULL` uses the first method.
+#' @param outcome For `vcov()` of the shares of several labels: the label whose covariances are
+#'   returned.
 #' @param ... Not used.
 #' @returns `coef()`: a named vector. `confint()`: a matrix with a row for each coefficient.
 #'   `vcov()`: a matrix; it omits the differences between groups, which follow from the other rows.

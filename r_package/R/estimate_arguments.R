@@ -8,8 +8,8 @@ weights_given <- function(weights, coded) {
   if (!is.null(weights)) as_py_numbers(weights)
 }
 
-# Returns other columns of texts or whole numbers, by which texts may cluster; few, as they are
-# copied.
+# Returns other columns of text or whole numbers that may be clusters. Their number is limited,
+# because they are copied.
 cluster_columns <- function(coded, used) {
   is_kind <- \(x) is.character(x) || is.factor(x) || is.integer(x)
   names <- setdiff(names(coded), used)
@@ -71,7 +71,7 @@ levels_by <- function(data, by) {
   rlang::set_names(lapply(factors, \(name) as_py_list(levels(data[[name]]))), factors)
 }
 
-# Converts a sample or codes for Python.
+# Converts a gold sample, or a vector of codes, for Python.
 gold_codes_of <- function(gold, coded, error_call) {
   if (inherits(gold, "llamaherd_gold")) {
     return(check_gold(gold, error_call))
@@ -86,8 +86,7 @@ gold_codes_of <- function(gold, coded, error_call) {
   as_codes(gold)
 }
 
-# Returns labels, and codes of the coded rows, as Python reads them: equal values have the same
-# text.
+# Returns labels, and codes of the coded rows, as text for Python: equal values have the same text.
 codes_in_one_form <- function(columns, codes, options) {
   read <- py_call("codes_in_one_form", columns, codes, options)
   list(
@@ -99,7 +98,7 @@ codes_in_one_form <- function(columns, codes, options) {
   )
 }
 
-# TRUE if the codebook allows several labels of a text.
+# TRUE if the codebook allows several labels per text.
 has_several <- function(coded) {
   inherits(coded, "llamaherd_coded") &&
     identical(attr(coded, "llamaherd")$codebook$type, "multiple")

@@ -1,4 +1,4 @@
-# The result of estimate(): its object, and coef(), confint(), vcov(), print() of it.
+# The result of estimate(): its object, and its methods coef(), confint(), vcov() and print().
 
 new_estimates <- function(found, options, formula, methods) {
   rows <- found[["rows"]]
@@ -65,7 +65,7 @@ widths_of <- function(widths) {
   new_frame(columns, length(columns$width))
 }
 
-# Returns the rows of one method, named like coefficients.
+# Returns the rows of one method, with the names of the coefficients as row names.
 rows_by <- function(object, method, error_call) {
   method <- method %||% object$methods[[1]]
   method <- check_choice(method, object$methods, "method", error_call)
@@ -153,7 +153,7 @@ as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
 #' @export
 format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
 
-# Wraps notes to the width of the console; tables keep their columns.
+# Wraps notes to the width of the console, but not tables.
 notes_wrapped <- function(lines, width = getOption("width")) {
   is_note <- grepl("^(Note: |Intervals are )", lines)
   wrapped <- lapply(lines[is_note], strwrap, width, exdent = 2)

@@ -2,9 +2,9 @@
 # glance(), whose generics are in the package generics.
 
 #' @rdname estimate-methods
-#' @returns
-#' `summary()`: `coefficients`, a matrix with a row for each coefficient. Coefficients of
-#'   regressions and differences have `t` and `p` of the test that they are 0. It prints as a table.
+#' @returns `summary()`: `coefficients`, a matrix with a row for each coefficient. Coefficients of
+#' regressions and differences have `t` and `p` of the test of the hypothesis that they are 0. It
+#' prints as a table.
 #'
 #'   `tidy()` and `glance()` return the data frames that broom and modelsummary use for tables.
 #'   `tidy()` has `term`, `estimate`, `std.error`, `statistic`, `p.value` and optionally `conf.low`

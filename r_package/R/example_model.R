@@ -1,10 +1,10 @@
 #' A small model for examples
 #'
-#' Finds SmolLM2-135M, an instruction-tuned model of 92 MB: first by the environment variable
-#' `LLAMAHERD_TEST_SMOLLM2`, then in the cache. The examples of this package run only if this
-#' function finds the model. It downloads nothing and does not start Python.
+#' Finds the file of SmolLM2-135M, an instruction-tuned model of 92 MB: first by the environment
+#' variable `LLAMAHERD_TEST_SMOLLM2`, then in the cache. The examples of this package run only if
+#' this function finds the model. It downloads nothing and does not start Python.
 #'
-#' @returns Path of the file. NULL if there is no file, or no Python package to load it.
+#' @returns Path of the file. NULL if the file or the Python package does not exist.
 #' @seealso [list_cached_models()] for all models on this computer
 #' @export
 #' @examples

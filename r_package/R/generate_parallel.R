@@ -2,8 +2,9 @@
 #'
 #' @description
 #' Answers every prompt of a vector in one call. Up to `n_seq_max` prompts run at a time (see
-#' [context_create()]); when a prompt ends, the next one starts. A beginning that several prompts
-#' share is computed once. A prompt that fails becomes NA; the other prompts are answered.
+#' [context_create()]); when a prompt ends, the next one starts. If several prompts have the same
+#' beginning, it is computed only once. A prompt that fails becomes NA; the other prompts are
+#' answered.
 #'
 #' @section Interrupting a call:
 #' Ctrl-C ends the call within a fraction of a second and also interrupts the loop or script around
@@ -15,14 +16,15 @@
 #'       interrupt = \(cnd) cnd$results
 #'     )
 #'
-#' `as.data.frame()` also shows the beginnings of unfinished answers. With a `journal`, the same
+#' `as.data.frame()` also contains the beginnings of unfinished answers. With a `journal`, the same
 #' call run again continues where this call ended.
 #'
 #' @section Arguments with one value per prompt:
-#' The numeric sampling arguments, `max_tokens`, `seed`, `grammar` and `regex` take one value for
-#' all prompts or one value per prompt. `choices` and `schema` take a list with one element per
-#' prompt, NULL for a prompt without one. If schemas differ, the result has the columns of all
-#' schemas; a prompt without a schema has a row of NA, and its answer is in `attr(result, "text")`.
+#' The numeric sampling arguments, `max_tokens`, `seed`, `grammar` and `regex` accept one value for
+#' all prompts or one value per prompt. `choices` and `schema` also accept a list with one element
+#' per prompt; the element is NULL for a prompt without choices or schema. If schemas differ, the
+#' result has the columns of all schemas; a prompt without a schema has a row of NA, and its answer
+#' is in `attr(result, "text")`.
 #'
 #' @section Structured data:
 #' With `schema` every answer is JSON that follows the schema, and the result is a data frame with
@@ -56,9 +58,9 @@
 #'
 #' An answer is reused if these are the same: the content of the model's file, the tokens of the
 #' prompt, all settings that affect the text and, with `temperature` above 0, the seed of the
-#' prompt, which is derived from `seed` and the index of the prompt. With a negative seed or NULL no
-#' sampled answer is reused. New answers are added to the journal, so one file can serve many calls,
-#' also at the same time.
+#' prompt, which is derived from `seed` and the index of the prompt. If `seed` is negative or NULL,
+#' no sampled answer is reused. New answers are added to the journal, so several calls can use the
+#' same file, also at the same time.
 #'
 #' The journal contains prompts and answers as plain text for everyone who may read the file. Keep
 #' it on a local disk: SQLite cannot share it over a network. If the file is removed or moved while
@@ -66,27 +68,27 @@
 #' journal as a data frame.
 #'
 #' @param context A `llamaherd_context` from [context_create()].
-#' @param prompts Character vector; names and NA are allowed. Also a factor, or a list with a string
-#'   or an integer vector of token ids per prompt. If a text has an invalid encoding, only this
-#'   prompt fails.
-#' @param max_tokens Maximum number of tokens to generate per prompt. NULL is 512 with `schema`,
-#'   enough for any of the `choices`, and 100 otherwise.
+#' @param prompts Character vector; names and NA are allowed. A factor is also accepted, and a list
+#'   with one element per prompt: a string or an integer vector of token ids. If a text has an
+#'   invalid encoding, only this prompt fails.
+#' @param max_tokens Maximum number of tokens to generate per prompt. NULL uses 512 with `schema`,
+#'   enough tokens for the longest of the `choices`, and 100 otherwise.
 #' @param top_k Number of most likely tokens to draw from. 0 or less draws from all tokens.
 #' @param top_p Cumulative probability of the most likely tokens to draw from. 1 draws from all
 #'   tokens.
 #' @param temperature Sampling temperature. Higher values give more varied answers; 0 or less always
-#'   takes the most likely token.
+#'   chooses the most likely token.
 #' @param repeat_last_n Number of last tokens, including prompt tokens, that the penalties consider.
-#'   0 considers none, -1 all.
-#' @param penalty_repeat Repetition penalty for tokens among the last `repeat_last_n`. 1 is no
-#'   penalty.
+#'   0 considers no tokens, -1 all tokens.
+#' @param penalty_repeat Repetition penalty for tokens among the last `repeat_last_n` tokens. 1
+#'   means no penalty.
 #' @param seed Seed of the random numbers. Each prompt has its own seed, derived from `seed` and the
-#'   index of the prompt. A negative value or NULL chooses a new seed per call, which
-#'   `attr(result, "stats")$seed` reports.
+#'   index of the prompt. A negative value or NULL chooses a new seed per call, which `attr(result,
+#'   "stats")$seed` contains.
 #' @param progress TRUE shows a progress bar.
 #' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.
-#' @param clean TRUE removes surrounding white space from answers, and chat template markers that
-#'   the model wrote as text.
+#' @param clean TRUE removes white space at both ends of answers, and chat template markers that the
+#'   model wrote as text.
 #' @param hash TRUE adds the attribute `hashes`.
 #' @param min_p Minimum probability of a token to draw, relative to the most likely token. 0 draws
 #'   from all tokens.
@@ -97,11 +99,11 @@
 #'   | "no"`. An invalid grammar is an error. With one grammar per prompt, only the prompt of the
 #'   invalid grammar fails. For a set of labels use `choices`.
 #' @param parse_special TRUE reads the texts of special tokens in prompts, such as `<|im_end|>`, as
-#'   these tokens, FALSE as plain text. `"auto"` is TRUE for prompts made by
+#'   special tokens; FALSE reads them as plain text. `"auto"` uses TRUE for prompts made by
 #'   [apply_chat_template()].
-#' @param on_error What to do if a prompt fails. `"continue"` answers all others. `"return"` starts
-#'   no more prompts, finishes the running ones and returns. `"stop"` signals an error of class
-#'   `llamaherd_error_generation`, whose field `results` contains the finished answers.
+#' @param on_error What to do if a prompt fails. `"continue"` answers all other prompts. `"return"`
+#'   starts no more prompts, finishes the running prompts and returns. `"stop"` signals an error of
+#'   class `llamaherd_error_generation`, whose field `results` contains the finished answers.
 #' @param journal Path of a file that stores each answer as it is finished; see below. The file is
 #'   created if it does not exist. NULL stores nothing.
 #' @param chat TRUE formats each prompt as a user message with the model's chat template, as
@@ -110,9 +112,10 @@
 #' @param system Text of a system message before each prompt; needs `chat = TRUE`.
 #' @param choices Texts; each answer is exactly one of them, without quotes or a space before it:
 #'   `c("yes", "no")`. With `temperature = 0` it is the most probable choice, as in
-#'   [classify_parallel()]. A factor is read as its levels; a list has one vector per prompt, or
-#'   NULL. Thousands of choices are possible. Cannot be combined with `grammar`. Generation ends as
-#'   soon as one choice is left, so an answer may need fewer tokens than its text has.
+#'   [classify_parallel()]. For a factor, the choices are its levels. A list contains one vector per
+#'   prompt, or NULL for a prompt without choices. Thousands of choices are possible. Cannot be
+#'   combined with `grammar`. Generation ends as soon as only one choice is possible, so fewer
+#'   tokens may be generated than the answer contains.
 #' @param n Number of samples per prompt; see below. Several samples need a `temperature` above 0.
 #' @param schema Structure of each answer: a type such as [type_object()], also of package ellmer,
 #'   or a JSON Schema as a list, a string or the path of a file. See below. Cannot be combined with
@@ -123,38 +126,39 @@
 #' @param dotted TRUE makes nested objects columns with dotted names; FALSE makes them data frame
 #'   columns.
 #' @param logprobs Number of alternatives whose log-probabilities are returned for each generated
-#'   token. 0 returns only those of the generated tokens; NULL returns none.
+#'   token. 0 returns only the log-probabilities of the generated tokens; NULL returns no
+#'   log-probabilities.
 #' @param sampling Rarely used sampling settings from [sampling_options()].
 #' @param thinking Maximum number of tokens of a thought before the answer; FALSE turns thinking
-#'   off, and NULL leaves it to the chat template. See [thinking()]. Needs `chat = TRUE`.
+#'   off, and with NULL the chat template decides. See [thinking()]. Needs `chat = TRUE`.
 #' @param variables Further variables of the chat template, a named list such as
 #'   `list(reasoning_effort = "low")`. Needs `chat = TRUE`.
 #' @param template Jinja template to use in place of the model's chat template. Needs `chat = TRUE`.
-#' @param prefix Text that each answer starts with, written into the prompt. It is not part of the
-#'   result. Needs `chat = TRUE`.
+#' @param prefix Text at the start of each answer. It is written into the prompt and is not part of
+#'   the result. Needs `chat = TRUE`.
 #' @param merge_system TRUE puts the system text into the first user message where the template
 #'   refuses a system role. Needs `chat = TRUE`.
-#' @param quote_from Text that the quotes of a schema are taken from, see [type_quote()]: one text,
-#'   or one for each prompt. NULL or NA uses the prompt, and with `chat = TRUE` the last message of
-#'   the user.
+#' @param quote_from Text from which the quotes of a schema are copied, see [type_quote()]: one
+#'   text, or one text per prompt. NULL or NA uses the prompt, and with `chat = TRUE` the last
+#'   message of the user.
 #' @param ... Settings of [sampling_options()] by name. Any other name is an error.
 #' @returns With `n = 1` a `llamaherd_result`: a character vector of the same length and order as
 #'   `prompts`, with their names. Prompts that failed or were not finished are NA, with one warning.
-#'   Editing the vector, for example with [trimws()], gives a plain character vector. Attributes,
-#'   with one element or row per prompt:
+#'   If you edit the vector, for example with [trimws()], the result is a plain character vector.
+#'   Attributes, with one element or row per prompt:
 #'
 #'   * `errors`: the reason why a prompt failed; NA for all others.
 #'   * `finish_reason`: `"stop"` (end token, end of the grammar, or a text of `stop`), `"length"`
 #'     (`max_tokens`), `"cancelled"` or `"error"`.
 #'   * `partial`: the beginning of an unfinished answer; NA for all others.
-#'   * `complete`: TRUE for answers that ended by themselves (`"stop"`). With `grammar`, `regex` or
-#'     `choices`, an answer that a text of `stop` ended is complete only if it matches as a whole.
-#'     One warning reports how many of these answers `max_tokens` cut off.
+#'   * `complete`: TRUE for answers whose `finish_reason` is `"stop"`. With `grammar`, `regex` or
+#'     `choices`, an answer that was ended by a text of `stop` is complete only if the whole answer
+#'     matches. One warning reports how many of these answers `max_tokens` cut off.
 #'   * `timing`: a data frame with `queue_s`, `first_token_s` and `wall_s`: seconds from the start
 #'     of the call until the prompt got a slot, until its first token, and until it was finished; NA
 #'     if it did not run.
 #'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (tokens of the prompt that
-#'     were not computed for it alone), `n_generated_tokens` and `seed`.
+#'     were already computed for another prompt), `n_generated_tokens` and `seed`.
 #'   * `thoughts`, if the model could think: a data frame with `thinking`, the text of the thought
 #'     before the answer, `n_thinking_tokens`, and `thinking_complete`, which is FALSE if the
 #'     thought used up its budget. NA where a prompt failed. The answer and all other attributes do
@@ -163,10 +167,10 @@
 #'     answer, equal to `printf %s "$text" | sha256sum`. Token ids are hashed as text separated by
 #'     single spaces, the texts of a conversation separated by newlines.
 #'   * `logprobs`, on request: a list with one data frame per prompt and one row per token of the
-#'     answer: `token`, its text; `id`; `logprob`, the natural logarithm of its probability by the
-#'     model itself, before grammar, penalties and temperature; and `top`, a list of data frames of
-#'     the most likely tokens at that position. NaN for tokens that were not drawn, such as the rest
-#'     of a choice. NULL for prompts without an answer.
+#'     answer: `token`, its text; `id`; `logprob`, the natural logarithm of the probability that the
+#'     model computed, before grammar, penalties and temperature change it; and `top`, a list of
+#'     data frames of the most likely tokens at that position. `logprob` is NaN for tokens that were
+#'     not drawn, such as the remaining tokens of a choice. NULL for prompts without an answer.
 #'
 #'   The attribute `stats` has statistics of the call. [as.data.frame()] returns a table with one
 #'   row per prompt.
@@ -174,9 +178,9 @@
 #'   With `schema` a `llamaherd_table`: a data frame with one row per prompt and one column per
 #'   field, NA where a prompt failed. Column types do not depend on the answers, except that whole
 #'   numbers beyond 32 bits make a column double. Row names are the names of the prompts if these
-#'   are unique. It has the attributes above, and `text`, the JSON; thoughts are also columns. In
-#'   [dplyr::mutate()] the result becomes columns of the data; subsets of rows are plain data
-#'   frames.
+#'   are unique. It has the attributes above and the attribute `text`, the JSON of the answers.
+#'   Thoughts are also columns. In [dplyr::mutate()] the result becomes columns of the data; subsets
+#'   of rows are plain data frames.
 #' @seealso [generate()] for a single prompt, [thinking()] for models that think,
 #'   [apply_chat_template()] for chat models, [journal_read()] for journals.
 #' @export
@@ -268,8 +272,8 @@ generate_parallel <- function(
   as_samples(result, prompts$names, n)
 }
 
-# Describes the task that generates answers: texts, or data with a schema. The columns are known as
-# soon as Python has read the schema.
+# Describes the task that generates answers: texts, or data with a schema. The columns are
+# determined when Python has read the schema.
 generate_task <- function(options, dotted, model) {
   each <- options$each[["schema"]]
   schemas <- unlist(c(options$sampling[["schema"]], each))

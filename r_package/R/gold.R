@@ -12,7 +12,7 @@
 #' @section Sampling designs:
 #' * `"simple"`: equal probabilities. Suitable for all purposes, and sufficient for PPI.
 #' * `"stratified"`: a fixed number from each stratum; strata are the labels unless `by` names
-#'   columns. For rare labels (`allocation = "equal"`) and comparisons of groups.
+#'   columns. Suitable for rare labels (with `allocation = "equal"`) and for comparisons of groups.
 #' * `"uncertainty"`: higher probabilities for texts with less certain labels. Estimates are more
 #'   precise if the model's errors are frequent where its confidence is low. `floor` is the share of
 #'   the sample that is distributed evenly, so that no text has a very small probability.
@@ -23,32 +23,34 @@
 #'
 #' @section Waves:
 #' `gold_sample(data, n, after = gold)` draws `n` further texts from the texts that were not drawn
-#' yet, and returns one sample of all waves, with the codes so far; `history` has a row per wave.
+#' yet, and returns one sample of all waves, with the existing codes; `history` has a row per wave.
 #' Waves of the same design (`"simple"`, or `"stratified"` by the same columns without numbers in
-#' `allocation`) form one sample of that design, with the pooled inclusion probabilities. In all
-#' other cases the probabilities of a wave may depend on the codes of earlier waves: given these
-#' codes, each wave gives an unbiased estimate, and the waves are averaged with weights that depend
-#' on their sizes (Des Raj 1956; Farquhar, Gal and Rainforth 2021). `probs` is then 1 / weight.
-#' Decide the sizes of waves before you see codes. `write_gold(uncoded = TRUE)` writes only the
-#' texts without a code, and `read_gold()` keeps the codes of the other texts.
+#' `allocation`) form one sample of this design, with the inclusion probabilities of the combined
+#' sample. In all other cases the probabilities of a wave may depend on the codes of earlier waves:
+#' conditional on these codes, each wave gives an unbiased estimate, and the waves are averaged with
+#' weights that depend on their sizes (Des Raj 1956; Farquhar, Gal and Rainforth 2021). `probs` is
+#' then 1 / weight. Decide the sizes of waves before you see codes. `write_gold(uncoded = TRUE)`
+#' writes only the texts without a code, and `read_gold()` keeps the codes of the other texts.
 #'
 #' @section The CSV file:
 #' The columns are `id`, `text` and one column per coder, to be filled in with labels. The file
-#' omits the model's labels (`blind`). Its order is random, so that coders who stop early have coded
-#' a random part. It begins with a byte order mark, by which Excel recognises UTF-8. Texts that a
-#' spreadsheet program would evaluate as formulas are prefixed by an apostrophe, which `read_gold()`
-#' removes. If texts may have several labels, a cell contains all labels that apply, in any order,
-#' separated by semicolons, or the word `none` (`(none)` if a label has that name); an empty cell
-#' means that the text is not coded yet.
+#' omits the model's labels (`blind`). Its order is random, so that the texts of a coder who stops
+#' early are a random part. It begins with a byte order mark, by which Excel recognises UTF-8. Texts
+#' that a spreadsheet program would evaluate as formulas are prefixed by an apostrophe, which
+#' `read_gold()` removes. If texts may have several labels, a cell contains all labels that apply,
+#' in any order, separated by semicolons, or the word `none` (`(none)` if a label has that name); an
+#' empty cell means that the text is not coded yet.
 #'
 #' The design is written to `<path>.json`; `read_gold()` needs this file or the sample.
 #'
 #' @param data Return value of [annotate_texts()], or another data frame with one row per text.
 #' @param n Number of texts to draw.
-#' @param by Columns whose combinations are strata: names, or unquoted as in `c(party, year)`.
-#' @param prob Sampling design; see below. `NULL` is `"stratified"` with `by` and `"simple"`
-#'   otherwise; with `after` it is the design of that sample. If `prob` is a vector, `after` uses
-#'   only the numbers of texts that were not drawn yet, scaled to sum to `n`.
+#' @param by Columns whose combinations are strata: column names as strings, or unquoted as in
+#'   `c(party, year)`.
+#' @param prob Sampling design; see below. `NULL` uses `"stratified"` with `by` and `"simple"`
+#'   otherwise; with `after` it uses the design of the earlier sample. If `prob` is a vector and
+#'   `after` is given, only the probabilities of texts that were not drawn yet are used, scaled to
+#'   sum to `n`.
 #' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL` uses the
 #'   columns that `data` records. For `id` it uses a column called `id` without missing or
 #'   duplicated values, and row numbers otherwise. Codes are matched to texts by identifiers, even
@@ -60,20 +62,21 @@
 #'   `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 texts are drawn from each stratum with 2 texts or more.
-#'   It is an error in other designs, as are `confidence` and `floor` in designs without them.
+#'   With other designs this argument is an error. `confidence` and `floor` are also errors with
+#'   designs that do not use them.
 #' @param names Labels that codes may have. `NULL` uses the labels of `data`.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
-#' @param several TRUE if a text may have several labels, joined by `"; "`. `NULL` takes the value
-#'   from the record of `data`.
+#' @param several TRUE if a text may have several labels, joined by `"; "`. `NULL` uses the value
+#'   that `data` records.
 #' @param after A `llamaherd_gold` of earlier waves, with or without codes; see below.
 #' @param weights For `"weights"`: a column, or a number per text, of survey weights.
 #' @param gold A `llamaherd_gold`.
 #' @param path Path of a CSV file. For `read_gold()` also several paths, one per coder, or a data
-#'   frame with a column `id` and one column per coder. A warning reports texts of the sample
-#'   without a row.
-#' @param coders Names of the columns for codes. For `read_gold()` `NULL` uses all further columns,
-#'   except columns without any label, which a warning reports, and the model's labels in a data
-#'   frame.
+#'   frame with a column `id` and one column per coder. A warning reports texts of the sample that
+#'   have no row.
+#' @param coders Names of the columns for codes. For `read_gold()` `NULL` uses all columns that are
+#'   not columns of the sample, except columns without any label, which a warning reports. In a data
+#'   frame, the column of the model's labels is also excluded.
 #' @param blind TRUE omits the model's label and the inclusion probability.
 #' @param shuffle TRUE writes texts in random order.
 #' @param bom TRUE writes a byte order mark, by which Excel recognises UTF-8.
@@ -81,14 +84,15 @@
 #' @param uncoded TRUE writes only texts that nobody has coded yet.
 #' @param delimiter Separator of cells: `","`, `";"` or `"\t"`. In locales with a decimal comma
 #'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises all
-#'   three.
+#'   three separators.
 #' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the drawn
 #'   rows of `data`; their `ids`, `texts`, `labels` and `probs`; `all_probs`, the inclusion
 #'   probability of every row of `data`; `strata`; `names`; `codes`, a list with one character
 #'   vector per coder; `gold`, the majority code; `design`; and `history`, a data frame with one row
-#'   per wave: `wave`, `kind`, `n`, `N` (texts that it was drawn from), `seed` and `n_coded` (number
-#'   of coded texts when the wave was drawn). As a data frame it has one row per text: `id`, `text`,
-#'   `model_label`, `inclusion_prob` and the coders' columns. It can be stored with [saveRDS()].
+#'   per wave: `wave`, `kind`, `n`, `N` (number of texts from which it was drawn), `seed` and
+#'   `n_coded` (number of coded texts when the wave was drawn). As a data frame it has one row per
+#'   text: `id`, `text`, `model_label`, `inclusion_prob` and the coders' columns. It can be stored
+#'   with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,
@@ -277,36 +281,38 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
 #' For codebooks whose codes are numbers, `measure` is `"mae"` or `"rmse"`, and `compare` is a
 #' difference of errors in units of the codes: \eqn{n = (z_a + z_b)^2 \sigma^2 / d^2 + z_a^2 / 2}
 #' (Guenther 1981), with \eqn{\sigma} the standard deviation, over texts, of the difference between
-#' the codebooks' absolute errors. It is `spread`, or follows from `error` and `correlation` for
-#' normal errors.
+#' the codebooks' absolute errors. The argument `spread` sets \eqn{\sigma}; without it, \eqn{\sigma}
+#' is computed from `error` and `correlation` for normally distributed errors.
 #'
 #' @param width Half the width of the interval: 0.05 for plus or minus 5 percentage points.
-#' @param share Expected share; 0.5 is the worst case. An accuracy is a share, too.
+#' @param share Expected share; 0.5 is the worst case. To estimate an accuracy, set the expected
+#'   accuracy.
 #' @param level Confidence level.
 #' @param accuracy Expected share of texts on which model and people agree whether the label
 #'   applies. You can give `kappa` instead.
 #' @param kappa Expected Cohen's kappa of model and people; see `accuracy`.
 #' @param population Number of all texts; `NULL` for an infinite population.
-#' @param target Target of inference, see [estimate()]: the population that the texts are a sample
-#'   of (`"population"`), or the `"texts"` themselves, which needs fewer codes.
+#' @param target Target of inference, see [estimate()]: the population from which the texts were
+#'   sampled (`"population"`), or the `"texts"` themselves, which needs fewer codes.
 #' @param compare Instead of `width`: difference between the accuracies of two codebooks that the
 #'   comparison should detect.
 #' @param differ With `compare`: share of texts that exactly one of the two codebooks labels
-#'   correctly. It is small for codebooks that differ in a few words, and larger for different
-#'   models. `pairs` of [compare_codebooks()] contains it for codebooks that you have compared.
+#'   correctly. This share is small for codebooks that differ in a few words, and larger for
+#'   different models. The element `pairs` of [compare_codebooks()] contains it for codebooks that
+#'   you have compared.
 #' @param power With `compare`: probability that the comparison detects the difference.
 #' @param candidates With `compare`: number of codebooks. All pairs of codebooks are compared
 #'   (Bonferroni).
 #' @param measure With `compare`: `"accuracy"`; for numbers `"mae"` for mean absolute errors or
 #'   `"rmse"` for root mean squared errors.
 #' @param error For numbers: expected root mean squared error of the codebooks.
-#' @param correlation For numbers: expected correlation of the errors of two codebooks. Codebooks
-#'   that differ in a few words err alike.
+#' @param correlation For numbers: expected correlation of the errors of two codebooks. The
+#'   correlation is high for codebooks that differ in a few words.
 #' @param spread For numbers, instead of `error` and `correlation`: standard deviation of the
 #'   differences of the absolute errors, for example from a pilot study.
 #' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi` (`NA`
-#'   if neither `accuracy` nor `kappa` is given) and with `kappa`. With `compare`, `gold` is the
-#'   number of texts to compare on.
+#'   if neither `accuracy` nor `kappa` is given) and with the element `kappa`. With `compare`,
+#'   `gold` is the number of texts to compare on.
 #' @references Connett, Smith, McHugh, *Sample size and power for pair-matched case-control
 #'   studies*, Stat. Med. 6, 1987. Guenther, *Sample size formulas for normal theory t tests*, The
 #'   American Statistician 35, 1981.
@@ -370,7 +376,7 @@ print.llamaherd_gold_size <- function(x, ...) {
   invisible(x)
 }
 
-# Returns the sample with the rows of `data` that have its texts.
+# Returns the sample with new `rows`: the rows of `data` that contain the sample's texts.
 joined_gold <- function(gold, data, label, text, error_call) {
   json <- check_gold(gold, error_call)
   uses <- c(label, text, gold_columns(gold, data))

@@ -1,7 +1,7 @@
 #' Split a gold-standard sample to explore, select and evaluate
 #'
 #' @description
-#' If you measure the best of several codebooks on the same texts by which you chose it, its
+#' If you choose the best of several codebooks and measure its accuracy on the same texts, the
 #' measured accuracy is too high. `gold_split()` therefore divides a gold-standard sample at random
 #' into three parts:
 #'
@@ -10,22 +10,22 @@
 #' * `select`: compare codebooks ([compare_codebooks()]);
 #' * `evaluate`: measure the chosen codebook, once ([evaluate_codebook()]).
 #'
-#' Each stratum of the draw is divided, so that each part is a sample itself. The inclusion
-#' probability of a text in a part is its probability in the draw, times the share of the drawn
-#' texts of its stratum that are in the part. `gold_part()` returns a part, which [validate()] and
-#' [estimate()] accept like any other sample.
+#' Each stratum of the draw is divided, so that each part is itself a probability sample. The
+#' inclusion probability of a text in a part is its probability in the draw, times the share of the
+#' drawn texts of its stratum that are in the part. `gold_part()` returns a part, which [validate()]
+#' and [estimate()] accept like any other sample.
 #'
-#' The split is part of the sample: [write_gold()] and [read_gold()] keep it. `gold_size(compare =)`
-#' computes how many texts `select` needs.
+#' The split is stored in the sample: [write_gold()] writes it and [read_gold()] reads it.
+#' `gold_size(compare =)` computes how many texts `select` needs.
 #'
 #' @param gold A `llamaherd_gold`, with or without codes; or the path of its CSV file: the split is
 #'   then stored in the file beside it.
 #' @param explore,select,evaluate Shares of the texts, with sum 1. `explore` may be 0.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
-#' @param part `"explore"`, `"select"` or `"evaluate"`. `"evaluate"` is locked (closed) until
+#' @param part `"explore"`, `"select"` or `"evaluate"`. `"evaluate"` is locked until
 #'   [evaluate_codebook()] has unlocked it.
 #' @returns A `llamaherd_gold`. `gold_split()` returns the whole sample with the element `parts`,
-#'   `gold_part()` the texts of the part.
+#'   `gold_part()` a sample with only the texts of the part.
 #' @seealso [compare_codebooks()], [gold_sample()], [gold_size()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
@@ -54,7 +54,7 @@ gold_part <- function(gold, part = c("explore", "select", "evaluate")) {
   new_gold(py_call("gold_part", list(json = json, path = NULL), part))
 }
 
-# Converts a sample for Python: to JSON, or to the path of its CSV file.
+# Converts a sample for Python: returns its JSON, or the path of its CSV file.
 gold_given <- function(gold, error_call) {
   if (rlang::is_string(gold)) {
     return(list(json = NULL, path = expand_path(gold)))

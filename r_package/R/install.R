@@ -1,4 +1,4 @@
-# Address of llamaherd's repository; llamaherd is on no package index.
+# Address of llamaherd's repository, because llamaherd is not on a package index.
 repository <- "https://github.com/llamaherd/llamaherd"
 
 #' Install the Python package
@@ -9,14 +9,15 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #' missing, an error names it before anything is installed. A folder of wheels needs neither a
 #' compiler nor git. An existing environment of this name is kept, and its package is updated.
 #'
-#' @param envname Name or path of the virtual environment. The package finds
-#'   `r-llamaherd` by itself; for another one, set the environment variable
-#'   `LLAMAHERD_PYTHON` to the path of its Python.
+#' @param envname Name or path of the virtual environment. The package finds `r-llamaherd`
+#'   automatically; for another environment, set the environment variable `LLAMAHERD_PYTHON` to the
+#'   path of its Python.
 #' @param path The address of a Git repository, optionally with a branch, tag or commit after an
 #'   `@`; or a folder with the sources of llamaherd, for example a clone of its repository; or a
-#'   folder with wheels (compiled packages) of llamaherd and llama-cpp-python, as `make wheels` in a
-#'   clone makes them. NULL uses the default.
-#' @param python Path of the Python program that creates the environment. NULL searches for one.
+#'   folder with wheels (compiled packages) of llamaherd and llama-cpp-python, which `make wheels`
+#'   creates in a clone. NULL uses the default.
+#' @param python Path of the Python program that creates the environment. NULL searches for a
+#'   suitable Python.
 #' @param pip_options Further options for `pip install`, as a character vector.
 #' @returns The path of the environment's Python, invisibly.
 #' @seealso [llamaherd_available()]
@@ -106,7 +107,7 @@ how_to_use <- function(installed, envname) {
 
 is_address <- function(path) grepl("^(git\\+)?(https|http|ssh|git|file)://", path)
 
-# Wheels of llamaherd in a folder; none for an address.
+# Returns the paths of llamaherd's wheels in a folder; no paths for an address.
 wheels_in <- function(path) {
   if (is_address(path)) {
     return(character())
@@ -180,7 +181,7 @@ check_compiler <- function(error_call) {
   )
 }
 
-# Checks that the repository can be read; pip's message would have many lines.
+# Checks that the repository can be read, because the message of pip would have many lines.
 check_repository <- function(path, error_call) {
   if (!nzchar(Sys.which("git"))) {
     hint <- system_hints(
@@ -199,7 +200,7 @@ check_repository <- function(path, error_call) {
     )
   }
   address <- sub("^git\\+", "", path)
-  # A branch, tag or commit, in pip's notation.
+  # Returns the branch, tag or commit of an address, in pip's notation.
   address <- sub("^([a-z]+://[^/]*/.*)@[^@]*$", "\\1", address)
   output <- suppressWarnings(with_envvar(
     c(GIT_TERMINAL_PROMPT = "0", GIT_SSH_COMMAND = "ssh -o BatchMode=yes"),
@@ -218,7 +219,8 @@ check_repository <- function(path, error_call) {
   }
 }
 
-# Program that exits with 0 if Python can create a virtual environment and R can load this Python.
+# A Python program whose exit status is 0 if this Python can create a virtual environment and R can
+# load it.
 python_fits <- "
 import sys, sysconfig
 from pathlib import Path
@@ -304,7 +306,8 @@ run_python <- function(expr, problem, hint, error_call = rlang::caller_env()) {
 #' Checks for the Python package without starting Python in this session. The result is also FALSE
 #' if the environment variable names a Python that does not exist.
 #'
-#' @returns TRUE if the Python that would be used has the package llamaherd, else FALSE.
+#' @returns TRUE if the package llamaherd is installed in the Python that this package uses, else
+#'   FALSE.
 #' @seealso [install_llamaherd()]
 #' @export
 #' @examples

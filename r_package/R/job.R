@@ -3,8 +3,8 @@
 
 slice_s <- 0.1
 
-# Describes a call: the Python functions that start it and collect its results, and the R function
-# that creates the result from the columns.
+# Describes a call: the Python functions that start the call and collect its results, and the R
+# function that creates the result from the columns.
 new_task <- function(start, collect, make) {
   list(start = start, collect = collect, make = make)
 }
@@ -38,10 +38,10 @@ run_call <- function(task, context, prompts, options, display, progress, error_c
   })
 }
 
-# Signals an interrupt as R does on Ctrl-C: a handler for interrupts gets it; without a handler the
-# running code ends, and a script ends with exit status 1. There is no warning before, because a
-# handler could catch it and continue. `journal` is the path of the file that contains the finished
-# results, or NULL.
+# Signals an interrupt as R does on Ctrl-C: a handler for interrupts receives it; without a handler
+# the running code ends, and a script ends with exit status 1. No warning is signalled before,
+# because a handler could catch the warning and continue. `journal` is the path of the file that
+# contains the finished results, or NULL.
 interrupt <- function(message, results, verbosity, journal = NULL) {
   signalCondition(structure(
     class = c("llamaherd_interrupt", "interrupt", "condition"),
@@ -123,12 +123,13 @@ wait_for <- function(job, bar, error_call) {
   }
 }
 
-# TRUE if a bar is shown. In a knitted document each update of a bar would be a separate line.
+# Returns TRUE if a progress bar is shown. In a knitted document each update of a bar would be a
+# separate line.
 shows_progress <- function(progress) {
   progress && !isTRUE(getOption("knitr.in.progress"))
 }
 
-# Shows the progress of a job: its messages, unless `verbosity` is below 0, and a bar.
+# Shows the progress of a job: its messages, unless `verbosity` is below 0, and a progress bar.
 new_bar <- function(progress, verbosity = 0L) {
   shown <- shows_progress(progress)
   id <- NULL
@@ -262,7 +263,8 @@ tell_failures <- function(
   }
 }
 
-# Returns the noun for counts: samples if each prompt has several samples, otherwise prompts.
+# Returns the noun for numbers in messages: "samples" if each prompt has several samples, otherwise
+# "prompts".
 counted <- function(n) if (n > 1) "sample" else "prompt"
 
 # Returns the code of a column of a result, for messages.
@@ -300,12 +302,12 @@ warn_incomplete <- function(result, bound, error_call, n_samples) {
   )
 }
 
-# Escapes texts that are not templates of cli.
+# Escapes braces, so that cli does not read the texts as templates.
 escape_cli <- function(text) {
   gsub("}", "}}", gsub("{", "{{", text, fixed = TRUE), fixed = TRUE)
 }
 
-# Returns the first reasons, with the names or indices of the prompts.
+# Returns the first reasons of failures, with the names or indices of the prompts.
 failed_bullets <- function(result, failed) {
   shown <- utils::head(failed, 3)
   label <- labels_of(result)[shown]

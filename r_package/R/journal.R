@@ -6,12 +6,12 @@
 #' @param path Path of a journal; `~` is expanded.
 #' @returns A data frame with one row per result, in the order in which they were first stored:
 #'
-#'   * `prompt`; `text`, the answer; NA if the prompt failed the last time, and for
-#'     [classify_parallel()] and [annotate_texts()], which only score labels.
-#'   * `finish_reason`: `"stop"`, `"length"` or `"error"`; `complete`: TRUE if the answer ended by
-#'     itself; `error`: the reason of a failure, NA for all others.
+#'   * `prompt`; `text`, the answer; NA if the last try failed, and for [classify_parallel()] and
+#'     [annotate_texts()], which only score labels.
+#'   * `finish_reason`: `"stop"`, `"length"` or `"error"`; `complete`: TRUE if the answer was not
+#'     cut off; `error`: the reason of a failure, NA for all others.
 #'   * `n_prompt_tokens`, `n_generated_tokens` and `seed`.
-#'   * `thinking`, the thought before the answer as the model wrote it, NA without one;
+#'   * `thinking`, the thought before the answer as the model wrote it, NA if there is no thought;
 #'     `n_thinking_tokens`, the number of its tokens; and `thinking_complete`, FALSE if it used up
 #'     its budget.
 #'   * `model`, the name of the model's file, and `model_sha256`, its SHA-256.

@@ -2,7 +2,7 @@
 #'
 #' @description
 #' Answers a vector of prompts with a language model that runs on your own machine. No data leaves
-#' the machine, and you need no server.
+#' the machine, and no server is needed.
 #'
 #' @section Ten lines:
 #'
@@ -24,7 +24,7 @@
 #' * [model_load()]: loading and downloading a model. [hardware_profile()], [list_cached_models()],
 #'   [download_model()], [set_hf_token()].
 #' * [model_optimize()], or `model_load(optimize = TRUE)`: the fastest file for this computer.
-#' * [quick_llama()]: a question without a model or context of your own.
+#' * [quick_llama()]: answers without a call of `model_load()` or `context_create()`.
 #'
 #' Labels
 #' * [classify_parallel()]: the probability of each label. [calibrate_batch()] removes a model's
@@ -52,15 +52,16 @@
 #'
 #' From texts to estimates
 #' * [codebook()] and [annotate_texts()] label a data frame by a question and its labels;
-#'   [prompt_preview()] shows the prompt, [robustness()] how much labels depend on its wording.
+#'   [prompt_preview()] shows the prompt, [robustness()] how much labels depend on the wording of
+#'   the prompt.
 #' * [gold_sample()] draws texts for people to code, [validate()] compares their codes with the
 #'   labels, [agreement()] measures how much coders agree, and [estimate()] corrects shares, means
 #'   and regressions for errors of the labels.
-#' * [coverage_curve()]: which texts to leave to people. [plot()][plots] plots the results of these
+#' * [coverage_curve()]: which texts people should code. [plot()][plots] plots the results of these
 #'   functions. [report()] writes a page that documents how the labels were made, and [reproduce()]
-#'   repeats the coding. If a join or a CSV file lost the record that a report needs, use
-#'   [coded_restore()].
-#' * `vignette("llamaherd")` is the first of some short guides. They are installed if you set
+#'   repeats the coding. If a data frame lost the record that a report needs, for example in a join
+#'   or a CSV file, use [coded_restore()].
+#' * `vignette("llamaherd")` is the first of several short guides. They are installed if you set
 #'   `build_vignettes = TRUE` in `remotes::install_git()`.
 #'
 #' Several models
@@ -73,20 +74,20 @@
 #' * [tokenize()], [detokenize()], [model_metadata()].
 #'
 #' @section Python:
-#' This package calls the Python package of the same name. It uses the first of these: the Python
-#' that this session already runs; the Python that the environment variable `LLAMAHERD_PYTHON` or
-#' `RETICULATE_PYTHON` names; the virtual environment `r-llamaherd`, which [install_llamaherd()]
-#' creates; the Python that [reticulate::py_discover_config()] finds. Python starts when a function
-#' first needs it, not when the package is attached.
+#' This package calls the Python package of the same name. It uses the first of these that exists:
+#' the Python that this session already runs; the Python that the environment variable
+#' `LLAMAHERD_PYTHON` or `RETICULATE_PYTHON` names; the virtual environment `r-llamaherd`, which
+#' [install_llamaherd()] creates; the Python that [reticulate::py_discover_config()] finds. Python
+#' starts when a function first needs it, not when the package is attached.
 #'
 #' @section Conditions:
 #' Every error has the class `llamaherd_error` and one of these classes for [tryCatch()]:
 #'
 #' * `llamaherd_error_argument`: an argument has an invalid value. The message names the argument
-#'   and the value. The condition has the fields `argument`, the name; `place`, a list of the steps
-#'   into the argument (indices from 1, names); and `code`, the kind of problem, such as
-#'   `"out_of_range"`. Let scripts read these fields instead of the message. `place` and `code` are
-#'   empty if R checked the argument before Python.
+#'   and the value. The condition has the fields `argument`, the name; `place`, a list of the
+#'   indices (from 1) and names that lead to the invalid value inside the argument; and `code`, the
+#'   kind of problem, such as `"out_of_range"`. Let scripts read these fields instead of the
+#'   message. `place` and `code` are empty if R checked the argument before Python.
 #' * `llamaherd_error_python`: the Python package is missing, or Python does not start.
 #' * `llamaherd_error_model`: the model cannot be loaded, or does not support the request.
 #' * `llamaherd_error_context`: the context cannot be created, or was closed.

@@ -1,15 +1,16 @@
 #' Recommend models by the memory that they need
 #'
-#' Lists models from the smallest to the largest: whether each fits, what this project measured with
-#' it, and what others published about models of its size. No model is the best in every task:
-#' measure the model that you use with [validate()].
+#' Lists models from the smallest to the largest. For each model, the table shows whether it fits
+#' into memory, the results that this project measured with it, and results that others published
+#' for models of its size. No model is the best in every task: measure the model that you use with
+#' [validate()].
 #'
 #' @param memory_gb Memory in GB for which models are marked as fitting. NULL uses the memory that
 #'   is available now.
 #' @returns A data frame with one row per model: `source`, for [model_load()]; `memory_gb`, memory
-#'   of a computer that runs the model beside other programs, 0 for any computer; `size_bytes` of
-#'   the file; `fits`; `measured`, figures of this project or `"not measured"`; `published`, figures
-#'   that others published for models of this size, not for this file, or `""`.
+#'   of a computer that runs the model beside other programs, 0 if it runs on any computer;
+#'   `size_bytes` of the file; `fits`; `measured`, figures of this project or `"not measured"`;
+#'   `published`, figures that others published for models of this size, not for this file, or `""`.
 #' @seealso [hardware_profile()], [model_load()]
 #' @export
 #' @examplesIf llamaherd_available()

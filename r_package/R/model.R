@@ -14,8 +14,8 @@
 #'
 #' Files in the cache are used without network access. An interrupted download is continued by the
 #' next call. Files of the hub are compared with the SHA-256 that the hub states. A model that does
-#' not fit into memory is refused before it is downloaded, with the name of a file that fits. The
-#' environment variable `HF_HUB_OFFLINE=1` prevents downloads from the hub.
+#' not fit into memory is refused before it is downloaded, with an error that names a file that
+#' fits. The environment variable `HF_HUB_OFFLINE=1` prevents downloads from the hub.
 #'
 #' @param model_path Model; see below.
 #' @param cache_dir Folder for downloads. NULL uses [get_model_cache_dir()].
@@ -28,20 +28,20 @@
 #' @param verify_integrity TRUE checks that the file is a GGUF file before Python starts. Loading
 #'   always checks the file and refuses one that is truncated or damaged.
 #' @param check_memory TRUE refuses a model that, with its adapters, is larger than the available
-#'   memory. This is GPU memory if all layers are in GPU memory, and GPU and host memory together if
-#'   some layers are.
+#'   memory. The limit is GPU memory if all layers are in GPU memory, and the sum of GPU and host
+#'   memory if only some layers are.
 #' @param hf_token Access token of the hub, for restricted models. NULL uses the token of
 #'   [set_hf_token()] or the environment variable `HF_TOKEN`.
 #' @param verbosity Negative values show errors only; 2 or more adds a line about the model.
 #' @param lora LoRA adapters for the model, as GGUF files: their paths, or scales named by paths, as
-#'   in `c("a.gguf" = 0.5)`. Several adapters are added up. NULL uses none.
+#'   in `c("a.gguf" = 0.5)`. The effects of several adapters are added. NULL uses no adapter.
 #' @param optimize TRUE loads the file that [model_optimize()] finds fastest on this computer. The
 #'   search takes minutes for a model of some GB; its result is kept in the cache.
-#' @param split_mode Use of several GPUs: `"layer"` assigns a part of the layers to each GPU,
+#' @param split_mode How several GPUs are used: `"layer"` assigns a part of the layers to each GPU,
 #'   `"row"` also splits matrices, `"none"` uses only `main_gpu`.
-#' @param main_gpu Index of the GPU for `"none"`, from 0.
-#' @param tensor_split Share of the model on each GPU, in any unit. NULL uses shares by the free
-#'   memory of the GPUs.
+#' @param main_gpu For `split_mode = "none"`: index of the GPU, from 0.
+#' @param tensor_split Share of the model on each GPU, as numbers in any unit. NULL uses shares in
+#'   proportion to the free memory of the GPUs.
 #' @returns A `llamaherd_model`. `close()` frees its memory; R also frees it when no variable refers
 #'   to it.
 #' @seealso [context_create()], [model_metadata()], [hardware_profile()] for models that this

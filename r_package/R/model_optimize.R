@@ -26,13 +26,13 @@
 #' @param n_threads Number of threads. `NULL` uses the number of physical cores.
 #' @param progress
 #'   TRUE shows the progress.
-#' @returns A data frame of class `llamaherd_optimize` with one row per file, the original
-#'   first, and the columns `type`, `size_bytes`, `prefill_tokens_per_s`,
-#'   `decode_tokens_per_s`, `speedup`, `perplexity`, `mean_kl`, `p99_kl` (divergence from
-#'   the original in nats: mean and 99th percentile), `same_top` (share of predictions with
-#'   the same most likely token) and `same_answers` (share of equal greedy answers). Its
-#'   attribute `path` is the file to use, and `chosen` is the type of that file. If no file was
-#'   better, `path` is the original and `chosen` is `NA`.
+#' @returns A data frame of class `llamaherd_optimize` with one row per file, the original first,
+#'   and the columns `type`, `size_bytes`, `prefill_tokens_per_s`, `decode_tokens_per_s`, `speedup`,
+#'   `perplexity`, `mean_kl`, `p99_kl` (divergence from the original in nats: mean and 99th
+#'   percentile), `same_top` (share of predictions with the same most likely token) and
+#'   `same_answers` (share of equal greedy answers). The attribute `path` is the path of the file to
+#'   use, and the attribute `chosen` is the type of this file. If no file was better, `path` is the
+#'   original and `chosen` is `NA`.
 #' @seealso [model_load()]
 #' @export
 #' @examples
@@ -79,7 +79,7 @@ model_optimize <- function(
   )
 }
 
-# Ctrl-C ends the job. Its files are removed before the caller gets the interrupt.
+# Ctrl-C ends the job. The job's files are removed before the interrupt is signalled.
 run_optimize <- function(path, out, options, progress, error_call) {
   run <- run_in_slices(
     py_call("optimize_start", path, out, options, error_call = error_call),

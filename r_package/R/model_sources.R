@@ -6,10 +6,10 @@
 #' @inheritParams model_load
 #' @param model_url Model to download, such as `"hf:owner/repo:Q4_K_M"` or an address.
 #' @param output_path Path to which the file is copied. NULL keeps the file only in the cache.
-#' @param max_retries Ignored, for compatibility: a broken connection is always retried, until
-#'   five tries in a row bring no new data.
-#' @param verify_integrity TRUE checks that the file is a GGUF file. The SHA-256 that the hub
-#'   states is always compared.
+#' @param max_retries Ignored, for compatibility: a broken connection is always retried, until five
+#'   consecutive tries receive no new data.
+#' @param verify_integrity TRUE checks that the file is a GGUF file. The file's SHA-256 is always
+#'   compared with the SHA-256 that the hub states.
 #' @returns The path of the file, invisibly.
 #' @seealso [model_load()], [list_cached_models()]
 #' @export
@@ -92,7 +92,7 @@ find_model <- function(source, options, progress, verbosity, error_call) {
 }
 
 # Downloads a model. Ctrl-C ends the download and keeps its bytes for the next call. R does not wait
-# for the job to end, because the job gives up a silent server only after half a minute.
+# for the job to end, because the job waits up to half a minute for a server that does not respond.
 run_fetch <- function(source, options, progress, verbosity, error_call) {
   run <- run_in_slices(
     py_call("fetch_start", source, options, error_call = error_call),

@@ -1,6 +1,6 @@
 #' A scale of numbers, for codebooks
 #'
-#' Describes a scale such as 0 to 10 for [codebook()]. Each number is scored as a label is, so that
+#' Describes a scale such as 0 to 10 for [codebook()]. Each number is scored like a label, so that
 #' [annotate_texts()] returns the expected value of each text, its standard deviation, the most
 #' probable number, and with `distribution = TRUE` the probability of each number.
 #'

@@ -37,7 +37,7 @@ check_object <- function(x, kind, maker, arg, error_call) {
   x$python
 }
 
-# Suggests how to get the required object from the given one.
+# Returns a hint on how to create the required object from the given object.
 object_hint <- function(x, kind) {
   if (is.character(x)) {
     x <- "model_load(\"model.gguf\") loads a model"
@@ -54,8 +54,8 @@ object_hint <- function(x, kind) {
   NULL
 }
 
-# Returns the reason why an object cannot be used any more; NULL if it can. An object from readRDS()
-# or a restored session has lost its Python object.
+# Returns the reason why an object cannot be used any more; NULL if it can be used. An object from
+# readRDS() or a restored session has lost its Python object.
 object_problem <- function(x) {
   if (reticulate::py_is_null_xptr(x$python)) {
     "was saved in another R session"

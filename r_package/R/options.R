@@ -1,5 +1,5 @@
-# Arguments of generate() and generate_parallel(), converted for Python. R checks types; Python
-# checks ranges and names the argument and the value in its errors.
+# Arguments of generate() and generate_parallel(), converted for Python. R checks types. Python
+# checks ranges, and its errors name the argument and the value.
 
 # Types of the sampling settings by name. Settings that are not arguments of generate() are
 # arguments of sampling_options().
@@ -150,8 +150,8 @@ check_choices <- function(x, arg, n, error_call) {
   structure(unname(x), class = "per_prompt")
 }
 
-# Requires texts to quote from, one for all prompts or one for each. NA stands for the prompt
-# itself.
+# Requires the texts of `quote_from`: one text for all prompts, or one text per prompt. NA means
+# that quotes are copied from the prompt.
 check_sources <- function(x, arg, n, error_call) {
   if (is.factor(x)) {
     x <- as.character(x)
@@ -222,7 +222,7 @@ chat_or_prompts <- function(x, arg, env) {
   prompts
 }
 
-# Checks the arguments for messages and the form of the result.
+# Checks the arguments that control messages and the form of the result.
 check_display <- function(env) {
   list(
     verbosity = check_whole(env$verbosity, "verbosity", error_call = env),
@@ -231,7 +231,7 @@ check_display <- function(env) {
   )
 }
 
-# Returns a hint on values that are often passed in place of prompts.
+# Returns a hint for the error message if `prompts` is a value that users often pass by mistake.
 prompts_hint <- function(x) {
   if (is.data.frame(x)) {
     "Take the column with the texts, such as data$text."
@@ -241,7 +241,7 @@ prompts_hint <- function(x) {
 }
 
 # Returns prompts in three forms: for Python (NULL for prompts that fail in R), as text for hashes,
-# and the reasons of failures. `read` converts an element of a list.
+# and the reasons of failures. `read` is a function that converts an element of a list.
 as_prompts <- function(x, arg, error_call, read = as_prompt) {
   if (is.factor(x) || (is.logical(x) && all(is.na(x)))) {
     x <- stats::setNames(as.character(x), names(x))

@@ -4,8 +4,8 @@
 #' Plots objects of this package with their confidence intervals. The colours are distinct for all
 #' kinds of colour vision. If ggplot2 is installed, the plot is a ggplot object, which can be
 #' modified and saved; otherwise it is drawn with base graphics. `options(llamaherd.graphics =
-#' "base")` always uses base graphics. Python computes the numbers of a plot, so Python must be
-#' installed.
+#' "base")` always uses base graphics. Python computes the numbers that are plotted, so Python must
+#' be installed.
 #'
 #' @param x Return value of [annotate_texts()], [classify_parallel()], [validate()],
 #'   [validate_spans()], [coverage_curve()], [agreement()], [estimate()], [robustness()],
@@ -18,9 +18,10 @@
 #'   plot of labels that are numbers). For a validation of passages: `"measures"` (all labels
 #'   together) or `"labels"` (F1 and alpha of each label).
 #' @param ... Ignored, except for tables without labels, which are plotted as data frames.
-#' @returns With ggplot2 the plot, otherwise the data frame that is drawn; invisibly.
+#' @returns Invisibly, the plot if ggplot2 is installed, and otherwise the data frame that is drawn.
 #' @details
-#' * Labels: number of texts or prompts with each label, in shades by the probability of the label.
+#' * Labels: number of texts or prompts with each label; the shade of a colour shows the probability
+#'   of the label.
 #' * Passages (codebook with `type = "spans"`): number of passages with each label, the share of
 #'   texts with such a passage, and the mean length of the passages.
 #' * Validation: see `type`. The accuracy of a rule that always predicts the most frequent label is
@@ -130,8 +131,8 @@ plot.llamaherd_result <- function(x, ...) {
 #' @export
 plot.llamaherd_stats <- function(x, ...) draw(picture_stats(x, rlang::current_env()))
 
-# Draws with ggplot2 if it is installed, unless the option `llamaherd.graphics` selects base
-# graphics.
+# Draws the plot with ggplot2 if it is installed, unless the option `llamaherd.graphics` selects
+# base graphics.
 draw <- function(picture) {
   wanted <- getOption("llamaherd.graphics", "ggplot2")
   check_choice(wanted, c("ggplot2", "base"), "llamaherd.graphics")

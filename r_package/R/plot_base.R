@@ -172,7 +172,7 @@ base_forest <- function(picture) {
   }
 }
 
-# Draws a small plot per row, with the series as its rows.
+# Draws a small plot for each row of the data, with one row per series.
 base_panels <- function(picture) {
   names <- wrapped(levels(picture$data$series))
   rows <- levels(picture$data$row)

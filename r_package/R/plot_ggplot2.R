@@ -39,7 +39,7 @@ ggplot_theme <- function(grid = "x") {
     )
 }
 
-# Returns a scale with rows from top to bottom.
+# Returns a y scale that shows the rows from top to bottom.
 row_scale <- function(rows) {
   ggplot2::scale_y_discrete(limits = rev(levels(rows)), labels = wrapped)
 }
@@ -142,7 +142,7 @@ ggplot_forest <- function(picture) {
     ggplot_theme()
 }
 
-# Draws a panel per row, with the series as its rows.
+# Draws a panel for each row of the data, with one row per series.
 ggplot_panels <- function(picture) {
   data <- picture$data
   n <- nlevels(data$series)

@@ -4,7 +4,7 @@
 #
 #   bars      row, part, n; `notes`, a text for each row; `legend`, or NULL
 #   forest    row, series, value, low, high; `limits` of the axis; `spans`, row, low, high
-#   panels    row, series, value, low, high: a panel with an axis of its own for each row
+#   panels    row, series, value, low, high: a panel with a separate axis for each row
 #   matrix    row, column, n, share; `legend`, meaning of the shares
 #   curve     x, y, low, high; `reference`, the ends of a line, `named`; `steps`; `limits`
 #   tradeoff  name, x, y, low, high, series: points with names; `limits`
@@ -111,7 +111,8 @@ number_columns <- function(found, columns) {
   )
 }
 
-# Returns a factor by position; levels with equal names are made distinct, as R requires.
+# Returns a factor with one level per position; equal names are made distinct, because R requires
+# distinct levels.
 factor_at <- function(at, names) {
   factor(as.integer(unlist(at)), seq_along(names), make.unique(names))
 }

@@ -1,7 +1,7 @@
 #' Show the prompt for a text
 #'
-#' Shows the prompt as the model reads it, the number of its tokens, and the part that all texts
-#' share, which is computed once.
+#' Shows the prompt in the form that the model reads, the number of its tokens, and the part that
+#' all texts share, which is computed once.
 #'
 #' @param codebook A codebook from [codebook()].
 #' @param text A text.
@@ -9,8 +9,9 @@
 #' @param chat TRUE formats the prompt with the model's chat template; needs `model`.
 #' @returns A `llamaherd_preview`, which prints the prompt: a list with `prompt`; `shared`, the
 #'   beginning of the prompt that all texts share; `n_prompts`, the number of prompts per text (with
-#'   several labels there is one per label, and this is the first); `tokens` and `n_shared`, the
-#'   number of shared tokens. Both are NULL without a model.
+#'   several labels there is one per label, and `prompt` is the first of them); `tokens`, the number
+#'   of tokens of the prompt; and `n_shared`, the number of shared tokens. Both numbers are NULL
+#'   without a model.
 #' @seealso [codebook()], [annotate_texts()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()

@@ -11,7 +11,7 @@ use_python <- function(error_call) {
     abort_no_python(python, error_call)
   }
   if (nzchar(Sys.getenv("LLAMAHERD_PYTHON"))) {
-    # RETICULATE_PYTHON wins over use_python().
+    # The variable RETICULATE_PYTHON has priority over use_python().
     Sys.setenv(RETICULATE_PYTHON = python)
   } else if (!nzchar(Sys.getenv("RETICULATE_PYTHON"))) {
     reticulate::use_python(python, required = TRUE)
@@ -79,8 +79,8 @@ discover_python <- function() {
   config$python
 }
 
-# Runs this Python in a separate process to find the package. A folder with the package's name is
-# also found as a package, but has no origin.
+# Checks, in a separate process, that this Python finds the package. Python would also find a folder
+# with the package's name; such a package has no origin.
 has_llamaherd <- function(python) {
   code <- paste(
     "import importlib.util as u, sys; spec = u.find_spec('llamaherd');",

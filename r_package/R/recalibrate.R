@@ -1,25 +1,26 @@
 #' Improve labels with the codes of a gold-standard sample
 #'
 #' @description
-#' A model's labels are often wrong in a systematic way: it prefers some labels, or confuses two of
-#' them. `recalibrate()` learns from the codes of a [gold_sample()] how to correct these errors. It
-#' fits a ridge multinomial logistic regression (a head) that predicts the codes from the model's
-#' log-probabilities, from embeddings of the texts, or from both, and replaces labels and
-#' probabilities by its predictions. `recalibration()` returns how accurate the predictions are.
+#' A model's labels are often wrong in a systematic way: it prefers some labels, or confuses two
+#' labels. `recalibrate()` learns from the codes of a [gold_sample()] how to correct these errors.
+#' It fits a ridge multinomial logistic regression (called head) that predicts the codes from the
+#' model's log-probabilities, from embeddings of the texts, or from both, and replaces labels and
+#' probabilities by its predictions. `recalibration()` returns the accuracy of these predictions.
 #'
 #' @section Cross-fitting:
 #' Coded texts are assigned to folds at random. Each coded text gets the prediction of a head that
 #' was fitted on the codes of the other folds; texts without a code get the mean prediction of all
-#' these heads. So no label depends on the text's own code: the accuracy by cross-validation is
-#' not too high, and [estimate()] with the same gold sample stays valid, as
+#' these heads. So no label depends on the code of the same text: the accuracy by cross-validation
+#' is not too high, and [estimate()] with the same gold sample stays valid, as
 #' cross-prediction-powered inference. Codes are weighted by the inverse of their inclusion
-#' probabilities. The penalty of each head is chosen by cross-validation among its own codes.
+#' probabilities. The penalty of each head is chosen by cross-validation among the codes to which
+#' the head is fitted.
 #'
 #' @section When it helps:
 #' Probabilities improve most where the model prefers a label regardless of the text. They do not
-#' improve where labels are right already, or where codes are few; a warning reports if accuracy by
-#' cross-validation does not increase. At least 30 codes are needed, and 5 of each label that
-#' occurs. A label without any code gets probability 0, with a warning.
+#' improve if the labels are already right, or if there are few codes; a warning reports if accuracy
+#' by cross-validation does not increase. At least 30 codes are needed, and at least 5 for each
+#' label that occurs among the codes. A label without any code gets probability 0, with a warning.
 #'
 #' @inheritParams estimate
 #' @param coded Return value of [annotate_texts()] with probabilities (not with `method =
@@ -38,11 +39,11 @@
 #' @returns `recalibrate()`: `coded` with new labels and probabilities in the same columns, in the
 #'   order of its rows; NA where the label was NA. New columns: the model's labels and
 #'   probabilities, under names that begin with `raw_`, and `fold`, NA for texts without a code.
-#'   [validate()], [estimate()], [gold_sample()] and [report()] accept it like `coded`.
+#'   [validate()], [estimate()], [gold_sample()] and [report()] accept this data frame like `coded`.
 #'
 #'   `recalibration()`: a list with `features`, `n_codes`, `n_folds`, `seed`; `scores`, a data frame
 #'   with a row for each of `accuracy`, `brier` and `ece` (expected calibration error), and the
-#'   columns `model`, the value of the model's labels, and `recalibrated`, the value by
+#'   columns `model`, the value for the model's labels, and `recalibrated`, the value by
 #'   cross-validation; `gain`, the difference of the accuracies with its interval; and `line`, a
 #'   summary. NULL for data that were not recalibrated.
 #' @references Zrnic, Candès, *Cross-prediction-powered inference*, PNAS 121, 2024
@@ -177,13 +178,13 @@ roles_known <- function(coded) {
   as.list(columns[names(columns) %in% c("prob", "margin", "entropy", "mean", "sd")])
 }
 
-# TRUE if the labels are in order. A column "mean" of other data frames is the user's own.
+# TRUE if the labels are ordered. In other data frames, a column "mean" belongs to the user.
 is_ordered_column <- function(coded, label) {
   is_coded <- inherits(coded, "llamaherd_coded")
   is.ordered(coded[[label]]) || (is_coded && is.numeric(coded[[label]]))
 }
 
-# Returns a row for each text; NaN where there is no vector.
+# Returns a matrix with a row for each text; NaN for texts without an embedding.
 vectors_for <- function(embeddings, coded, text, error_call) {
   if (is.null(embeddings)) {
     return(NULL)

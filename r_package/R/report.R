@@ -14,17 +14,19 @@
 #'   LibreOffice with the same parts, without the JSON; `".json"` for only the JSON.
 #' @param validation Return value of [validate()].
 #' @param estimates Return value of [estimate()].
-#' @param robustness Return value of [robustness()]. Its first variant must be the coding of `x`, as
-#'   in `robustness(x, ...)`.
+#' @param robustness Return value of [robustness()]. Its first variant must be the labels of `x`,
+#'   which `robustness(x, ...)` ensures.
 #'
 #'   `validation`, `estimates` and `robustness` must be computed from the texts and labels of `x`:
-#'   results of other labels, other data or an earlier version are an error.
+#'   results that were computed from other labels or other data, or by an earlier version, are an
+#'   error.
 #' @param evaluation Return value of [evaluate_codebook()] for the codebook, settings and model of
 #'   `x`.
 #' @param title Title of the page.
-#' @param texts FALSE leaves out texts that must not be shared: the report then contains only their
-#'   hashes, and [reproduce()] needs the data. The codebook and its examples are always included.
-#'   Somebody who guesses a short text can check the guess against the hashes.
+#' @param texts FALSE leaves the texts out of the report, for texts that must not be shared: the
+#'   report then contains only their hashes, and [reproduce()] needs the data. The codebook and its
+#'   examples are always included. Somebody who guesses a short text can check the guess against the
+#'   hashes.
 #' @param n_examples Maximum number of texts that the page shows.
 #' @returns The path, invisibly. Plots need the Python package matplotlib, and `".docx"` needs
 #'   python-docx; [install_llamaherd()] installs both.
@@ -186,7 +188,8 @@ coded_for_report <- function(x, error_call) {
   )
 }
 
-# Returns first and last character of the quote that supports each label; NULL without `evidence`.
+# Returns the numbers of the first and last character of the quote that supports each label; NULL
+# without `evidence`.
 quotes_for_report <- function(x, coding) {
   places <- unname(coding$columns[c("start", "end")])
   is_generated <- isTRUE(coding$codebook$type %in% c("fields", "spans"))

@@ -9,8 +9,8 @@
 #' the model cache.
 #'
 #' @param path Path of a [report()], either the page or the JSON.
-#' @param model The model's file; or a model or context to use. NULL searches a file of the same
-#'   name next to the report, in the working directory and in the model cache.
+#' @param model The model's file; or a model or context. NULL searches for a file of the same name
+#'   next to the report, in the working directory and in the model cache.
 #' @param data For a report without texts: the data frame that was labelled, with the same rows in
 #'   the same order.
 #' @param text Column of texts in `data`. NULL uses the original name.
@@ -19,9 +19,10 @@
 #' @inheritParams generate_parallel
 #' @returns A `llamaherd_reproduction`, which prints the comparison: a list with `same`, TRUE if
 #'   everything is identical; `n`, the number of compared rows; `n_same` and `n_same_labels`, the
-#'   numbers of rows with identical results and labels; `largest_difference` of two probabilities;
-#'   `deterministic`; `changed`, a data frame of rows whose label is different now; and `versions`,
-#'   a data frame of versions and settings that differ now.
+#'   numbers of rows with identical results and labels; `largest_difference`, the largest absolute
+#'   difference between an original and a new probability; `deterministic`; `changed`, a data frame
+#'   of rows whose label is different now; and `versions`, a data frame of versions and settings
+#'   that differ now.
 #' @seealso [report()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -1,7 +1,7 @@
 # The class llamaherd_result: a character vector with attributes that describe each answer. R's
 # functions that edit texts, such as trimws(), copy the attributes of their argument. Therefore the
-# attribute `answers` stores the original answers: if the texts differ from them, they were edited,
-# and the other attributes no longer describe them.
+# attribute `answers` stores the original answers: if the texts differ from these answers, they were
+# edited, and the other attributes no longer describe the texts.
 
 new_result <- function(columns, prompts, display) {
   text <- as_text(columns[["texts"]])
@@ -43,8 +43,8 @@ timing_of <- function(columns) {
   if (!is.null(columns)) as.data.frame(lapply(columns, numbers_of))
 }
 
-# Returns the reasons why prompts failed; R gives the reasons for prompts that were not sent to
-# Python.
+# Returns the reasons why prompts failed. For prompts that were not sent to Python, the reasons are
+# from R.
 errors_of <- function(columns, prompts) {
   errors <- as_text(columns[["errors"]])
   missing <- !is.na(prompts$problems) & !is.na(errors)
@@ -111,8 +111,8 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
   )
 }
 
-# Texts that a user assigns are not answers, so the result becomes a plain vector without hashes and
-# reasons.
+# Texts that a user assigns are not answers, so the result becomes a plain vector without the
+# attributes.
 #' @export
 `[<-.llamaherd_result` <- function(x, ..., value) {
   x <- plain(x)
@@ -134,7 +134,7 @@ plain <- function(x) stats::setNames(as.character(unclass(x)), names(x))
   x
 }
 
-# Comparisons give plain vectors; by default R would copy the attributes.
+# Comparisons return plain vectors, whereas R would copy the attributes by default.
 #' @export
 Ops.llamaherd_result <- function(e1, e2) {
   if (inherits(e1, "llamaherd_result")) {
@@ -163,9 +163,9 @@ Ops.llamaherd_result <- function(e1, e2) {
 #'   if the prompt did not fail; `complete` is FALSE if an answer was cut off; `partial` is the
 #'   beginning of an unfinished answer, for example after Ctrl-C, and NA otherwise. With
 #'   log-probabilities there is also `logprobs`, a list column, and where the model could think,
-#'   `thinking`, `n_thinking_tokens` and `thinking_complete`. Samples have one row each, with the
-#'   columns `prompt`, the index of the prompt, and `sample`, the index of the sample, before
-#'   `text`.
+#'   `thinking`, `n_thinking_tokens` and `thinking_complete`. For samples, the data frame has one
+#'   row per sample. Before `text` it also has the columns `prompt`, the index of the prompt, and
+#'   `sample`, the index of the sample.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())
@@ -242,7 +242,7 @@ print.llamaherd_result <- function(
   }
   shown <- utils::head(x, n)
   if (length(shown) > 0) {
-    # Names are often the prompts themselves: the answers come first.
+    # The names of a result are often whole prompts, so print() shows the answers first.
     label <- cut_to(encode(labels_of(shown)), max(width %/% 3L, 12L))
     label <- formatC(label, width = -max(nchar(label, "width")), flag = "-")
     room <- max(width - nchar(label[[1]], "width") - 1L, 10L)

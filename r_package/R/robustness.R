@@ -1,33 +1,34 @@
-#' Sensitivity of labels to wording, order, model and chance
+#' Measure how labels depend on wording, order, model and chance
 #'
-#' Labels the same texts in several variants and compares the labels. Variants use codebooks in
-#' other words, the labels in another order, other models, thoughts or no thoughts and, for labels
-#' generated with a temperature, other seeds.
+#' Labels the same texts in several variants and compares the labels. Variants can differ in the
+#' words of the codebook, the order of the labels, the model, thoughts or no thoughts and, for
+#' labels generated with a temperature, other seeds.
 #'
 #' @param data Return value of [annotate_texts()]; its codebook, settings and seed are then the
-#'   first variant, so that [report()] accepts the result. Or another data frame.
+#'   first variant, and [report()] accepts the result. Another data frame is also accepted.
 #' @param text See [annotate_texts()]; not needed for its return value.
 #' @param codebooks A codebook, or a list of codebooks with the same labels. The first is the
-#'   reference. The result shows the names of the list. You may omit it for the return value of
-#'   [annotate_texts()], whose codebook is the first.
-#' @param contexts A context, or a list of contexts on several models. The first must use the model
-#'   of the labels.
+#'   reference. The result shows the names of the list. If `data` is the return value of
+#'   [annotate_texts()], you may omit this argument; the first codebook is then the codebook of
+#'   `data`.
+#' @param contexts A context, or a list of contexts with different models. If `data` is the return
+#'   value of [annotate_texts()], the first context must use the model that labelled `data`.
 #' @param orders Further orders of the labels: a number of random orders, or a list of character
-#'   vectors. Not for ordinal scales.
+#'   vectors. Ordinal scales cannot be reordered.
 #' @param seeds Seeds for sampling. They need `method = "generate"` and a `temperature`.
 #' @param thinking Values of `thinking` to try, such as `list(FALSE, 128, 512)`; `costs` of the
-#'   result contains the time and the tokens for each value. A single value, also one made by
+#'   result contains the time and the tokens for each value. A single value, or a return value of
 #'   [thinking()], applies to all variants. Needs `chat = TRUE`.
 #' @param n_texts Number of texts to draw. NULL uses all texts that are not NA.
 #' @param seed Seed for drawing orders and texts.
 #' @param crossed TRUE runs all combinations; FALSE varies one factor at a time.
-#' @param gold A coded [gold_sample()] of `data`. It adds a DSL estimate for each variant, from the
-#'   labels of the variant and the same codes; the estimates show how much a conclusion depends on
-#'   the variant. With `n_texts` only codes of drawn texts are used.
+#' @param gold A coded [gold_sample()] of `data`. It adds a DSL estimate for each variant, computed
+#'   from the labels of the variant and the same codes; the estimates show how much a conclusion
+#'   depends on the variant. With `n_texts` only codes of drawn texts are used.
 #' @param formula,outcome See [estimate()]; labels are called `label` in the formula.
 #' @param progress,verbosity See [annotate_texts()].
 #' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `template`,
-#'   which replace the arguments of the coding of `data`.
+#'   which replace the arguments that were used for `data`.
 #' @returns A `llamaherd_robustness`, a list:
 #'
 #'   * `summary`: a data frame with one row per variant: `variant`, its name; `flips`, the share of
@@ -173,7 +174,7 @@ robustness <- function(
   result
 }
 
-# Checks, before anything is coded, that estimates will be possible.
+# Checks, before texts are labelled, that estimates will be possible.
 check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
   if (is.null(gold)) {
     if (!is.null(formula) || !is.null(outcome)) {
@@ -182,7 +183,8 @@ check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
     }
     return(NULL)
   }
-  # Labels of variants differ from the labels by which the sample was drawn.
+  # Removes the labels from the sample, because the labels of variants differ from the labels by
+  # which it was drawn.
   attr(gold, "json") <- py_call("gold_unlabelled", check_gold(gold, error_call))
   gold <- joined_gold(gold, data, NULL, text, error_call)
   if (sum(gold$rows %in% rows & !is.na(gold$gold)) < 2) {

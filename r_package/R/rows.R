@@ -3,7 +3,7 @@
 # Prints rows. `first` are columns that are shown before others if not all fit.
 print_rows <- function(frame, n, width, first = character()) {
   shown <- utils::head(frame, n)
-  # Columns without a name, and columns of one name, are shown, too.
+  # Columns without a name, and several columns with the same name, are also shown.
   without <- is.na(names(shown)) | !nzchar(names(shown))
   names(shown) <- make.unique(replace(names(shown), without, "(no name)"))
   most <- min(36L, max(12L, width %/% 2L))

@@ -1,7 +1,7 @@
 # Several samples per prompt: the class llamaherd_samples, a list with a llamaherd_result or a
 # llamaherd_table per prompt.
 
-# Repeats the prompts of new_result() n times each.
+# Repeats each prompt of new_result() n times.
 repeated <- function(prompts, n) {
   if (n == 1) {
     return(prompts)
@@ -93,17 +93,17 @@ n_samples <- function(x) {
 #' Computes the most frequent answer among several samples of each prompt, and the share of samples
 #' that agree with it (self-consistency, [arXiv 2203.11171](https://arxiv.org/abs/2203.11171)).
 #'
-#' Among equally frequent labels the label that occurs first among the samples wins, and `is_tie` is
-#' TRUE. Samples that failed or were not finished, and samples for which `key` returns NA, are
-#' counted in `n_failed` and excluded from all shares.
+#' Among equally frequent labels the label that occurs first among the samples is the majority, and
+#' `is_tie` is TRUE. Samples that failed or were not finished, and samples for which `key` returns
+#' NA, are counted in `n_failed` and excluded from all shares.
 #'
 #' @param x Return value of `generate_parallel(n = )`, or a list with one character vector per
 #'   prompt.
-#' @param key Function that returns the labels for a character vector of answers, NA for no vote.
-#'   Its argument is the `llamaherd_result` of the answered samples of a prompt, so that `\(x)
-#'   ifelse(attr(x, "complete"), x, NA)` leaves out answers that were cut off. With `schema` its
-#'   argument is the `llamaherd_table` of these samples: `\(x) x$field` votes on a field; the
-#'   default votes on the whole answer as JSON.
+#' @param key Function that returns the labels for a character vector of answers, NA for answers
+#'   that are not a vote. Its argument is the `llamaherd_result` of the answered samples of a
+#'   prompt, so that `\(x) ifelse(attr(x, "complete"), x, NA)` leaves out answers that were cut off.
+#'   With `schema` its argument is the `llamaherd_table` of these samples: `\(x) x$field` votes on a
+#'   field; the default votes on the whole answer as JSON.
 #' @returns A data frame with one row per prompt, in the same order: `name` (if the prompts have
 #'   names); `majority`, the winning label (NA without votes); `agreement`, its share of the votes
 #'   (NaN without votes); `n_votes`; `n_failed`; `is_tie`; and `shares`, a list with one named
@@ -164,7 +164,7 @@ is_answers_table <- function(x) {
   inherits(x, "llamaherd_table") && !is.null(attr(x, "text"))
 }
 
-# Returns the label of each sample, NA for samples without a vote.
+# Returns the label of each sample, NA for samples that are not a vote.
 voted_labels <- function(samples, key, error_call) {
   texts <- as.character(unclass(text_result(samples)))
   at <- which(!is.na(texts))

@@ -5,14 +5,14 @@
 #' `temperature`, `top_p` and `seed`, are arguments of those functions.
 #'
 #' Samplers are applied in llama.cpp's order: `logit_bias`, penalties, DRY, `top_n_sigma`, `top_k`,
-#' `typical_p`, `top_p`, `min_p`, XTC, `temperature`. The defaults turn all these settings off. Most
-#' settings select the tokens to draw from; with `temperature = 0` the most likely token after
-#' `logit_bias` and penalties is used.
+#' `typical_p`, `top_p`, `min_p`, XTC, `temperature`. The defaults turn all settings of this
+#' function off. Most samplers select the tokens from which the next token is drawn; with
+#' `temperature = 0` the most likely token after `logit_bias` and penalties is used.
 #'
-#' All settings can also be given to [generate_parallel()], [generate()] and [quick_llama()]
-#' directly, by name.
+#' You can also pass all settings directly, by name, to [generate_parallel()], [generate()] and
+#' [quick_llama()].
 #'
-#' @param ... These dots are for future extensions and must be empty; settings are given by name.
+#' @param ... Must be empty: all settings must be named.
 #' @param typical_p Cumulative probability of the locally typical tokens to draw from
 #'   ([arXiv 2202.00666](https://arxiv.org/abs/2202.00666)). 1 draws from all tokens.
 #' @param top_n_sigma Number of standard deviations below the largest logit to draw from. 0 or less
@@ -22,24 +22,27 @@
 #' @param penalty_present Presence penalty, subtracted once from the logit of each token that
 #'   occurs among the last `repeat_last_n` tokens.
 #' @param xtc_probability Probability that XTC removes tokens. It removes the most likely tokens:
-#'   all that have at least the probability `xtc_threshold`, except the least likely of them.
+#'   all tokens with at least the probability `xtc_threshold`, except the least likely of these
+#'   tokens.
 #' @param xtc_threshold Minimum probability of a token that XTC removes.
 #' @param dry_multiplier Strength of the DRY repetition penalty. 0 turns it off.
 #' @param dry_base Base of the growth of the DRY penalty per repeated token.
 #' @param dry_allowed_length Number of tokens that may be repeated without DRY penalty.
-#' @param dry_penalty_last_n Number of last tokens that DRY considers. 0 considers none, -1 all.
-#' @param dry_breakers Texts that end a repetition for DRY.
+#' @param dry_penalty_last_n Number of last tokens that DRY considers. 0 considers no tokens, -1 all
+#'   tokens.
+#' @param dry_breakers Texts that end a sequence of repeated tokens for DRY.
 #' @param mirostat Version of Mirostat, 1 or 2, which replaces the filters
 #'   ([arXiv 2007.14966](https://arxiv.org/abs/2007.14966)). 0 turns it off.
 #' @param mirostat_tau Target surprise of Mirostat.
 #' @param mirostat_eta Learning rate of Mirostat.
 #' @param logit_bias Numbers to add to the logits of tokens: a numeric vector with token ids as
 #'   names, such as ``c(`42` = -Inf)`` to forbid token 42. NULL adds nothing.
-#' @param min_tokens Minimum number of tokens of an answer. Before it has that many, no token that
-#'   ends an answer is drawn, and a stop text that is complete within them does not end it. At most
-#'   `max_tokens`, and not together with `schema`, `regex`, `grammar` or `choices`. 0 turns it off.
-#' @param stop_token_ids Tokens that end an answer and are not part of it: token ids. They also
-#'   apply with `ignore_eos = TRUE`. NULL adds none to the model's own end tokens.
+#' @param min_tokens Minimum number of tokens of an answer. Before an answer has this number of
+#'   tokens, no token that ends the answer is drawn, and a stop text within these tokens does not
+#'   end the answer. The value must not exceed `max_tokens`, and cannot be combined with `schema`,
+#'   `regex`, `grammar` or `choices`. 0 turns it off.
+#' @param stop_token_ids Tokens that end an answer and are not part of it: token ids. They end an
+#'   answer also with `ignore_eos = TRUE`. With NULL, only the model's end tokens end an answer.
 #' @returns A `llamaherd_sampling`: a list of the settings that were given. Numeric settings have
 #'   one value, or one for each prompt of the call.
 #' @seealso [generate_parallel()], [tokenize()] for token ids
@@ -96,7 +99,8 @@ print.llamaherd_sampling <- function(x, ...) {
   invisible(x)
 }
 
-# Combines the settings of the argument `sampling` and of `...`, each given once.
+# Combines the settings of the argument `sampling` and of `...`. A setting that occurs in both is an
+# error.
 further_settings <- function(sampling, dots, error_call) {
   check_dots(dots, names(further_kinds), error_call)
   if (!is.null(sampling) && !inherits(sampling, "llamaherd_sampling")) {

@@ -25,7 +25,8 @@ check_schema <- function(x, arg, n, error_call) {
   }
 }
 
-# TRUE for one schema per prompt. A schema in the form of a list has keywords as names.
+# TRUE if the list contains one schema per prompt. A list that is itself a schema has keywords as
+# names.
 is_per_prompt_schema <- function(x) {
   several <- is.character(x) && length(x) != 1 || is.list(x) && length(x) > 0
   several && !is_type(x) && is.null(names(x))
@@ -94,7 +95,8 @@ read_schema <- function(path, arg, error_call) {
   check_json(text, arg, error_call)
 }
 
-# jsonlite parses nested values recursively, so deeply nested texts are refused before parsing.
+# jsonlite parses nested values recursively, so texts that are nested too deeply are an error before
+# parsing.
 max_depth <- 500L
 
 check_json <- function(text, arg, error_call) {

@@ -1,5 +1,5 @@
 # Columns for answers that follow JSON Schemas, as Python determines them. A field whose type is not
-# fixed, or does not fit any type of column, becomes a list column, of kind "any".
+# fixed, or does not match any type of column, becomes a list column, of kind "any".
 #
 # A column is a list with `kind`. An "enum" also has `levels`, an "array" has `items` and an
 # "object" has `fields`; items and fields are columns themselves.

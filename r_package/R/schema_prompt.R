@@ -4,8 +4,8 @@
 #' instruction that names the fields and their descriptions, for the prompt or the system message.
 #'
 #' @param schema A schema, see [generate_parallel()]: a type such as [type_object()], a JSON Schema,
-#'   or a list of several.
-#' @returns A string; for a list of schemas a character vector with one element each.
+#'   or a list of schemas.
+#' @returns A string; for a list of schemas a character vector with one element per schema.
 #' @seealso [type_object()], [generate_parallel()]
 #' @export
 #' @examplesIf llamaherd_available()

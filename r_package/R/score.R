@@ -2,12 +2,13 @@
 #'
 #' @description
 #' `score_parallel()` computes the probability of given continuations of prompts, token by token.
-#' `perplexity()` measures how well a model predicts whole texts. Nothing is generated.
+#' `perplexity()` measures how well a model predicts whole texts. No text is generated.
 #'
 #' @inheritParams generate_parallel
 #' @inheritParams classify_parallel
-#' @param continuations Possible continuations: a character vector with one for all prompts or one
-#'   per prompt, or a list with one vector per prompt. NA in a vector fails its prompt.
+#' @param continuations Possible continuations: a character vector with one continuation for all
+#'   prompts or one per prompt, or a list with one vector per prompt. If a vector contains NA, its
+#'   prompt fails.
 #' @param space Whether to put a space between prompt and continuation. `"auto"` adds one unless
 #'   either has white space there or `chat` is TRUE.
 #' @param texts Texts, in the same forms as `prompts`.
@@ -67,7 +68,7 @@ score_parallel <- function(
   prompts$problems[missing & is.na(prompts$problems)] <- "the continuation is NA"
   options <- c(
     list(
-      # Continuations of prompts that fail are checked, too.
+      # Continuations are also checked if their prompt fails.
       continuations = ifelse(missing, list(list("NA")), lapply(texts, as_py_list)),
       space = check_auto_flag(space)
     ),
@@ -139,8 +140,8 @@ check_continuations <- function(x, n, error_call) {
   rep_len(texts, n)
 }
 
-# Creates the table of scores. `each` is TRUE for a row per continuation, FALSE for a row per
-# prompt.
+# Creates the table of scores. If `each` is TRUE, the table has a row per continuation, otherwise a
+# row per prompt.
 new_scores <- function(columns, prompts, texts, each) {
   token_logprobs <- lapply(
     columns[["token_logprobs"]],

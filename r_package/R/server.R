@@ -2,9 +2,9 @@
 
 #' Start a server that runs jobs in the background
 #'
-#' Starts `llamaherd serve` in a separate process, on this computer only. R remains free, and the
-#' jobs of [job_submit()] run there. Programs that use OpenAI's API, such as ellmer, can use the
-#' server, too.
+#' Starts `llamaherd serve` in a separate process that only this computer can reach. You can
+#' continue to work in R while the server runs the jobs of [job_submit()]. Programs that use
+#' OpenAI's API, such as ellmer, can also use the server.
 #'
 #' Each server has a name and a folder of that name, with its log, its jobs and their results. If a
 #' server of this name already runs, it is returned. If the computer or the server stopped, start
@@ -14,21 +14,26 @@
 #' `LLAMAHERD_SERVERS` names. Only you can read them. Other users of the computer cannot use the
 #' server, because it requires a key. `server$key()` returns the key for programs such as ellmer.
 #'
-#' A server with several models loads each when it is first needed, and unloads the least recently
-#' used when `memory` is full. ellmer and [job_submit()] name the model.
+#' A server with several models loads a model when a request first needs it, and unloads the least
+#' recently used model when `memory` is full. In ellmer and [job_submit()], set the name of the
+#' model.
 #'
-#' @param model Path of a GGUF file, or another source as in [model_load()]. Several as a vector;
-#'   its names, if any, are the models' names, else those of the files.
+#' @param model Path of a GGUF file, or another source as in [model_load()]; or a vector of several
+#'   models. The names of the vector are the names of the models; without names, the names of the
+#'   files are used.
 #' @param name Name of the server: letters, digits, `_` and `-`.
-#' @param ... Must be empty; further arguments are given by name.
-#' @param stay TRUE lets the server outlive this R session, until [server_stop()] or the end of the
-#'   computer's session. FALSE ends it with the session, and also if R crashes.
-#' @param port Port. 0 uses any free one.
-#' @param lora LoRA adapters: a vector of paths, whose names are those of the adapters. They belong
-#'   to the first model; write `"file.gguf@name"` for the model `name`. NULL for none.
+#' @param ... Must be empty: all further arguments must be named.
+#' @param stay With TRUE the server continues to run after this R session, until [server_stop()] or
+#'   until you log out of the computer. With FALSE the server ends when the R session ends or
+#'   crashes.
+#' @param port Port of the server. 0 uses any free port.
+#' @param lora LoRA adapters: a vector of paths, named by the names of the adapters. An adapter is
+#'   for the first model; write `"file.gguf@name"` for an adapter of the model `name`. NULL loads no
+#'   adapter.
 #' @param memory Memory for the weights and caches of several models, such as `"16GB"`. NULL uses
 #'   the available memory.
-#' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL chooses values for the machine.
+#' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL chooses values that suit the
+#'   machine.
 #' @returns `server_start()`: a list of class `llamaherd_server` with `name`, `url`, `pid`, `model`,
 #'   `folder`, `stay` and `key`, a function that returns the API key. `server_stop()`: TRUE,
 #'   invisibly; FALSE if the server did not run. `server_status()`: a data frame with a row for each
@@ -107,12 +112,13 @@ check_files <- function(
   x
 }
 
-# Returns the paths as a list, those of existing files in full.
+# Returns the paths as a list; paths of existing files are absolute.
 full_paths <- function(paths) {
   lapply(unname(paths), \(path) if (file.exists(path)) normalizePath(path) else path)
 }
 
-# Calls Python about servers. Python does not see variables that R sets after its start.
+# Calls a Python function for servers, and passes environment variables to it: Python does not see
+# variables that R sets after Python started.
 remote_call <- function(fun, ..., error_call = rlang::caller_env()) {
   py_call("remote_at", Sys.getenv("LLAMAHERD_SERVERS"), error_call = error_call)
   py_call(fun, ..., error_call = error_call)

@@ -1,11 +1,12 @@
-# Jobs on a server. The object of a job contains no key, so that it can be saved.
+# Jobs on a server. The R object of a job does not contain the server's key, so that users can save
+# the object.
 
 #' Run texts in the background
 #'
-#' Sends texts to a server of [server_start()], which answers, classifies or codes them while you
-#' continue to work in R. Each result is on disk as soon as it is computed. With `stay = TRUE` the
-#' server and its jobs outlive the R session; save the job with [saveRDS()] and fetch the results in
-#' another session.
+#' Sends texts to a server of [server_start()], which answers, classifies or codes the texts while
+#' you continue to work in R. Each result is on disk as soon as it is computed. With `stay = TRUE`
+#' the server and its jobs continue after the end of the R session; save the job with [saveRDS()]
+#' and fetch the results in another session.
 #'
 #' Jobs have the lowest priority: other requests to the server are answered first.
 #'
@@ -15,14 +16,15 @@
 #'   probabilities of labels as [classify_parallel()] does, `"annotate"` codes texts as
 #'   [annotate_texts()] does.
 #' @param ... Options of the task by name: for `"generate"` options such as `max_tokens`, `chat`,
-#'   `system`, `schema` and `choices`; for `"classify"` `labels` and others; for `"annotate"`
-#'   `codebook` and others. They have the same defaults as in the function of the task.
-#'   `calibrate = "batch"` needs a job of at most 32 texts, which is one request.
+#'   `system`, `schema` and `choices`; for `"classify"` options such as `labels`; for `"annotate"`
+#'   options such as `codebook`. The defaults are the defaults of the function named above for the
+#'   task. `calibrate = "batch"` needs a job of at most 32 texts, because these are sent in one
+#'   request.
 #' @param server Name of the server.
-#' @param model Name of a model or adapter of the server. NULL takes its first.
+#' @param model Name of a model or adapter of the server. NULL uses the server's first model.
 #' @param job A job of `job_submit()`.
-#' @param cancel TRUE cancels the job; what is computed is kept.
-#' @param wait TRUE waits for the end of the job. FALSE is an error if the job has not ended.
+#' @param cancel TRUE cancels the job; results that were already computed are kept.
+#' @param wait TRUE waits for the end of the job. With FALSE, a job that has not ended is an error.
 #' @returns `job_submit()`: a list of class `llamaherd_server_job` with `id`, `server`, `task`, `n`,
 #'   the number of texts, and `names`. `job_status()`: a list with `status` (`"validating"`,
 #'   `"in_progress"`, `"finalizing"`, `"completed"`, `"failed"`, `"expired"`, `"cancelling"` or
@@ -96,8 +98,9 @@ job_submit <- function(
   )
 }
 
-# Returns empty columns of a task, by name, in their type: a cancelled job has them, too. The label
-# is a factor where that of annotate_texts() and classify_parallel() is one.
+# Returns empty columns of a task, by name, in their type: a cancelled job has them, too. The column
+# `label` is a factor if it is a factor in the return value of annotate_texts() or
+# classify_parallel().
 columns_of_task <- function(task, options, error_call) {
   texts <- character()
   numbers <- double()
@@ -126,7 +129,7 @@ columns_of_task <- function(task, options, error_call) {
   list(label = if (book$is_numeric) numbers else label)
 }
 
-# Gives the columns of a job the types of the task, and adds those that no row has.
+# Converts the columns of a job to the types of its task, and adds the columns that no row contains.
 typed_columns <- function(frame, columns) {
   for (name in names(columns)) {
     like <- columns[[name]]

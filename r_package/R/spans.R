@@ -1,36 +1,37 @@
-#' Passages that people marked
+#' Read and compare passages that people marked
 #'
 #' @description
 #' `read_spans()` reads passages with labels from a file: JSON lines, exports of doccano and Label
 #' Studio, or a folder of brat. `validate_spans()` compares a model's passages with these passages,
-#' on the texts that both contain.
+#' for the texts that are in both data frames.
 #'
 #' @section Files:
 #' * `"jsonl"`: a line per text and coder, with `text`, `spans` (each with `start`, `end`, `label`)
 #'   and optionally `id` and `coder`. `llamaherd annotate` writes such lines with a codebook of
-#'   `type = "spans"`. `start` counts from 0 here, and `end` is the position after the passage.
-#' * `"doccano"`: its JSONL, with `label` or `entities`.
-#' * `"labelstudio"`: its JSON or JSON-MIN. A person's cancelled annotations are left out.
+#'   `type = "spans"`. In this file, `start` counts from 0, and `end` is the position after the
+#'   passage.
+#' * `"doccano"`: JSON lines exported by doccano, with the field `label` or `entities`.
+#' * `"labelstudio"`: JSON or JSON-MIN exported by Label Studio. Cancelled annotations are left out.
 #' * `"brat"`: a folder with `.ann` files and the texts beside them. Each part of a discontinuous
-#'   passage is read as a passage.
+#'   passage becomes a separate passage.
 #'
-#' If the file does not name its coder, the coder gets the name of the file, or for brat of the
-#' folder.
+#' If the file does not name its coder, the coder gets the name of the file, or for brat the name of
+#' the folder.
 #'
 #' @section Measures:
-#' `exact` counts passages with the same position and label, `overlap` passages that share at least
-#' one character with a passage of the same label. `unitizing alpha` is Krippendorff's alpha for
-#' unitizing (2004): 1 is perfect agreement, 0 is agreement by chance. It is computed over all texts
-#' together, and passages of a coder that overlap and have the same label are merged. Intervals are
-#' percentiles of a bootstrap of texts.
+#' `exact` is the agreement on passages with the same position and label, `overlap` the agreement on
+#' passages that share at least one character with a passage of the same label. `unitizing alpha` is
+#' Krippendorff's alpha for unitizing (2004): 1 is perfect agreement, 0 is agreement by chance. It
+#' is computed over all texts together, and passages of a coder that overlap and have the same label
+#' are merged. Intervals are percentiles of a bootstrap of texts.
 #'
 #' @param path Paths of files or folders.
-#' @param ... Must be empty; further arguments are given by name.
+#' @param ... Must be empty: all further arguments must be named.
 #' @param format Format of the files; `"auto"` recognizes the format.
 #' @param text Name of the field with the text in JSON lines.
 #' @returns `read_spans()`: a `llamaherd_spans`, a data frame with one row per passage and the
 #'   columns `coder`, `id`, `label` (a factor), `quote`, `start` and `end`, the numbers of its first
-#'   and last character as [substr()] takes them. Texts without passages are kept in an attribute.
+#'   and last character, as [substr()] counts them. Texts without passages are kept in an attribute.
 #'
 #'   `validate_spans()`: a `llamaherd_span_validation`, a data frame with the columns `part` (the
 #'   model or the coders that are compared), `measure`, `label` (NA for all labels together),

@@ -21,7 +21,8 @@ row_names <- function(names, n) {
   }
 }
 
-# Creates a table of answers from the text result; prompts without a schema get a row of NA.
+# Creates a table of answers from a llamaherd_result of JSON texts; prompts without a schema get a
+# row of NA.
 answers_table <- function(result, column, dotted, has_schema = TRUE) {
   text <- unname(plain(result))
   given <- replace(text, rep_len(!has_schema, length(text)), NA)

@@ -8,21 +8,24 @@
 #' * `NULL`, the default, follows the model's chat template, with at most 1,024 tokens per thought.
 #' Answers with a `schema`, `regex`, `grammar` or `choices`, and probabilities of labels, are
 #' computed without a thought; a message reports this if the model would think.
-#' * `FALSE` turns thinking off: by the switch of the template, or by closing the thought in the
+#' * `FALSE` turns thinking off: by a variable of the chat template, or by an empty thought in the
 #'   prompt.
-#' * A number is the maximum number of tokens of the thought. When they are used up, `message` and
-#' the end marker of the thought are inserted, and the answer follows. `TRUE` is 1,024.
-#' * `thinking()` also sets this message, and the start and end markers for templates without them.
+#' * A number is the maximum number of tokens of the thought. When the tokens are used up, `message`
+#' and the end marker of the thought are inserted, and the answer follows. `TRUE` means 1,024
+#' tokens.
+#' * `thinking()` also sets this message, and the start and end markers for templates that do not
+#'   define markers.
 #'
 #' `max_tokens`, `stop`, `logit_bias`, `schema` and `choices` apply only to the answer;
 #' `temperature` and the other sampling settings also apply to the thought. `thinking` needs `chat =
-#' TRUE`, and a number needs a template with markers of thoughts; otherwise it is an error.
+#' TRUE`, and a number requires a chat template that marks thoughts. Otherwise the argument is an
+#' error.
 #'
 #' @param budget Maximum number of tokens of the thought, in addition to `max_tokens`.
 #' @param start,end Texts that mark the start and the end of a thought, such as `"<think>"` and
 #'   `"</think>"`. NULL uses the markers of the chat template.
-#' @param message Text at the end of a thought that used up its budget. NULL is a short sentence in
-#'   English.
+#' @param message Text at the end of a thought that used up its budget. NULL uses a short sentence
+#'   in English.
 #' @returns A `llamaherd_thinking`: a list of the settings that were given.
 #' @seealso [generate_parallel()], whose results have the thoughts
 #' @export
@@ -86,7 +89,7 @@ check_thinking <- function(x, error_call) {
 # Names of the arguments for rendering a chat, for functions that render it themselves.
 options_of_chat <- c("thinking", "variables", "template", "prefix", "merge_system")
 
-# Returns a day in the form that Python accepts, "2026-01-31"; NULL for NULL.
+# Returns a date in the form that Python accepts, "2026-01-31"; NULL for NULL.
 check_date <- function(x, arg = "date", error_call = rlang::caller_env()) {
   if (inherits(x, "Date") && length(x) == 1 && is.finite(x)) {
     return(format(x, "%Y-%m-%d"))

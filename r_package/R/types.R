@@ -2,47 +2,48 @@
 #'
 #' @description
 #' These functions describe the fields of each answer and their types, for the argument `schema` of
-#' [generate_parallel()]. They have the names and arguments of the functions of package ellmer.
-#' Objects of ellmer are accepted as well, also as fields of these types.
+#' [generate_parallel()]. They have the same names and arguments as the functions of package ellmer.
+#' Types created by ellmer are also accepted, on their own or as fields.
 #'
 #' * `type_boolean()`, `type_integer()`, `type_number()` and `type_string()` describe a single
 #'   value, which becomes a column of that type.
-#' * `type_enum()` describes one of the texts `values`, which becomes a factor with these levels.
+#' * `type_enum()` describes one text out of `values`, which becomes a factor with these levels.
 #' * `type_array()` describes any number of values of one type, which become a list column: of
 #' vectors, or of data frames if `items` is a `type_object()`.
 #' * `type_object()` has named fields. The outermost object becomes the data frame itself; a nested
 #' object becomes a data frame in a column, or with `dotted = TRUE` columns with dotted names.
 #' * `type_quote()` describes a part of the prompt's text, word for word, which becomes a data frame
 #' in a column, with the columns `quote`, `start` and `end`; see below.
-#' * `type_from_schema()` takes a JSON Schema, as text or from a file.
+#' * `type_from_schema()` creates a type from a JSON Schema, given as text or in a file.
 #'
 #' @section Descriptions:
 #' The model does not see descriptions while it answers: answers have the right form because tokens
-#' that would violate it are excluded, not because the model knows the form. Put descriptions into
-#' the prompt with [schema_prompt()].
+#' that would violate the schema are excluded, not because the model knows the form. Put
+#' descriptions into the prompt with [schema_prompt()].
 #'
 #' @section Quotes:
 #' A quote is copied from the text while it is generated: tokens that are not the next part of the
 #' text are excluded. So every quote occurs in the text, however small the model is. The text is the
 #' prompt; with `chat = TRUE` the last message of the user; with `quote_from` of
-#' [generate_parallel()] that text; in [annotate_texts()] the text that is coded. `start` and `end`
-#' are the numbers of the quote's first and last character, as [substr()] takes them. If a quote
-#' occurs several times in the text, `start` and `end` give its first position. A quote has no white
-#' space at its ends. With `unit = "words"` a quote begins and ends at the boundaries of words;
-#' languages without spaces need `unit = "characters"`. A text that is shorter than `least` is
-#' quoted completely. A text without any letter or sign cannot be quoted, and its prompt fails.
+#' [generate_parallel()] the value of this argument; in [annotate_texts()] the text that is coded.
+#' `start` and `end` are the numbers of the quote's first and last character, as [substr()] counts
+#' them. If a quote occurs several times in the text, `start` and `end` give its first position. A
+#' quote has no white space at its ends. With `unit = "words"` a quote begins and ends at the
+#' boundaries of words; languages without spaces need `unit = "characters"`. A text that is shorter
+#' than `least` is quoted completely. A text without any character other than white space cannot be
+#' quoted, and its prompt fails.
 #'
 #' @param description,.description Description of the value for the prompt; see below.
 #' @param required,.required FALSE allows answers without this field. The value is then NA, or
 #'   NULL in a list column.
 #' @param values Character vector, or a factor, whose levels are used.
-#' @param unit Unit of `least` and `most`: `"words"`, which are runs of letters and digits, or
+#' @param unit Unit of `least` and `most`: `"words"`, which are sequences of letters and digits, or
 #'   `"characters"`.
-#' @param least Minimum length, at most 30 words or 300 characters. NULL is 3 words or 10
+#' @param least Minimum length, at most 30 words or 300 characters. NULL uses 3 words or 10
 #'   characters.
-#' @param most Maximum length. NULL is 40 words or 200 characters.
+#' @param most Maximum length. NULL uses 40 words or 200 characters.
 #' @param items The type of the elements.
-#' @param ... Fields: types with the names of the fields.
+#' @param ... Fields of the object: types, named by the names of the fields.
 #' @param .additional_properties TRUE allows fields that are not named here. They do not become
 #'   columns, but the texts of the answers contain them.
 #' @param text A JSON Schema as text.
@@ -236,7 +237,7 @@ abort_unnamed <- function(which, error_call) {
 # ---- ellmer's types ---------------------------------------------------------------------
 
 # Converts a type of ellmer. Objects of ellmer have S7 classes, whose properties are attributes.
-# Returns NULL for types that only ellmer's tools use.
+# Returns NULL for types that ellmer uses only for tools.
 as_type <- function(x, arg, error_call) {
   if (inherits(x, "llamaherd_type")) {
     return(x)

@@ -3,7 +3,7 @@
 #' @description
 #' Compares the labels of a model with the codes of people: accuracy with confidence intervals,
 #' overall and by label; agreement between the model and people, and between people; calibration;
-#' and the texts with a wrong label of high probability.
+#' and the texts whose label is wrong although its probability is high.
 #'
 #' Labels of several models in a long data frame are compared by [validate_models()], which
 #' `validate()` calls for a data frame with the columns `sample_id` and `model_id`.
@@ -15,8 +15,8 @@
 #' Each of these cases adds a warning to the result.
 #'
 #' @section Numbers to report:
-#' Report accuracy and macro F1 with their intervals. Next to them report the accuracy of always
-#' predicting the most frequent label, and the agreement of two people. Also report precision and
+#' Report accuracy and macro F1 with their intervals. Also report the accuracy of a rule that always
+#' predicts the most frequent label, and the agreement between two people. Report precision and
 #' recall of the labels that the analysis uses, and Krippendorff's alpha between the coders. If a
 #' model agrees with a person as often as people agree with each other, it is as good as an
 #' additional coder.
@@ -38,45 +38,46 @@
 #' @param prob Probability of each label: the name of a column, or a number from 0 to 1 per text.
 #'   NULL uses the columns that [annotate_texts()] added.
 #' @inheritParams agreement
-#' @param scale `"nominal"`, `"ordinal"`, `"interval"` or `"ratio"`. NULL takes it from the
-#'   codebook, an ordered factor or the gold sample, and is `"interval"` for labels with fractions
-#'   or more than 20 different numbers. Ordered labels that are numbers are also compared as
-#'   numbers: Pearson's and Spearman's correlation, ICC(2,1), Krippendorff's alpha for intervals,
-#'   RMSE, MAE and bias, in the parts `numbers` and `numbers of people` of the table. The model's
-#'   number is the expected value if [annotate_texts()] returned one. If several people coded a
+#' @param scale `"nominal"`, `"ordinal"`, `"interval"` or `"ratio"`. NULL uses the scale of the
+#'   codebook, an ordered factor or the gold sample, and `"interval"` for labels with fractions or
+#'   more than 20 different numbers. Ordered labels that are numbers are also compared as numbers:
+#'   Pearson's and Spearman's correlation, ICC(2,1), Krippendorff's alpha for intervals, RMSE, MAE
+#'   and bias, in the parts `numbers` and `numbers of people` of the table. The model's number is
+#'   the expected value if [annotate_texts()] returned expected values. If several people coded a
 #'   text, their number is the mean of their codes.
 #' @param n_bootstrap Number of bootstrap draws for the intervals of F1, balanced accuracy and
 #'   alpha.
 #' @param several TRUE if a text may have several labels, joined by `"; "`, with `""` or `"none"`
 #'   for no label. Each label is then evaluated as a yes/no question, and accuracy is the share of
-#'   texts with exactly the right labels. `NULL` takes the value from `annotations` or `gold`.
+#'   texts with exactly the right labels. `NULL` uses the value that `annotations` or `gold`
+#'   records.
 #' @param weights Survey weights: a column, or a number of at least 0 per text. The weight of a text
 #'   is then its survey weight / inclusion probability.
-#' @param consensus The right code of a text whose coders disagree: `"majority"`; or, with three
-#'   coders or more, a model of coders' errors, `"dawid_skene"` or `"one_coin"`, see
+#' @param consensus How to determine the right code of a text whose coders disagree: `"majority"`;
+#'   or, with three coders or more, a model of coders' errors, `"dawid_skene"` or `"one_coin"`, see
 #'   [dawid_skene()]. With a model, accuracy and its parts, the agreement of model and people, and
 #'   the Brier score are averaged over draws of the right codes, and intervals include the
-#'   uncertainty of these draws. Counts, calibration, coverage and `wrong` are by the most probable
-#'   right codes.
-#' @param n_imputations Number of these draws.
+#'   uncertainty of these draws. Counts, calibration, coverage and `wrong` use the most probable
+#'   code as the right code.
+#' @param n_imputations Number of draws of the right codes by the model of coders' errors.
 #' @returns A `llamaherd_validation`, which prints as a page: a list with
 #'
 #'   * `table`: all numbers as a long data frame with the columns `part`, `measure`, `label`,
 #'     `value`, `low`, `high` and `n`; [as.data.frame()] returns it.
-#'   * `labels`: a data frame with one row per label: its number of texts by people and by the
-#'     model, precision, recall and F1.
+#'   * `labels`: a data frame with one row per label: the number of texts to which people and the
+#'     model gave the label, precision, recall and F1.
 #'   * `model_agreement`, `coder_agreement`: coefficients between the model and people, and between
 #'     people (NULL with one coder), as in [agreement()]. With several labels per text they are
 #'     means over the labels, and `label_agreement` has the coefficients of each label.
 #'   * `pairs`: a data frame of the agreement of each pair of coders, including the model: `first`,
 #'     `second`, and the columns of [agreement()]; NULL with one coder.
 #'   * `confusion`, `reliability`: as in [compute_confusion_matrices()] and
-#'     [intercoder_reliability()], for the model (`model`) and people (`people`). The table has
-#'     unweighted counts; it is missing with several labels per text.
+#'     [intercoder_reliability()], for the model (`model`) and people (`people`). The element
+#'     `confusion` contains unweighted counts; it is missing if texts can have several labels.
 #'   * `bins`: a data frame for a reliability diagram; NULL without probabilities.
 #'   * `coverage`: see [coverage_curve()]; NULL without probabilities.
 #'   * `wrong`: a data frame of the texts with a wrong label, the most probable first: `row`,
-#'     `label`, `truth`, `prob` and, if known, `text`.
+#'     `label`, `truth`, `prob` and, if available, `text`.
 #'   * `warnings`: problems that limit how far the results can be trusted.
 #'   * `n_texts`, `n_gold`, `coders`, `is_weighted`, `several`, `scale`, `level`, `prob`.
 #' @seealso [validate_models()] for several models, [agreement()], [texts_for_people()]

@@ -1,4 +1,5 @@
-# Inputs of validate(): labels, probabilities and texts that were coded; codes of people.
+# Inputs of validate(): the model's labels and probabilities, the texts that were coded, and human
+# codes.
 
 # Returns the labels of a model: a list with `labels`, `names` (all possible labels), `prob`,
 # `probs` (a matrix), `texts` and the data frame itself.
@@ -67,7 +68,8 @@ coded_prob <- function(frame, prob, n, error_call) {
   as.double(prob)
 }
 
-# Converts probabilities for Python: of all labels by rows, or only of the given label.
+# Converts probabilities for Python: a row with the probabilities of all labels per text, or only
+# the probability of the text's label.
 coded_probs <- function(coded, levels) {
   if (!is.null(coded$probs) && length(levels) == ncol(coded$probs)) {
     return(rows_of(coded$probs))
@@ -79,7 +81,8 @@ coded_probs <- function(coded, levels) {
   if (!is.null(coded$prob)) as_py_list(check_numeric(coded$prob))
 }
 
-# Returns people's codes: a list with `codes`, a list of vectors, `coders`, and `json` of a sample.
+# Returns human codes: a list with `codes`, a list of vectors; `coders`, their names; and `json`,
+# the JSON of a gold sample.
 gold_parts <- function(gold, coded, truth_col, error_call) {
   n <- length(coded$labels)
   if (inherits(gold, "llamaherd_gold")) {
@@ -118,7 +121,7 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
   )
 }
 
-# Returns the texts of the rows, also if the labels are not from annotate_texts().
+# Returns the texts of the rows, even if annotate_texts() did not make the labels.
 texts_to_compare <- function(coded, gold) {
   texts <- coded$texts
   if (is.null(texts) && isTRUE(gold$text %in% names(coded$frame))) {

@@ -1,4 +1,5 @@
-# The result of validate(): its object with tables of agreement and of labels; print() of it.
+# The result of validate(): creates its object, with tables of agreement and of labels, and prints
+# it.
 
 new_validation <- function(found, coded, options) {
   labels <- as_text(found$labels)
@@ -63,8 +64,8 @@ new_agreement <- function(columns, options) {
   )
 }
 
-# Returns a row per coefficient, with further columns that identify it; NULL if there are no
-# coefficients.
+# Returns a row per coefficient, with further columns that identify the coefficient; NULL if there
+# are no coefficients.
 agreement_by <- function(columns, names) {
   if (length(columns) > 0) {
     of <- lapply(columns[names], as_text)
@@ -72,7 +73,7 @@ agreement_by <- function(columns, names) {
   }
 }
 
-# Returns a row per label.
+# Returns a data frame with one row per label.
 label_frame <- function(table, labels, found) {
   counts <- matrix(as.integer(unlist(found$counts)), ncol = 2, byrow = TRUE)
   columns <- list(

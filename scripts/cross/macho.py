@@ -2,8 +2,8 @@
 
     macho.py LIBRARY HEADER...
 
-Fails unless the library is found by @rpath, searches libllama beside itself, and exports
-exactly the functions that the headers declare.
+Fails unless the library is found by @rpath, searches for libllama in its own folder, and
+exports exactly the functions that the headers declare.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def declared(headers: list[str]) -> set[str]:
 
 
 def problems(library: str, headers: list[str]) -> list[str]:
-    """Return what is wrong with a library; [] if nothing is."""
+    """Return the problems of a library; [] if there are none."""
     fat = lief.MachO.parse(library)
     if fat is None:
         return [f"{library} is no library of macOS"]

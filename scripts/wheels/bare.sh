@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs the wheels of build/wheelhouse in a system that has nothing but Debian's
+# Installs the wheels of build/wheelhouse in a system that contains only Debian's
 # essential packages and python3-venv, and labels a text there:
 #   bare.sh SUITE MODEL      SUITE: bookworm, trixie ...; MODEL: a model file
-# Root, Linux, mmdebstrap. Prints the seconds of the installation and of the first label,
-# and fails if there is a compiler. BARE_BASE (/var/tmp/llamaherd-bare) keeps the systems;
-# a copy is used, and removed at the end.
+# Needs root, Linux and mmdebstrap. Prints the seconds of the installation and of the
+# first label, and fails if there is a compiler. BARE_BASE (/var/tmp/llamaherd-bare)
+# stores the systems; the script uses a copy, which it removes at the end.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../common.sh"
 
@@ -44,7 +44,7 @@ make_system() {
   # shellcheck disable=SC2016 # a variable of the shell inside
   inside 'for name in cc gcc c++ g++ clang cmake make; do
     if command -v "$name"; then exit 1; fi
-  done' || die 'it has a compiler'
+  done' || die 'the system contains a compiler'
   inside 'python3 -m venv /root/venv'
 }
 

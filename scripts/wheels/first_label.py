@@ -2,7 +2,7 @@
 
     first_label.py MODEL
 
-Prints the loaded backend of ggml, which is for one level of processors, and the seconds
+Prints the loaded backend of ggml, which shows the level of the processor, and the seconds
 from the start of Python to the label. Fails if the label is not one of the codebook's
 labels, or if the process has loaded two copies of libllama.
 """
@@ -20,7 +20,7 @@ LABELS = ["positive", "negative"]
 
 
 def libraries() -> set[str]:
-    """Names of ggml's and llama.cpp's libraries in this process (Linux)."""
+    """Return the names of ggml's and llama.cpp's libraries in this process (Linux)."""
     maps = Path("/proc/self/maps")
     words = maps.read_text().split() if maps.exists() else []
     paths = {Path(word) for word in words if word.startswith("/")}

@@ -1,4 +1,4 @@
-// An engine on the toy model. At the end, no rule of libllama may have been violated.
+// An engine on the toy model. At the end, checks that no rule of libllama was violated.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Defines some of libllama's functions in the test program itself; the dynamic linker
-// prefers these. Samplers stay libllama's own.
+// prefers these definitions. Samplers are libllama's own.
 #include "fake_llama.hpp"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ struct Context {
 
 Model the_model;
 std::set<llama_adapter_lora*> living_loras;
-Context* the_context = nullptr;  // made last
+Context* the_context = nullptr;  // the latest context
 
 Context& of(const llama_context* ctx) {
   return *const_cast<Context*>(reinterpret_cast<const Context*>(ctx));
@@ -137,7 +137,7 @@ size_t n_free_cells(const Context& ctx, int32_t seq_id) {
   return static_cast<size_t>(n_ctx_seq(ctx) - used);
 }
 
-// Makes libllama's checks of a batch: positions are consecutive, tokens are in the
+// Does libllama's checks of a batch: positions are consecutive, tokens are in the
 // vocabulary.
 bool is_valid(const Context& ctx, const llama_batch& batch) {
   std::map<int32_t, int32_t> next;
@@ -204,7 +204,7 @@ void count_computations(Context& ctx, const llama_batch& batch) {
   for (int32_t i = 0; i < batch.n_tokens; ++i) {
     next.emplace(batch.seq_id[i][0], batch.pos[i]);
   }
-  std::vector<std::pair<int32_t, int32_t>> left;  // sequence and tokens, as they come
+  std::vector<std::pair<int32_t, int32_t>> left;  // sequence and tokens, in order
   for (int32_t i = 0; i < batch.n_tokens; ++i) {
     const int32_t seq_id = batch.seq_id[i][0];
     if (left.empty() || left.back().first != seq_id) left.emplace_back(seq_id, 0);
@@ -348,20 +348,21 @@ std::string answer(std::vector<int32_t> tokens, int32_t max_tokens) {
 using fake::Context;
 using fake::of;
 
-// valgrind knows no AVX-512, and libllama's would measure the processor with it.
+// Replaced, because libllama's function would run AVX-512 instructions, which valgrind
+// does not support.
 void llama_backend_init(void) {}
 void llama_backend_free(void) {}
 
 // ---- model and vocabulary -------------------------------------------------------------
 
-// ggml's own list would measure the processor, too.
+// Replaced, because ggml's own list would also run these instructions.
 size_t ggml_backend_reg_count() { return fake::settings().n_backends; }
 void ggml_backend_load_all_from_path(const char* folder) {
   fake::backends_folder() = folder;
   fake::settings().n_backends = 1;
 }
 
-// No processor to test for AMX, and no GPU, because valgrind does not know their
+// Lists no processor to test for AMX and no GPU, because valgrind does not support their
 // instructions.
 bool llama_supports_gpu_offload() { return false; }
 ggml_backend_dev_t ggml_backend_dev_by_type(enum ggml_backend_dev_type) {

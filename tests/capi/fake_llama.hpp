@@ -1,9 +1,9 @@
-// A toy in place of libllama's model, memory and decode functions, for tests.
+// Toy model: replaces libllama's model, memory and decode functions in tests.
 //
-// The fake is strict where libllama is: it refuses positions with a gap, ids out of
-// range, tokens outside the vocabulary, and it counts every violation that would have
-// ended the process. Its next token is a function of only the tokens of the sequence. A
-// text is therefore right if and only if the cells of its sequence are right.
+// The toy has libllama's checks: it refuses positions with a gap, ids out of range and
+// tokens outside the vocabulary, and counts every violation that would have ended the
+// process. Its next token is a function of only the tokens of the sequence. A text is
+// therefore right if and only if the cells of its sequence are right.
 #pragma once
 
 #include <atomic>
@@ -28,39 +28,39 @@ enum class Fault { kNone, kNoSlot, kAbort, kInvalid, kFatal, kThrow, kNan, kNull
 
 struct Settings {
   bool recurrent = false;      // sequences cannot be truncated
-  bool encoder = false;        // the model has one
+  bool encoder = false;        // the model has an encoder
   int32_t n_swa = 0;           // tokens in the attention window; 0: all
   bool strict_window = false;  // cells before the window of a computation's first token
                                // are lost, and must not be needed later (with streams)
-  bool memory = true;          // contexts have one
-  int32_t n_bad_contexts = 0;  // number of next contexts that are not created
+  bool memory = true;          // contexts have a memory
+  int32_t n_bad_contexts = 0;  // the next n contexts cannot be created
   int32_t n_ctx_orig = 0;      // original context in the model's metadata; 0: missing
   double eos_share = 0.05;     // frequency with which the toy ends an answer
   double control_share = 0;    // frequency with which the toy writes <|x|>
   double repeat_share = 0;     // frequency with which the token of kPeriod tokens before
                                // is repeated
-  bool fail_state = false;     // state_seq_get_data gives nothing
+  bool fail_state = false;     // state_seq_get_data returns no data
   bool fail_copy = false;      // memory_seq_cp has no memory left
   int32_t uniform_rows = 1;    // the number of rows of every computation must be a
                                // multiple of this
-  int32_t decode_ms = 0;       // time one decode takes, until aborted
+  int32_t decode_ms = 0;       // time of a decode unless aborted
   size_t n_backends = 1;       // backends of ggml before it loads them from a folder
   // Function called before each decode with its number and the sequence ids in the batch.
   std::function<Fault(int64_t, const std::vector<int32_t>&)> fault;
 };
 
-// Folder from which ggml was told to load its backends; "" after reset().
+// Folder from which ggml was requested to load its backends; "" after reset().
 std::string& backends_folder();
 
 // A file that can be loaded as the toy: a GGUF header without tensors.
 constexpr const char* kModelPath = LH_EMPTY_GGUF;
 
-// Settings of the contexts made from now on, and what happened since reset().
+// Settings of the contexts that are created from now on, and counters since reset().
 Settings& settings();
 struct Counts {
-  std::atomic<int64_t> n_begun{0};  // decodes that compute, or have computed
+  std::atomic<int64_t> n_begun{0};  // decodes that started to compute
   std::atomic<int64_t> n_decodes{0};
-  std::atomic<int64_t> n_tokens{0};        // decoded; failed batches not counted
+  std::atomic<int64_t> n_tokens{0};        // decoded, without failed batches
   std::atomic<int64_t> n_computations{0};  // computations into which libllama splits
                                            // batches of streams
   std::atomic<int64_t> n_states{0};        // number of sequence states that were read
@@ -70,7 +70,7 @@ struct Counts {
 Counts& counts();
 void reset();
 
-// The most likely token after some tokens.
+// Returns the most likely token after some tokens.
 int32_t next(const std::vector<int32_t>& tokens);
 
 // Returns the toy's answer to a prompt that runs alone: greedy text of at most
@@ -90,7 +90,7 @@ const llama_context_params& last_params();
 const std::vector<std::pair<llama_adapter_lora*, float>>& loras();
 const std::vector<float>& cvec();
 
-// Adapters that were loaded and not freed. The toy loads one from any file.
+// Adapters that were loaded and not freed. The toy can load an adapter from any file.
 int32_t n_loras();
 
 }  // namespace fake

@@ -1,4 +1,4 @@
-// The toy model of fake_llama.hpp in the types of the shim, for short tests.
+// Functions that use the toy model of fake_llama.hpp with the types of the shim.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,8 @@ inline lh_engine_params engine_params(int32_t n_ctx, int32_t n_seq_max, bool uni
   return params;
 }
 
-// Parameters for n_seq sequences or more, each for a prompt and answer of n_ctx_seq
-// tokens.
+// Returns parameters for at least n_seq sequences, each for a prompt and answer of
+// n_ctx_seq tokens.
 inline lh_engine_params deterministic_params(int32_t n_ctx_seq, int32_t n_seq) {
   const int32_t n_seq_max = lh::round_up(n_seq, lh::kUniformRows);
   lh_engine_params params =
@@ -53,7 +53,7 @@ inline std::vector<int32_t> tokens(const std::string& text) {
   return out;
 }
 
-// A request that keeps the memory to which it points alive.
+// A request, with the arrays to which it points.
 struct Request {
   Request(int64_t id, std::vector<int32_t> prompt, int32_t max_tokens)
       : prompt_(std::move(prompt)), sampling(greedy()) {

@@ -1,8 +1,8 @@
-"""A real server process for other people's programs; `make test-clients` runs this.
+"""A real server process for client programs; `make test-clients` runs these tests.
 
-The programs have a virtual environment of their own, without llamaherd. The environment
-names the server's program and its models: LLAMAHERD_PROGRAM, LLAMAHERD_TEST_SMOLLM2,
-LLAMAHERD_TEST_MINILM.
+The programs are in a separate virtual environment, without llamaherd. Environment
+variables name the server's program and its models: LLAMAHERD_PROGRAM,
+LLAMAHERD_TEST_SMOLLM2, LLAMAHERD_TEST_MINILM.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EMBEDDINGS = "all-MiniLM-L6-v2.F16"
 
 @contextmanager
 def running(*options: str) -> Iterator[str]:
-    """A server until the end of the block: its address, without a path."""
+    """Run a server until the end of the block; yield its address, without a path."""
     program = os.environ["LLAMAHERD_PROGRAM"]
     command = [program, "serve", os.environ["LLAMAHERD_TEST_SMOLLM2"], "--port", "0"]
     command += ["--alias", NAME, *options]
@@ -44,7 +44,7 @@ def running(*options: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def url() -> Iterator[str]:
-    """A server with two models, whose texts do not depend on other requests."""
+    """Start a deterministic server with two models; return its address."""
     embeddings = os.environ["LLAMAHERD_TEST_MINILM"]
     file = os.environ.get("LLAMAHERD_RECORD")
     with running("--deterministic", "--embedding-model", embeddings) as found:
@@ -57,7 +57,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def base_url(url: str) -> str:
-    """Address of OpenAI's API."""
+    """Return the address of OpenAI's API."""
     return f"{url}/v1"
 
 

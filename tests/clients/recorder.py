@@ -2,7 +2,7 @@
 
     LLAMAHERD_RECORD=bodies.json make test-clients
 
-The bodies in tests/python/server/client_bodies.json are recorded with it. Texts of
+The bodies in tests/python/server/client_bodies.json were recorded by this proxy. Texts of
 messages and descriptions are replaced, and token ids reduced to a vocabulary of 200.
 """
 
@@ -26,7 +26,7 @@ _PASSED_ON = ("content-type", "x-request-id")
 
 @contextmanager
 def recorded(url: str, file: str) -> Iterator[str]:
-    """Pass requests on to a server: the address of the proxy.
+    """Pass requests on to a server; yield the address of the proxy.
 
     Args:
         url: Address of the server.

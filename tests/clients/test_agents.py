@@ -12,7 +12,7 @@ import pytest
 from conftest import NAME
 
 ASK = "Rate this book: it was good."
-# A response that max_tokens cuts off is an error of the package.
+# The package raises an error if max_tokens cuts off a response.
 ONE_SENTENCE: Any = {"extra_body": {"stop": ["."]}}
 MODELS: Any = [agents.OpenAIResponsesModel, agents.OpenAIChatCompletionsModel]
 

@@ -25,7 +25,7 @@ PAIRS = [
 
 @pytest.fixture(scope="module")
 def model(base_url: str) -> Any:
-    """A model that knows its tokenizer from the server only."""
+    """Return a model whose tokenizer is the server's."""
     return LocalCompletionsAPI(
         model=NAME,
         base_url=f"{base_url}/completions",

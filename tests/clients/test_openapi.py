@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CHECKS = [content_type_conformance, response_schema_conformance, status_code_conformance]
-_TIMED_OUT = 504  # requests of thousands of tokens
+_TIMED_OUT = 504  # requests with thousands of tokens
 _N_EXAMPLES = int(os.environ.get("LLAMAHERD_SCHEMATHESIS", "15"))
 
 
 @pytest.fixture(scope="module")
 def document() -> Iterator[Any]:
-    """Document of a server on which no request takes long."""
+    """Return the OpenAPI document of a server whose requests are all short."""
     with running("--n-ctx", "256", "--timeout", "4", "--any-model") as url:
         yield schemathesis.openapi.from_url(f"{url}/openapi.json")
 

@@ -91,7 +91,7 @@ def test_instructor(base_url: str, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["JSON", "MD_JSON", "PARALLEL_TOOLS"])
 def test_instructor_without_a_form(base_url: str, mode: str) -> None:
-    """The server answers; the answer of a model of this size seldom is a review."""
+    """The server answers, but a model of this size rarely writes a review."""
     kind: Any = Iterable[Review] if mode == "PARALLEL_TOOLS" else Review
     cause: Any = None
     try:
@@ -100,7 +100,7 @@ def test_instructor_without_a_form(base_url: str, mode: str) -> None:
         )
     except (InstructorError, ValueError) as error:
         cause = error.__cause__
-    if mode == "PARALLEL_TOOLS":  # the model's template writes no calls
+    if mode == "PARALLEL_TOOLS":  # the model's template does not support calls
         assert isinstance(cause, openai.BadRequestError)
         assert cause.param == "tool_choice"
     else:
@@ -146,7 +146,7 @@ def test_langchain(base_url: str) -> None:
 @pytest.mark.parametrize("method", ["function_calling", "json_schema", "json_mode"])
 def test_langchain_with_structured_output(base_url: str, method: Any) -> None:
     chat = _chain(base_url).with_structured_output(Review, method=method)
-    if method == "json_mode":  # any object of JSON, of any length
+    if method == "json_mode":  # any JSON object, of any length
         with pytest.raises((openai.LengthFinishReasonError, ValueError)):
             chat.invoke(ASK)
     else:
@@ -158,7 +158,7 @@ def test_langchain_embeddings(base_url: str) -> None:
         model=EMBEDDINGS,
         base_url=base_url,
         api_key="x",
-        check_embedding_ctx_length=False,  # else it sends tokens of OpenAI's models
+        check_embedding_ctx_length=False,  # otherwise it sends tokens of OpenAI's models
     )
     assert len(made.embed_documents(["a", "b"])) == 2
 
@@ -174,7 +174,7 @@ def test_pydantic_ai(base_url: str, output: Any) -> None:
     model = OpenAIChatModel(NAME, provider=OpenAIProvider(base_url=base_url, api_key="x"))
     settings: Any = {"max_tokens": 80, "temperature": 0}
     agent: Any = Agent(model, output_type=output, model_settings=settings)
-    if isinstance(output, PromptedOutput):  # held to be JSON only
+    if isinstance(output, PromptedOutput):  # constrained only to be JSON
         with pytest.raises(UnexpectedModelBehavior):
             agent.run_sync(ASK)
         return

@@ -1,4 +1,4 @@
-"""The modules of this folder, for its tests."""
+"""Makes the modules of this folder importable for its tests."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Two nodes of Ray on one machine, in network namespaces of their own, and the cable."""
+"""Two Ray nodes on one machine, in separate network namespaces joined by a cable."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ IPS: dict[Side, str] = {"head": "10.77.0.1", "work": "10.77.0.2"}
 
 
 def why_not() -> str:
-    """Why this machine has no namespaces for us; "": it has."""
+    """Return the reason why namespaces cannot be created; "" if they can."""
     done = subprocess.run([SCRIPT, "can"], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stderr.strip()
 
 
 class Nodes:
-    """A head of Ray and a worker, with a CPU each.
+    """A Ray head and a Ray worker, with one CPU each.
 
     Args:
-        name: Of the namespaces.
-        folder: For Ray's files; its path must be short.
-        settings: Environment variables of Ray's.
+        name: Prefix of the names of the namespaces.
+        folder: Folder for Ray's files; its path must be short.
+        settings: Environment variables for Ray.
     """
 
     def __init__(self, name: str, folder: Path, settings: Mapping[str, str]) -> None:
         self._name = name
         self._folder = folder
-        # Nodes show each other a token that the two of them know.
+        # The nodes authenticate each other by a token.
         token = folder.parent / f"{folder.name}.token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
@@ -56,7 +56,7 @@ class Nodes:
         self._started: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
-        self._netns("down")  # of a run that was killed
+        self._netns("down")  # left by a run that was killed
         self._netns("up")
         self._start("head", "--head", "--port=6379", f"--temp-dir={self._folder}")
         self._start("work", f"--address={ADDRESS}")
@@ -71,15 +71,15 @@ class Nodes:
         self._netns("down")
 
     def cut(self) -> None:
-        """Cuts the cable."""
+        """Cut the cable."""
         self._netns("cut")
 
     def join(self) -> None:
-        """Mends it."""
+        """Join the cable again."""
         self._netns("join")
 
     def kill(self, side: Side) -> None:
-        """Ends all processes of a node."""
+        """End all processes of a node."""
         for _ in range(50):
             pids = self.pids(side)
             for pid in pids:
@@ -90,7 +90,7 @@ class Nodes:
             time.sleep(0.1)
 
     def pids(self, side: Side) -> list[int]:
-        """Processes of a node."""
+        """Return the process ids of a node."""
         done = subprocess.run(
             ["ip", "netns", "pids", f"{self._name}-{side}"],
             capture_output=True,
@@ -100,7 +100,7 @@ class Nodes:
         return [int(pid) for pid in done.stdout.split()]
 
     def popen(self, side: Side, *command: str, **options: Any) -> subprocess.Popen[str]:
-        """Starts a program on a node."""
+        """Start a program on a node."""
         environment = {**os.environ, **self._settings}
         environment.pop("RAY_ADDRESS", None)
         process = subprocess.Popen(
@@ -115,7 +115,7 @@ class Nodes:
     def _start(self, side: Side, *arguments: str) -> None:
         log = (self._folder.parent / f"{self._folder.name}-{side}.log").open("w")
         with log:
-            # As if each had a processor of its own.
+            # Each node runs as if it had its own processor.
             cores = sorted(os.sched_getaffinity(0))
             core = cores[0] if side == "head" else cores[-1]
             self.popen(
@@ -142,7 +142,7 @@ class Nodes:
 
 
 class Told:
-    """What a program says, a JSON object a line, read while it runs."""
+    """Reads the output of a running program, one JSON object per line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -152,10 +152,10 @@ class Told:
         self._reader.start()
 
     def wait_for(self, key: str, least: float = 0, timeout_s: float = 300) -> Any:
-        """The first value of `key`, of what is said from now or before, of that size.
+        """Wait for a value of `key` that is at least `least`; return the first one.
 
         Raises:
-            TimeoutError: It was not said.
+            TimeoutError: The program did not print such a value in time.
         """
         until_s = time.monotonic() + timeout_s
         with self._more:
@@ -171,7 +171,7 @@ class Told:
                 self._more.wait(0.5)
 
     def close(self) -> None:
-        """Ends the program, if it still runs."""
+        """End the program if it still runs."""
         self.process.kill()
         self.process.wait()
         self._reader.join(10)

@@ -1,7 +1,7 @@
-"""A call on a herd over two nodes: namespaces_driver.py MODEL N SEED JOURNAL.
+"""Runs a call on a herd over two nodes: namespaces_driver.py MODEL N SEED JOURNAL.
 
-Runs in the namespace of the head. Prints a JSON object a line: how far it is, and at last
-what came out.
+Runs in the namespace of the head. Prints one JSON object per line: the progress, and at
+the end the results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORDS = ["sea", "bread", "winter", "music", "moon", "river", "stone", "paper", "
 
 
 def prompts(n: int) -> list[str]:
-    """Prompts of a few lengths, which have beginnings in common."""
+    """Return prompts of several lengths that share beginnings."""
     k = len(WORDS)
     return [
         f"A story of the {WORDS[i % k]} and the {WORDS[i // k % k]}, no. {i}: "
@@ -32,12 +32,12 @@ def prompts(n: int) -> list[str]:
 
 
 def settings(seed: int) -> dict[str, object]:
-    """Answers that are drawn, so that a wrong seed shows."""
+    """Return settings that draw answers, so that a wrong seed changes the answers."""
     return {"max_tokens": 32, "ignore_eos": True, "temperature": 0.8, "seed": seed}
 
 
 def say(**what: object) -> None:
-    """One line."""
+    """Print one line."""
     print(json.dumps(what), flush=True)  # noqa: T201 - that is what it is for
 
 
@@ -50,7 +50,7 @@ def main() -> None:
 
     ray.init(
         address=ADDRESS,
-        _node_ip_address=ADDRESS.partition(":")[0],  # a namespace has no way out
+        _node_ip_address=ADDRESS.partition(":")[0],  # the namespace has no network access
         log_to_driver=False,
         logging_level="ERROR",
     )

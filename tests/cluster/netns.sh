@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Two network namespaces on this machine, joined by a cable that can be cut: netns.sh
 #   up NAME               makes NAME-head (10.77.0.1) and NAME-work (10.77.0.2)
-#   cut NAME | join NAME  takes the cable's end in NAME-work down, or up again
-#   down NAME             removes them; processes within have to be ended first
-#   can                   whether this machine lets us: ends with 1 and says why not
+#   cut NAME | join NAME  sets the cable's end in NAME-work down, or up again
+#   down NAME             removes both; end their processes first
+#   can                   exits with 1, with the reason, if namespaces cannot be created
 # Needs root and the command ip (Debian: iproute2).
 set -euo pipefail
 
@@ -11,7 +11,7 @@ up() {
   local name=$1
   ip netns add "$name-head"
   ip netns add "$name-work"
-  # Names of interfaces have 15 characters at most.
+  # Names of interfaces can have at most 15 characters.
   ip link add lh-head netns "$name-head" type veth peer name lh-work netns "$name-work"
   ip -n "$name-head" address add 10.77.0.1/24 dev lh-head
   ip -n "$name-work" address add 10.77.0.2/24 dev lh-work

@@ -1,8 +1,8 @@
-"""Puts what the tests of this folder measured into docs/cluster.md, between its markers.
+"""Writes the measurements of the tests in this folder into docs/cluster.md.
 
     python tests/cluster/report.py
 
-What was not measured since the last `make clean` stays as it is.
+Figures without a measurement since the last `make clean` are not changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAGE = ROOT / "docs/cluster.md"
 
 
 def namespaces(found: dict[str, Any]) -> list[str]:
-    """What a cut cable costs."""
+    """Return a table of the delays by a cut cable."""
     names = {
         "whole": "is not cut",
         "while": f"is cut for {found['while']['cut_s']} s",
@@ -41,7 +41,7 @@ def namespaces(found: dict[str, Any]) -> list[str]:
 
 
 def costs(found: dict[str, Any]) -> list[str]:
-    """What actors take before they answer."""
+    """Return a table of the time and memory that actors need before they answer."""
     actors = found["actors"]
     load_s, memory_mb = max(actors["load_s"]), max(actors["memory_mb"])
     return [
@@ -54,7 +54,7 @@ def costs(found: dict[str, Any]) -> list[str]:
 
 
 def kills(found: dict[str, Any]) -> list[str]:
-    """What it costs that actors are killed all the time."""
+    """Return sentences on the time of a call during which actors are killed."""
     return [
         f"{found['n_kills']} times one of two workers was killed (SIGKILL) while they",
         f"answered {found['n_prompts']:,} prompts: {found['n_lost']} answers were lost,",
@@ -65,7 +65,7 @@ def kills(found: dict[str, Any]) -> list[str]:
 
 
 def ray_data(found: dict[str, Any]) -> list[str]:
-    """What `examples/ray_data.py` says."""
+    """Return a table of the figures of `examples/ray_data.py`."""
     return [
         "| model | texts | texts/s | most memory of the driver, MB |",
         "| --- | ---: | ---: | ---: |",
@@ -77,7 +77,7 @@ def ray_data(found: dict[str, Any]) -> list[str]:
 
 
 def slurm(found: dict[str, Any]) -> list[str]:
-    """What became of an array of which tasks died."""
+    """Return sentences on a SLURM array in which tasks were killed."""
     tasks, cpus, rows = found["n_tasks"], found["n_cpus"], found["n_rows"]
     return [
         f"An array of {tasks} tasks on a SLURM of one node, {cpus} at a time, over",

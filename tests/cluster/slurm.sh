@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# SLURM on this machine alone, for tests; needs Debian's slurm-wlm and munge, and root.
-#   slurm.sh start FOLDER [CPUS]   starts it; FOLDER keeps its state and logs
-#   slurm.sh stop FOLDER           ends what `start FOLDER` started
-# After `start`, programs find it by SLURM_CONF=FOLDER/slurm.conf.
+# Runs SLURM on only this machine, for tests; needs Debian's slurm-wlm and munge, and
+# root.
+#   slurm.sh start FOLDER [CPUS]   starts SLURM; FOLDER stores its state and logs
+#   slurm.sh stop FOLDER           ends the processes that `start FOLDER` started
+# After `start`, programs find SLURM by SLURM_CONF=FOLDER/slurm.conf.
 set -euo pipefail
 
 die() {
@@ -10,7 +11,7 @@ die() {
   exit 1
 }
 
-# wait_for SECONDS COMMAND...: until it succeeds.
+# wait_for SECONDS COMMAND...: runs COMMAND again until it succeeds.
 wait_for() {
   local n=$(($1 * 5))
   shift
@@ -39,7 +40,7 @@ SlurmctldPidFile=$folder/slurmctld.pid
 SlurmdPidFile=$folder/slurmd.pid
 SlurmctldLogFile=$folder/slurmctld.log
 SlurmdLogFile=$folder/slurmd.log
-# A container has no cgroups to give away, and no systemd.
+# A container cannot create cgroups, and has no systemd.
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -78,7 +79,7 @@ start() {
   wait_for 60 bash -c "sinfo --noheader --format=%T | grep -qE '^(idle|mixed)'"
 }
 
-# Each daemon wrote its own pid; nobody else's is ended.
+# Each daemon wrote its own pid, so no other process is ended.
 stop() {
   local folder=$1 name pid
   for name in slurmd slurmctld munged; do

@@ -1,6 +1,6 @@
-"""Twenty times a worker is killed at a random moment: nothing lost, nothing double.
+"""Kills a worker at twenty random moments: no answer is lost or delivered twice.
 
-The figures go to build/cluster/kills.json.
+Figures are written to build/cluster/kills.json.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def prompts() -> list[str]:
 
 
 class Killer:
-    """Hears of a call's progress, and kills a worker at random points of it."""
+    """Receives the progress of a call, and kills a worker at random points."""
 
     def __init__(self, herd: lh.ray.Herd) -> None:
         self.n_kills = 0
         self._herd = herd
         self._random = Random(SEED)
-        # Not at the very end: the call could be over before the last one.
+        # No kill at the very end, because the call could end before it.
         self._points = sorted(self._random.sample(range(N_PROMPTS * 9 // 10), N_KILLS))
 
     def __call__(self, progress: lh.Progress) -> None:
         if self.n_kills == N_KILLS or progress.n_done < self._points[self.n_kills]:
             return
         pid = self._random.choice(self._herd.actors).pid
-        with suppress(ProcessLookupError):  # dead already: the next time, then
+        with suppress(ProcessLookupError):  # already dead: kill it at the next point
             os.kill(pid, signal.SIGKILL)
             self.n_kills += 1
 

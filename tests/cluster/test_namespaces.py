@@ -1,7 +1,7 @@
-"""A herd over two nodes for real, and what becomes of a call when the cable is cut.
+"""A call on a herd over two real nodes, whose cable is cut during the call.
 
-Needs root, for network namespaces. Figures go to build/cluster/namespaces.json, whence
-report.py takes them to docs/cluster.md.
+Needs root, for network namespaces. Figures are written to build/cluster/namespaces.json,
+from which report.py writes them to docs/cluster.md.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "build/cluster/namespaces.json"
 N, SEED = 192, 7
 CUT_S = 20
-# Of Ray, see docs/cluster.md. With its defaults a node that is gone is noticed after
-# about 65 s; this test need not wait that long.
+# Settings of Ray, see docs/cluster.md. By default Ray notices a lost node after about 65
+# s; with these settings the test is shorter.
 SETTINGS = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "2000",
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
 
 @pytest.fixture(scope="module")
 def expected(smollm2_path: Path) -> lh.Results:
-    """What one machine answers, with the threads that an actor has."""
+    """Return the answers of a single machine, with the threads of an actor."""
     with (
         lh.Model(smollm2_path) as model,
         lh.Context(model, deterministic=True, n_threads=1) as context,
@@ -50,7 +50,7 @@ def expected(smollm2_path: Path) -> lh.Results:
 
 @pytest.fixture
 def start(tmp_path: Path, smollm2_path: Path) -> Iterator[Callable[..., Any]]:
-    """Starts two nodes and the call; ends all of it."""
+    """Start two nodes and the call; end all processes at the end."""
     with (
         tempfile.TemporaryDirectory(prefix="lhns", dir="/tmp") as folder,
         Nodes("lhtest", Path(folder), SETTINGS) as nodes,
@@ -77,11 +77,11 @@ def start(tmp_path: Path, smollm2_path: Path) -> Iterator[Callable[..., Any]]:
 
 
 def check(told: Told, expected: lh.Results, journal: str) -> float:
-    """Everything is there once, and right. Returns how long it took, in seconds."""
+    """Check that each answer is right and delivered once; return the call's seconds."""
     texts = told.wait_for("texts", timeout_s=400)
     assert texts == expected.texts
     assert told.wait_for("errors") == [None] * N
-    # What was computed twice is delivered once.
+    # Answers that were computed twice are delivered once.
     assert told.wait_for("n_generated") == expected.stats.n_generated_tokens
     counts = [line["n_done"] for line in told.lines if "n_done" in line]
     assert counts == sorted(counts)
@@ -92,7 +92,7 @@ def check(told: Told, expected: lh.Results, journal: str) -> float:
 
 
 def note(name: str, **figures: object) -> None:
-    """Keeps what was measured."""
+    """Store the measurements."""
     FIGURES.parent.mkdir(parents=True, exist_ok=True)
     known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     FIGURES.write_text(json.dumps({**known, name: figures}, indent=1) + "\n")

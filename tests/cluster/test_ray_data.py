@@ -1,6 +1,7 @@
-"""examples/ray_data.py as a user runs it: 100,000 texts, and no memory for them here.
+"""Runs examples/ray_data.py with 100,000 texts, which are not in its process.
 
-Figures go to build/cluster/ray_data.json, whence report.py takes them to docs/cluster.md.
+Figures are written to build/cluster/ray_data.json, from which report.py writes them to
+docs/cluster.md.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def test_the_example(
     smollm2_path: Path,
 ) -> None:
     model = smollm2_path if "SmolLM2" in name else tiny_path("llama")
-    # From a shell, which is small: Linux counts the memory of the process that starts
-    # another into that one's peak (ru_maxrss).
+    # Started from a shell, which needs little memory: Linux includes the memory of the
+    # parent process in the peak of a new process (ru_maxrss).
     command = [sys.executable, ROOT / "examples/ray_data.py", model, tmp_path, str(n)]
     done = subprocess.run(
         ["sh", "-c", '"$@"; exit "$?"', "sh", *command],

@@ -1,7 +1,7 @@
-"""An array of SLURM tasks for real, on a SLURM of this machine alone (slurm.sh).
+"""An array of real SLURM tasks, on a SLURM of only this machine (slurm.sh).
 
-Needs root, and Debian's slurm-wlm and munge. Figures go to build/cluster/slurm.json,
-whence report.py takes them to docs/cluster.md.
+Needs root, and Debian's slurm-wlm and munge. Figures are written to
+build/cluster/slurm.json, from which report.py writes them to docs/cluster.md.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    """A SLURM of one node, which programs find by SLURM_CONF."""
+    """Start a SLURM of one node, which programs find by SLURM_CONF."""
     with tempfile.TemporaryDirectory(prefix="llamaherd-slurm-") as folder:
         try:
             subprocess.run([PROGRAM, "start", folder, str(N_CPUS)], check=True)
@@ -66,7 +66,7 @@ def cluster() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path, tiny_path: Callable[[str], Path]) -> Path:
-    """A run, and a folder that its tasks take for their node's disk."""
+    """A run, with a folder that replaces the disk of the tasks' node."""
     (tmp_path / "disk").mkdir()
     write_rows(tmp_path, N_ROWS)
     (tmp_path / "run.toml").write_text(_RUN.format(model=tiny_path("llama")))
@@ -87,21 +87,21 @@ def run(*command: str, folder: Path) -> str:
 
 
 def submit(folder: Path, n_tasks: int, *options: str) -> str:
-    """Hands an array to SLURM. Returns its id."""
+    """Submit an array to SLURM; return its id."""
     disk = str(folder / "disk")
     command = [LLAMAHERD, "slurm", "run.toml", "--scratch", disk, "--submit"]
     return run(*command, "--tasks", str(n_tasks), *options, folder=folder)
 
 
 def states(job: str, folder: Path) -> dict[int, str]:
-    """Of the tasks that SLURM still knows."""
+    """Return the states of the tasks that SLURM still lists."""
     show = ["squeue", "--noheader", "--array", "--states=all", f"--jobs={job}"]
     lines = run(*show, "--format=%K %T", folder=folder).splitlines()
     return {int(task): state for task, state in map(str.split, lines)}
 
 
 def wait(job: str, folder: Path, wanted: str, *tasks: int, timeout_s: float) -> None:
-    """Waits until tasks are in a state."""
+    """Wait until tasks are in a state."""
     until = time.monotonic() + timeout_s
     while not all(states(job, folder).get(task) == wanted for task in tasks):
         assert time.monotonic() < until, states(job, folder)
@@ -125,12 +125,12 @@ def wait_for_answers(folder: Path, task: int) -> None:
 
 
 def start_now(job: str, task: int, folder: Path) -> None:
-    """SLURM lets what is requeued wait for two minutes."""
+    """Start a requeued task at once; by default SLURM waits for two minutes."""
     run("scontrol", "update", f"JobId={job}_{task}", "StartTime=now", folder=folder)
 
 
 def kill(folder: Path, task: int) -> None:
-    """SIGKILL for a task's run and for the script that started it."""
+    """Send SIGKILL to a task's run and to the script that started it."""
     words = [str(folder / "run.toml"), f"{task}/{N_TASKS}"]
     (program,) = (
         process
@@ -157,10 +157,11 @@ def test_tasks_that_are_killed_and_requeued_give_what_one_machine_gives(
 ) -> None:
     start = time.monotonic()
     job = submit(folder, N_TASKS)
-    # One is requeued in its middle, as a preemption does it: SIGTERM comes first.
+    # One task is requeued while it runs, like a preempted task: it receives SIGTERM
+    # first.
     wait_for_answers(folder, 1)
     run("scontrol", "requeue", f"{job}_1", folder=folder)
-    # The other loses its processes at once, as by a node's failure.
+    # The processes of the other task are killed at once, like by a node's failure.
     wait_for_answers(folder, 2)
     kill(folder, 2)
     wait(job, folder, "FAILED", 2, timeout_s=60)
@@ -179,8 +180,9 @@ def test_tasks_that_are_killed_and_requeued_give_what_one_machine_gives(
 
 
 def test_a_task_that_comes_to_its_time_limit_starts_itself_again(folder: Path) -> None:
-    write_rows(folder, 100_000)  # more than can be answered meanwhile
-    # SIGTERM two minutes before the limit: at SLURM's first look, within 30 s.
+    write_rows(folder, 100_000)  # more rows than can be answered before
+    # SIGTERM is due two minutes before the limit; SLURM sends it at its first check,
+    # within 30 s.
     job = submit(folder, 1, "--time", "00:02:00")
     wait(job, folder, "RUNNING", 1, timeout_s=60)
     wait(job, folder, "PENDING", 1, timeout_s=200)

@@ -1,6 +1,7 @@
 # Answers the prompts of a job: Rscript answers.R JOB.json ANSWERS.json
-# The job has the fields model, lora (scales by path, if any), context (arguments of context_create), prompts, and
-# generate (arguments of generate_parallel). JSON's null is a prompt that is NA. A schema gives `table` as well.
+# The job has the fields model, lora (scales by path, if any), context (arguments of
+# context_create), prompts, and generate (arguments of generate_parallel). A null in JSON means a
+# prompt that is NA. With a schema the result also contains `table`.
 files <- commandArgs(TRUE)
 library(llamaherd)
 
@@ -56,7 +57,7 @@ answers <- list(
   hashes = attr(answers, "hashes"),
   stats = unclass(attr(answers, "stats"))
 )
-# In bytes: a connection would translate to the locale's encoding.
+# Writes bytes, because a connection would convert the text to the locale's encoding.
 json <- enc2utf8(jsonlite::toJSON(
   answers,
   dataframe = "columns",

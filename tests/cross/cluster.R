@@ -1,4 +1,4 @@
-# Has a cluster do all that a context does: Rscript cluster.R JOB.json ANSWERS.json
+# Runs all functions for contexts on a cluster: Rscript cluster.R JOB.json ANSWERS.json
 # The job has the fields model, cluster, prompts and labels.
 files <- commandArgs(TRUE)
 library(llamaherd)

@@ -1,4 +1,4 @@
-# Codes the texts of a job by its codebook: Rscript coding.R JOB.json CODED.json
+# Labels the texts of a job with its codebook: Rscript coding.R JOB.json CODED.json
 # The job has the fields model, codebook (a YAML file), texts and arguments of annotate_texts.
 files <- commandArgs(TRUE)
 library(llamaherd)

@@ -1,7 +1,7 @@
-# Does tasks over texts: Rscript columns.R JOB.json COLUMNS.json
-# The job has model, encoder, texts, codebook, scale and fields (YAML files), schema
-# (JSON) and labels; and in `thinking` further tasks by name, each with model, task and
-# settings. Reasons of failures, an attribute of R's tables, are a column here.
+# Runs tasks over texts: Rscript columns.R JOB.json COLUMNS.json
+# The job has model, encoder, texts, codebook, scale and fields (YAML files), schema (JSON) and
+# labels; and in `thinking` further tasks by name, each with model, task and settings. The reasons
+# of failures, which are an attribute of R's tables, become a column of the output.
 files <- commandArgs(TRUE)
 library(llamaherd)
 

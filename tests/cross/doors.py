@@ -1,4 +1,4 @@
-"""Tasks over texts, done through Python, the command line, Ray and R."""
+"""Tasks over texts, run by all interfaces: Python, the command line, Ray and R."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from llamaherd.ray import Annotator
 
-# Kinds and values of columns by name, in order.
+# Types and values of columns by name, in order.
 Columns = dict[str, tuple[str, list[Any]]]
 
 TEXTS = ["The keeper saved it.", "Shares fell by 9 %.", "東京", "long " * 600, "Rien."]
@@ -33,7 +33,7 @@ SCHEMA = {
 FIELDS = lh.Codebook("What does it say?", type="fields", schema=SCHEMA)
 LABELS = ["good", "bad"]
 CONTEXT = {"deterministic": True, "n_threads": 1}
-# It refuses a system role, and a variable of its own is in each prompt.
+# This template refuses a system role, and writes a variable into each prompt.
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'system' %}"
     "{{ raise_exception('System role not supported') }}{% endif %}"
@@ -67,7 +67,7 @@ TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "generate": ("generate", {"schema": SCHEMA, "max_tokens": 80}),
     "classify": ("classify", {"labels": LABELS}),
     "embed": ("embed", {"deterministic": True, "n_threads": 1}),
-    # The model is random: its thoughts differ, and all are closed by force.
+    # The model is random: its thoughts differ, and each ends when its budget is used up.
     "random labels": ("annotate", {"codebook": GUIDED, "thinking": 6, **CALM}),
     "drawn labels": (
         "annotate",
@@ -77,7 +77,8 @@ TASKS: dict[str, tuple[str, dict[str, Any]]] = {
         "classify",
         {"labels": LABELS, "thinking": 6, "n_thoughts": 3, "seed": 5, **CALM},
     ),
-    # The model follows a script: each thought is "Hmm", and it closes them itself.
+    # The model follows a script: each thought is "Hmm", and the model ends the thought
+    # itself.
     "scripted labels": ("annotate", {"codebook": BOOK, "thinking": 9, **CALM}),
     "scripted fields": (
         "annotate",
@@ -94,7 +95,7 @@ DRAWN = [name for name, (_, settings) in TASKS.items() if "n_thoughts" in settin
 
 
 def is_prefixed(name: str) -> bool:
-    """Whether the task has a prefix in R and Python."""
+    """True if the columns of the task have a prefix in R and Python."""
     return TASKS[name][0] == "annotate"
 
 

@@ -1,4 +1,4 @@
-# Makes vectors: Rscript embed.R JOB.json VECTORS.json
+# Computes embeddings: Rscript embed.R JOB.json VECTORS.json
 # The job has the fields model, texts (null is NA) and embed (arguments of embed_parallel).
 files <- commandArgs(TRUE)
 library(llamaherd)

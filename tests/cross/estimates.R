@@ -1,4 +1,5 @@
-# Draws, writes, reads and estimates from a data frame: Rscript estimates.R DATA.json OUT.json
+# Draws a gold sample from a data frame, writes and reads it, and computes estimates:
+#   Rscript estimates.R DATA.json OUT.json
 files <- commandArgs(TRUE)
 library(llamaherd)
 
@@ -30,7 +31,7 @@ drawn <- list(
 path <- tempfile(fileext = ".csv")
 results <- lapply(drawn, \(gold) {
   write_gold(gold, path, coders = "ann", overwrite = TRUE)
-  # What a person does in a spreadsheet, in the order of the file.
+  # Fills in codes in the order of the file, like a person in a spreadsheet program.
   table <- utils::read.csv(
     path,
     colClasses = "character",
@@ -42,7 +43,7 @@ results <- lapply(drawn, \(gold) {
     match(as.numeric(table$id), data$key)
   }
   table$ann <- data$code[as.integer(row)]
-  # In spreadsheets ids are numbers, and as.character() has them as 1e+05.
+  # Spreadsheet programs read ids as numbers, and as.character() would convert 100000 to "1e+05".
   numbers <- data.frame(id = as.numeric(table$id), ann = table$ann)
   of_frame <- read_gold(numbers, gold)
   utils::write.csv(table, path, row.names = FALSE, fileEncoding = "UTF-8")

@@ -1,4 +1,5 @@
-# What children forked from an R session with a model get: Rscript forked.R MODEL.gguf
+# Prints the errors in child processes that were forked from an R session with a model:
+#   Rscript forked.R MODEL.gguf
 library(llamaherd)
 
 model <- model_load(commandArgs(TRUE)[[1]])

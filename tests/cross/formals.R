@@ -1,5 +1,6 @@
-# Arguments of the R package's functions with their defaults, read from the sources without
-# installing them: Rscript formals.R R_FOLDER FILE.json
+# Writes the arguments of the R package's functions and their defaults, read from the sources
+# without an installation:
+#   Rscript formals.R R_FOLDER FILE.json
 arguments <- commandArgs(TRUE)
 sources <- new.env()
 for (file in list.files(arguments[[1]], "[.]R$", full.names = TRUE)) {
@@ -14,7 +15,7 @@ for (file in list.files(arguments[[1]], "[.]R$", full.names = TRUE)) {
     }
   }
 }
-# A default as JSON has it: "(none)" for none, code as text.
+# Returns a default for JSON: "(none)" if there is no default, code as text.
 default_of <- function(value) {
   if (identical(value, quote(expr = ))) {
     return("(none)")

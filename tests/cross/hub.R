@@ -1,4 +1,4 @@
-# Models of a hub in R: Rscript hub.R OWNER/REPO GATED/REPO TOKEN, with HF_ENDPOINT and
+# Downloads models from a hub in R: Rscript hub.R OWNER/REPO GATED/REPO TOKEN, with HF_ENDPOINT and
 # LLAMAHERD_CACHE_DIR set.
 library(llamaherd)
 
@@ -18,7 +18,7 @@ stopifnot(
 )
 close(model)
 
-# Python runs already: what the session sets later arrives all the same.
+# Python already runs. Variables that the session sets now are passed to it nevertheless.
 failure <- tryCatch(model_load(gated), llamaherd_error_model = conditionMessage)
 set_hf_token(arguments[[3]])
 model <- model_load(gated, verbosity = -1)

@@ -1,4 +1,4 @@
-# Ctrl-C in a download: Rscript hub_interrupted.R SOURCE
+# Downloads a model until Ctrl-C: Rscript hub_interrupted.R SOURCE
 library(llamaherd)
 
 source <- commandArgs(TRUE)[[1]]

@@ -1,4 +1,5 @@
-# What the R package takes, for comparison with Python: Rscript interface.R FILE.json
+# Writes the arguments that the R package accepts, for a comparison with Python:
+#   Rscript interface.R FILE.json
 interface <- list(
   sampling = names(c(llamaherd:::sampling_kinds, llamaherd:::further_kinds)),
   defaults = Filter(

@@ -1,12 +1,12 @@
-# Is sent SIGINT by test_r.py: Rscript interrupted.R MODEL
+# Receives SIGINT from test_r.py: Rscript interrupted.R MODEL
 library(llamaherd)
 model <- model_load(commandArgs(TRUE)[[1]])
 context <- context_create(model, n_ctx = "auto", n_threads = 1L, n_seq_max = 8)
 
 short <- c("One fish,", "Red boats", "Two cats", "Blue skies")
 long <- paste("Long prompt number", 1:100)
-# The longest ones begin first: 7 of 8 places are taken to the end, and in the last one an answer
-# ends after the other, so that a few are done when the bar is drawn.
+# The longest prompts start first: they use 7 of 8 slots until the end. Short prompts run one after
+# the other in the last slot, so that a few are finished when the bar is drawn.
 n_tokens <- c(rep(1, 4), rep(500, 7), rep(30, 93))
 before <- as.character(generate_parallel(context, short, max_tokens = 1))
 

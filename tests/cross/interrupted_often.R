@@ -1,4 +1,4 @@
-# Is sent SIGINT in each round by test_r.py: Rscript interrupted_often.R MODEL ROUNDS
+# Receives SIGINT from test_r.py in each round: Rscript interrupted_often.R MODEL ROUNDS
 library(llamaherd)
 model <- model_load(commandArgs(TRUE)[[1]])
 context <- context_create(model, n_ctx = "auto", n_threads = 1L, n_seq_max = 8)

@@ -1,4 +1,4 @@
-# Is sent SIGINT by test_r.py, and then run again: Rscript journal.R MODEL JOURNAL
+# Receives SIGINT from test_r.py, which then runs this script again: Rscript journal.R MODEL JOURNAL
 arguments <- commandArgs(TRUE)
 library(llamaherd)
 model <- model_load(arguments[[1]])

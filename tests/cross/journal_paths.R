@@ -1,4 +1,4 @@
-# Rscript journal_paths.R MODEL PATH...: what R says of each path, read and written to.
+# Rscript journal_paths.R MODEL PATH...: prints R's messages for reading and writing each path.
 arguments <- commandArgs(TRUE)
 library(llamaherd)
 context <- context_create(model_load(arguments[[1]]), n_ctx = 256L)
@@ -9,7 +9,7 @@ told <- function(expression) {
       "used"
     },
     error = \(condition) {
-      # cli breaks lines
+      # because cli breaks lines
       message <- gsub("\\s+", " ", conditionMessage(condition))
       paste0(class(condition)[[1]], ": ", message)
     }

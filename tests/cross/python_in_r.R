@@ -1,4 +1,5 @@
-# Is sent SIGINT by test_r.py: Rscript python_in_r.R MODEL. Uses Python's own functions.
+# Receives SIGINT from test_r.py: Rscript python_in_r.R MODEL
+# Calls Python's functions directly.
 lh <- reticulate::import("llamaherd")
 model <- lh$Model(commandArgs(TRUE)[[1]])
 context <- lh$Context(model, n_threads = 1L)
@@ -14,7 +15,7 @@ ask <- function(n, progress = FALSE) {
   )
 }
 invisible(ask(2L))
-# Python's own function says when the call is in its midst.
+# A function of Python prints a line while the call runs.
 report <- reticulate::py_run_string(
   "
 import os

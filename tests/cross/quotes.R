@@ -1,5 +1,6 @@
-# Writes quotes in R: Rscript quotes.R JOB.json QUOTES.json
-# The job has model and texts. Results: quotes with places, and what substr() makes of them.
+# Generates quotes in R: Rscript quotes.R JOB.json QUOTES.json
+# The job has model and texts. The results are quotes with their positions, and the return values
+# of substr() for these positions.
 files <- commandArgs(TRUE)
 library(llamaherd)
 

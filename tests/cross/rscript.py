@@ -1,4 +1,4 @@
-"""Runs R programs on the R package that is installed, with this very Python."""
+"""Runs R programs with the installed R package and the Python that runs the tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def command(program: str, *arguments: object) -> list[str]:
 
 
 def run(program: str, *arguments: object, **variables: str) -> str:
-    """Runs a program of this folder and returns what it wrote to stdout and stderr."""
+    """Run a program of this folder; return its output to stdout and stderr."""
     done = subprocess.run(
         command(program, *arguments),
         env=environment(**variables),
@@ -46,7 +46,7 @@ def run(program: str, *arguments: object, **variables: str) -> str:
 
 
 class Session:
-    """One R that runs programs of this folder, as R and its Python take 2 s to start."""
+    """R process for several programs, because R and its Python need 2 s to start."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -59,7 +59,7 @@ class Session:
         )
 
     def run(self, program: str, *arguments: object) -> str:
-        """Runs a program and returns what it wrote to stdout and stderr."""
+        """Run a program; return its output to stdout and stderr."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         words = [str(len(arguments)), program, *map(str, arguments)]
@@ -75,7 +75,7 @@ class Session:
         pytest.fail(f"{program} failed in the shared R:\n{''.join(lines)}")
 
     def close(self) -> None:
-        """Ends R."""
+        """End the R process."""
         self._process.communicate(timeout=600)
 
 
@@ -87,12 +87,12 @@ def _session() -> Session:
 
 
 def run_shared(program: str, *arguments: object) -> str:
-    """Run a program in an R that others use, too, see `run`."""
+    """Run a program in an R process that other tests also use, see `run`."""
     return _session().run(program, *arguments)
 
 
 def answers(folder: Path, job: dict[str, Any], **variables: str) -> dict[str, Any]:
-    """Has answers.R do a job."""
+    """Run a job by answers.R; return its answers."""
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     files = folder / "job.json", folder / "answers.json"
     if variables:

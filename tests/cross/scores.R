@@ -1,6 +1,6 @@
 # Classifies and scores the prompts of a job: Rscript scores.R JOB.json SCORES.json
-# The job has the fields model, prompts, readings and names of labels, and arguments of classify_parallel and
-# score_parallel.
+# The job has the fields model, prompts, readings and names of labels, and arguments of
+# classify_parallel and score_parallel.
 files <- commandArgs(TRUE)
 library(llamaherd)
 

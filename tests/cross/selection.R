@@ -1,4 +1,5 @@
-# Splits a sample, compares codebooks and evaluates the best: Rscript selection.R JOB.json OUT.json
+# Splits a sample, compares codebooks and evaluates the best:
+#   Rscript selection.R JOB.json OUT.json
 # The job has the fields model, texts, codes (of all texts), sheet (a path) and journal.
 files <- commandArgs(TRUE)
 library(llamaherd)

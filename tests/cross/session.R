@@ -1,6 +1,6 @@
-# Runs programs of this folder, one after the other, in one R: Rscript session.R FOLDER
-# Reads the lines of a request from stdin: how many arguments follow, the program, its arguments.
-# Ends each with a line: "session: done" or "session: failed".
+# Runs programs of this folder, one after the other, in one R process: Rscript session.R FOLDER
+# Reads the lines of a request from stdin: the number of arguments, the program, its arguments.
+# After each program it prints a line: "session: done" or "session: failed".
 folder <- commandArgs(TRUE)[[1]]
 library(llamaherd)
 requests <- file("stdin", "r", encoding = "UTF-8")

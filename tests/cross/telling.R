@@ -1,5 +1,5 @@
-# Codes the texts of a job and writes a report; then runs Python's report again.
-# Rscript telling.R JOB.json FOUND.json
+# Labels the texts of a job and writes a report; then reproduces a report that Python wrote:
+#   Rscript telling.R JOB.json FOUND.json
 files <- commandArgs(TRUE)
 library(llamaherd)
 
@@ -17,9 +17,9 @@ people <- c("Sports", "no", "no", NA, "Sports", "no")
 several <- robustness(coded, contexts = context, orders = 1)
 sample <- estimate(cbind(coded, code = people), "code", prob = "simple")
 report(coded, job$page, validate(coded, people), sample, several)
-# Rows in another order are still the texts that were coded.
+# A report also accepts rows in another order.
 report(coded[c(4, 1, 5), ], job$part, texts = FALSE)
-# What belongs to other labels.
+# Results that were computed from other labels.
 other <- annotate_texts(
   coded["text"],
   text,

@@ -1,4 +1,4 @@
-"""R makes the vectors that Python makes."""
+"""R and Python compute the same embeddings."""
 
 from __future__ import annotations
 

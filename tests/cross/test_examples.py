@@ -1,4 +1,4 @@
-"""The examples that go from a file of texts to corrected shares."""
+"""The examples that compute corrected shares from a file of texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPICS = ("Business", "Politics", "Science", "Sports")
 
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The news texts with the columns that the examples expect, where they write."""
+    """Return a folder with the news texts, in the columns that the examples expect."""
     with (EXAMPLES / "data" / "headlines.csv").open(encoding="utf-8", newline="") as file:
         rows = [(row["text"], row["topic"]) for row in csv.DictReader(file)]
     path = tmp_path / "texts.csv"
@@ -36,7 +36,7 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def check(output: str, folder: Path) -> None:
-    """Labels that are worth something, shares that sum to 1, and a picture."""
+    """Check that labels are better than chance, shares sum to 1, a plot exists."""
     accuracy = re.search(r"^accuracy +([0-9.]+)", output, re.MULTILINE)
     assert accuracy is not None
     assert float(accuracy[1]) > 0.6

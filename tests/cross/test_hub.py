@@ -71,7 +71,8 @@ def test_ctrl_c_in_a_download_keeps_what_there_is(
             while lines[-1] and "caught" not in lines[-1]:
                 lines.append(process.stdout.readline())
             assert "caught" in lines[-1], lines
-            # The thread that downloaded sees that nobody waits, and hangs up.
+            # The thread of the download detects that R no longer waits, and closes the
+            # connection.
             wait_until(lambda: hub.n_sending == 0)
             hub.pause_s = 0
             hub.requests.clear()

@@ -1,4 +1,4 @@
-"""What the R package and its tests assume about Python is so."""
+"""Assumptions of the R package and its tests about Python are true."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WITHOUT_MODEL = (
     "llamaherd._r.spans",
     "llamaherd._r.validation",
 )
-# What R reads of the progress of a job of any kind.
+# Attributes of a job's progress that R reads.
 STATE = {"done", "n_done", "n_total", "unit", "line", "messages"}
 
 
@@ -45,7 +45,7 @@ def interface(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def fake() -> ModuleType:
-    """The module that stands in for `_r` in the R package's own tests."""
+    """Return the module that replaces `_r` in the R package's tests."""
     path = rscript.ROOT / "r_package" / "tests" / "testthat" / "python" / "fake_r.py"
     spec = importlib.util.spec_from_file_location("fake_r", path)
     module = importlib.util.module_from_spec(spec)
@@ -67,7 +67,7 @@ def test_r_has_the_same_defaults(interface: dict[str, Any]) -> None:
 
 def test_r_knows_all_settings_of_contexts(interface: dict[str, Any]) -> None:
     known = {*interface["context"], *interface["context_dots"]} - {"verbosity", "..."}
-    known -= {"cluster", "n_actors", "num_cpus"}  # of herds
+    known -= {"cluster", "n_actors", "num_cpus"}  # functions of herds
     assert known == set(inspect.signature(lh.Context).parameters)
 
 
@@ -85,12 +85,12 @@ def public_functions(module: ModuleType) -> dict[str, list[str]]:
         name: list(inspect.signature(function).parameters)
         for name, function in vars(module).items()
         if inspect.isfunction(function)
-        and hasattr(function, "__wrapped__")  # made by boundary
+        and hasattr(function, "__wrapped__")  # created by boundary
     }
 
 
 def test_the_fake_has_the_functions_of_the_real_module(fake: ModuleType) -> None:
-    # Functions that need no model are the real ones in R's tests, too.
+    # R's tests also use the real functions where no model is needed.
     real = {
         name: parameters
         for name, parameters in public_functions(_r).items()
@@ -223,7 +223,7 @@ def test_the_fake_reads_journals_in_the_real_module_s_shape(
         for columns in (real, pretended)
     ]
     assert kinds[0] == kinds[1]
-    assert real["prompts"] == ["NUL \ufffd"]  # R has no NUL
+    assert real["prompts"] == ["NUL \ufffd"]  # R's strings contain no NUL
     assert real["created"] == [1.5e9]
     assert empty == value(fake.journal_read("empty.sqlite"))
     status = _r.journal_read(str(tmp_path))

@@ -1,4 +1,4 @@
-"""R's functions take the declared options, with the declared defaults."""
+"""R's functions have the declared options as arguments, with the declared defaults."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from llamaherd.core.declared import first_sentence
 if TYPE_CHECKING:
     from interfaces import Taken
 
-# Arguments that are no options: what a call is about, and what is shown and returned.
+# Arguments that are not options: the input of a call, and its output and messages.
 _OWN = {
     *("context", "prompt", "prompts", "texts", "continuations", "model", "..."),
     *("data", "text", "codebook", "sampling"),
     *("verbosity", "clean", "hash", "dotted"),
-    "sampling",  # what sampling_options() makes
-    # Of quick_llama(), which chooses model, context and template itself.
+    "sampling",  # return value of sampling_options()
+    # Arguments of quick_llama(), which chooses model, context and template itself.
     *("model_path", "n_threads", "n_gpu_layers", "n_ctx"),
     *("system_prompt", "auto_format", "chat_template"),
 }
@@ -37,11 +37,11 @@ def formals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 
 
 def taken(formals: dict[str, dict[str, Any]], name: str) -> Taken:
-    """Options that a function takes: its own arguments, and what `...` stands for."""
+    """Return the options of a function: its own arguments, and the arguments in `...`."""
     found = dict(formals[name])
-    if "..." in found and name != "annotate_texts":  # which takes nothing further
+    if "..." in found and name != "annotate_texts":  # its `...` must be empty
         found = formals["sampling_options"] | found
-    if name == "quick_llama":  # it hands all others on
+    if name == "quick_llama":  # its `...` are passed on
         found = formals["generate_parallel"] | found
     own = _OWN - {"n_threads"} if name == "embed_parallel" else _OWN
     return {
@@ -52,7 +52,7 @@ def taken(formals: dict[str, dict[str, Any]], name: str) -> Taken:
 
 
 def _default(option: str, given: object) -> object:
-    """A default as Python has it: of a choice the first."""
+    """Return a default in Python's form; for a choice, the first value."""
     if isinstance(given, list):
         return tuple(given) if option == "dry_breakers" else given[0]
     return REQUIRED if given == "(none)" else given

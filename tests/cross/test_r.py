@@ -1,4 +1,4 @@
-"""The R package on real models: its contract, Ctrl-C, and its ways to be installed."""
+"""The R package with real models: its contract, Ctrl-C, and its installation."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_contract(smollm2_path: Path, gemma3_path: Path) -> None:
 @pytest.mark.model
 @pytest.mark.slow(reason="a real model is slow enough to be interrupted, two calls")
 def test_ctrl_c_goes_on_with_what_is_done(smollm2_path: Path) -> None:
-    # The first one is caught: the session is alive and well after it. The second one ends
-    # the loop and the script.
+    # The first interrupt is caught, and the session remains usable. The second interrupt
+    # ends the loop and the script.
     process = subprocess.Popen(
         rscript.command("interrupted.R", smollm2_path),
         # Without a terminal cli draws every three seconds.
@@ -74,7 +74,7 @@ def test_ctrl_c_goes_on_with_what_is_done(smollm2_path: Path) -> None:
 def test_ctrl_c_reaches_r_when_it_calls_python_itself(
     tiny_path: Callable[[str], Path],
 ) -> None:
-    # Python's signal.signal would take R's handler away.
+    # Python's signal.signal would replace R's handler.
     process = subprocess.Popen(
         rscript.command("python_in_r.R", tiny_path("llama")),
         env=rscript.environment(),
@@ -149,7 +149,8 @@ def test_ctrl_c_at_any_moment_leaves_a_context_that_works(
         for line in process.stdout:
             lines.append(line)
             if line == "started\n":
-                # From the first checks of the arguments to the midst of generating.
+                # The interrupts arrive between the first check of arguments and the
+                # middle of generation.
                 time.sleep(moments.choice([0, 0.01, 0.05, 0.3]) * moments.random())
                 process.send_signal(signal.SIGINT)
     watchdog.cancel()
@@ -169,7 +170,7 @@ def test_forked_children_are_refused(tiny_path: Callable[[str], Path]) -> None:
 
 
 def install(folder: Path, library: Path) -> list[str]:
-    """Installs an R package from a folder and returns what it exports."""
+    """Install an R package from a folder; return the names of its exports."""
     library.mkdir()
     subprocess.run(
         [
@@ -203,7 +204,7 @@ def test_the_root_installs_as_r_package_does(tmp_path: Path) -> None:
         shutil.copy(rscript.ROOT / name, clone)
     shutil.copytree(rscript.ROOT / "r_package", clone / "r_package", symlinks=True)
     from_root = install(clone, tmp_path / "root")
-    # As remotes does with subdir = "r_package": what is above the folder is not there.
+    # Like remotes with subdir = "r_package": the parent folder is not available.
     shutil.move(clone / "r_package", tmp_path / "r_package")
     from_folder = install(tmp_path / "r_package", tmp_path / "folder")
     assert "generate_parallel" in from_root

@@ -1,4 +1,4 @@
-"""In R, a context on a cluster of Ray answers as one in R's own process."""
+"""In R, a context on a Ray cluster returns the same answers as a local context."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ HEADLINES = [
 
 @pytest.fixture(scope="module")
 def prompts(smollm2: lh.Model) -> list[str]:
-    """Chat prompts that share a beginning, two equal ones, and texts to continue."""
+    """Return chat prompts with a shared beginning, two equal prompts, and plain texts."""
     chat = [
         lh.apply_chat_template(
             smollm2,
@@ -216,7 +216,7 @@ def test_failures_are_the_same_in_r_and_python(
 
 @pytest.fixture(scope="module")
 def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """tests/capi/abi/answers.c, compiled as a user of the installed C library does."""
+    """Compile tests/capi/abi/answers.c with the installed C library; return its path."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.fail("a C compiler is missing: run `make setup`")

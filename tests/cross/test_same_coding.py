@@ -1,4 +1,4 @@
-"""R and Python code the same texts alike, and tell the same of how it came about."""
+"""R and Python label the same texts equally, and record the same run."""
 
 from __future__ import annotations
 

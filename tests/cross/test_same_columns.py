@@ -1,8 +1,8 @@
-"""R, Python, the command line, Ray and merged shards fill the same columns alike.
+"""R, Python, the command line, Ray and merged shards return equal columns.
 
-Doors differ in two things: R's tables have the reasons of failures as an attribute,
-unless `annotate_texts` made them; files have the whole answer and its finish reason
-beside the fields of a schema.
+Interfaces differ in two points. In R's tables the reasons of failures are an attribute,
+except in tables of `annotate_texts`. Files contain the whole answer and its finish reason
+in addition to the fields of a schema.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Tiny = Callable[[str], Path]
 
-KEPT_BY_FILES = ("answer", "finish_reason")  # beside the fields of a schema
+KEPT_BY_FILES = ("answer", "finish_reason")  # in addition to the fields of a schema
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def from_r(
 
 
 def is_missing(value: Any) -> bool:
-    """Data frames of Python have NaN, a matrix of R has NA, where others have nothing."""
+    """Replace NaN of Python's data frames and NA of R's matrices by None."""
     flat = np.atleast_1d(np.array(value, dtype=np.float64))
     return bool(np.isnan(flat).all())
 
@@ -110,7 +110,7 @@ def is_missing(value: Any) -> bool:
 def assert_same(
     found: Columns, expected: Columns, door: str, *, is_drawn: bool = False
 ) -> None:
-    """Compare columns; `is_drawn` for thoughts that were drawn with other seeds."""
+    """Compare columns; with `is_drawn`, thoughts were drawn with different seeds."""
     assert list(found) == list(expected), door
     for name, (kind, values) in expected.items():
         assert found[name][0] == kind, (door, name)
@@ -126,7 +126,7 @@ def assert_same(
 
 
 def check_thoughts(name: str, columns: Columns, prefix: str) -> None:
-    """The row that failed has no thought; the others have what the model does."""
+    """Check that the failed row has no thought, and all other rows have the model's."""
     dot = "." if name == "scripted fields" else ""  # a field is called "thinking"
     names = [f"{prefix}{dot if role == 'thinking' else ''}{role}" for role in THOUGHTS]
     assert list(columns)[-4:-1] == names
@@ -177,8 +177,9 @@ def test_five_doors_fill_the_same_columns(
     if kind == "generate":
         for found in (from_cli, from_shards):
             assert [found.pop(each)[0] for each in KEPT_BY_FILES] == ["string", "string"]
-    # Where thoughts are drawn, a text's seed is made of its row, or of its content where
-    # a task is to give parts of a table what it gives the whole.
+    # If thoughts are drawn, the seed of a text depends on its row. It depends on the
+    # content of the text in tasks that must return the same values for a part of a table
+    # and for the whole table.
     ray = doors.from_ray(name, path_of(name))
     by_content = [ray] if name == "drawn classes" else [from_cli, from_shards, ray]
     for found, door in (

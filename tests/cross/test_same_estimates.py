@@ -1,4 +1,4 @@
-"""R and Python draw the same samples and estimate the same from them."""
+"""R and Python draw the same samples and compute the same estimates."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_r_says_what_python_says(tmp_path: Path) -> None:
         for title, wanted in estimates(data, gold).items():
             rows = found["fits"][title]
             assert rows["method"] == [row.method for row in wanted.rows], (name, title)
-            notes = [note.replace('"', "'") for note in rows["notes"]]  # of a formula
+            notes = [note.replace('"', "'") for note in rows["notes"]]  # of regressions
             assert notes == [note.replace('"', "'") for note in wanted.notes]
             assert rows["group"] == [row.group for row in wanted.rows]
             for column in ("estimate", "std_error", "low", "high"):

@@ -1,4 +1,4 @@
-"""R and Python compare texts in pairs alike."""
+"""R and Python return the same comparison of pairs."""
 
 from __future__ import annotations
 

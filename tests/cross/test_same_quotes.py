@@ -1,4 +1,4 @@
-"""Quotes in R are those of Python, with places as substr() takes them."""
+"""R and Python return the same quotes, in R with the positions that substr() uses."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_r_has_the_quotes_of_python(
         page = marked(folder / f"{name}.html")
         assert page == marked(folder / f"{name}_of_python.html")
         assert "<mark" in "".join(page)
-    # Rows in another order have their own quotes.
+    # After sorting, each row still has its own quotes.
     own, every = marked(folder / "rows.html"), marked(folder / "evidence.html")
     number = re.compile(r'<span class="row">.*?</span>')
     assert [number.sub("", text) for text in own] == [

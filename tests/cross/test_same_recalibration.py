@@ -1,4 +1,4 @@
-"""R and Python recalibrate labels to the same ones, and estimate the same from them."""
+"""R and Python return the same recalibrated labels and estimates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What R reports, Python runs again, and the other way round: to the last bit."""
+"""Python reproduces R's reports, and R reproduces Python's, bit by bit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def test_reports_cross(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # R counts the cores by itself; conftest.py does not reach it.
+    # R determines the number of cores itself, and settings of conftest.py do not affect
+    # it.
     monkeypatch.setattr(hardware, "n_cores", hardware.n_cores.__wrapped__)
     lh.write_codebook(TOPICS, tmp_path / "topics.yaml")
     with lh.Context(smollm2, n_seq_max=3, deterministic=True) as context:

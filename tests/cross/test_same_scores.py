@@ -1,4 +1,4 @@
-"""R and Python say the same of the probabilities of labels, continuations and texts."""
+"""R and Python compute equal probabilities of labels, continuations and texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.model
 TEXTS = ["The keeper saved two penalties.", "", "Les actions ont baissé de 9 %.", "東京"]
 PROMPTS = [text and f"Text: {text}\nTopic:" for text in TEXTS]
 READINGS = ["Sports", "Football", "économie"]
-NAMES = ["sport", "sport", "économie"]  # what the result has
+NAMES = ["sport", "sport", "économie"]  # attributes of the result
 CONTINUATIONS = [" Sports", " Fußball 🎉", " a", " b"]
 
 

@@ -1,4 +1,4 @@
-"""R and Python split, compare, choose and evaluate alike."""
+"""R and Python split samples, compare, choose and evaluate codebooks equally."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODES = ["a" if i % 3 else "b" for i in range(80)]
 
 
 def compare_scales(from_r: dict[str, Any], context: lh.Context) -> None:
-    """Codebooks of numbers: R and Python have the same errors and differences."""
+    """For codebooks of numbers, R and Python return the same errors and differences."""
     names = list(map(str, range(5)))
     gold = lh.gold_sample({"text": TEXTS}, 60, text="text", names=names, seed=3)
     anna = [row % 5 for row in gold.rows]

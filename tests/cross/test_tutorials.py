@@ -1,4 +1,4 @@
-"""Scripts as users of localLLM have them run after library() and the path are changed."""
+"""Scripts for localLLM run after only library() and the path are changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_parallel_generation() -> None:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Path:
-    """What annotation.R leaves."""
+    """Run annotation.R; return the folder with its files."""
     path = tmp_path_factory.mktemp("tutorials") / "found.rds"
     output = rscript.run(
         "tutorials/annotation.R",
@@ -54,7 +54,7 @@ def test_validation(found: Path) -> None:
 def test_reproducibility(tmp_path: Path) -> None:
     output = rscript.run("tutorials/reproducibility.R", tmp_path / "run.txt")
     assert "reproducibility: done" in output
-    # The hashes are plain SHA-256, of the log's bytes and of each text's.
+    # The hashes are plain SHA-256 of the bytes of the log and of each text.
     said = dict(re.findall(r"^(input|output|text) (.*?) $", output, re.MULTILINE))
     assert said["input"] == hashlib.sha256(b"The sky is").hexdigest()
     text = json.loads(said["text"])

@@ -28,7 +28,7 @@ def test_values_in_sentences_are_guarded(path: Path) -> None:
 @pytest.mark.slow(reason="R knits all guides")
 def test_guides_are_built_without_a_model(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
-    # A Python without llamaherd: the guide that needs no model is not run, either.
+    # Python without llamaherd: even the guide that needs no model is not run.
     output = rscript.run(
         "vignettes.R",
         VIGNETTES[0].parent,

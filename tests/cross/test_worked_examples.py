@@ -1,4 +1,4 @@
-"""The worked examples: a simulation without a model, and scores with one."""
+"""The worked examples: a simulation without a model, and scores by a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random calls on a context, and several callers of it at once, with a fault."""
+"""Random calls on a context, by one or several callers at the same time, with a fault."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from kinds import Herd, Kind
 
 MOST_TOKENS = 40
-POISON = "\a"  # the token that faults "of one prompt" are for
+POISON = "\a"  # token that selects the prompt of faults "of one prompt"
 POISON_TOKEN = len(tiny_models.SPECIAL) + ord(POISON)
 DOCUMENT = "A document that many questions are about, to be held. "
 STEMS = ["", "Question ", DOCUMENT, DOCUMENT + "A second part, which fewer share. "]
 TOO_LONG = "long " * 120  # more tokens than the models were trained for
 GRAMMAR = 'root ::= [a-z]{2,4} " " root | [A-Z]'
-RARE = {  # a call has few of them
+RARE = {  # used in few prompts of a call
     "llama_memory_seq_cp",
     "llama_state_seq_get_data",
     "llama_state_seq_set_data",
@@ -43,7 +43,7 @@ SAMPLING = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One caller's prompts. `cancel_at`: the decode in which it is cancelled."""
+    """Prompts of one caller, cancelled in the decode number `cancel_at`."""
 
     herd: Herd
     prompts: tuple[str | tuple[int, ...], ...]
@@ -56,12 +56,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowd:
-    """Callers that come to a context at the same time.
+    """Several callers that use a context at the same time.
 
     Attributes:
-        callers: What each of them asks, all with the same context and fault.
-        ways: How: "call" all at once, "submit" or "stream" one by one.
-        delays_s: When they come.
+        callers: Case of each caller, all with the same context and fault.
+        ways: "call" for one call with all prompts; "submit" or "stream" for single
+            prompts.
+        delays_s: Seconds until each caller starts.
     """
 
     callers: tuple[Case, ...]
@@ -76,7 +77,7 @@ def prompts() -> st.SearchStrategy[str | tuple[int, ...]]:
         st.integers(0, 4),
         st.sampled_from([0, 0, 3, 17]),
     )
-    # At the end alone: logits are struck where they are of a batch with that token.
+    # The token is only at the end, because faults change logits only in batches with it.
     characters = st.characters(codec="utf-8", exclude_characters=POISON)
     common = st.one_of(texts, texts, texts, st.text(characters, max_size=12))
     return st.one_of(
@@ -96,7 +97,7 @@ def cases(draw: st.DrawFn, kind: Kind) -> Case:
     sampling = st.sampled_from(SAMPLING[: 3 if kind.is_crowded else None])
     lengths = st.just(MOST_TOKENS) if kind.is_crowded else st.sampled_from([1, 3, 8, 40])
     params = [replace(draw(sampling), max_tokens=draw(lengths)) for _ in texts]
-    if kind.of_one:  # others must not come to generate it
+    if kind.of_one:  # other prompts must not generate the token
         params = [
             replace(p, logit_bias={**dict(p.logit_bias), POISON_TOKEN: -math.inf})
             for p in params
@@ -147,7 +148,7 @@ def crowds(draw: st.DrawFn, kind: Kind) -> Crowd:
             case,
             herd=first.herd,
             fault=first.fault,
-            # They are cancelled in the same decode.
+            # All callers are cancelled in the same decode.
             cancel_at=None if case.cancel_at is None else cancel_at,
         )
         for case in (first, *others)
@@ -169,7 +170,7 @@ def check_number_failed(
     if kind.fails is None or fault is None:
         return
     assert n_failed <= kind.fails * fault.times, errors
-    # Beside a prompt that is impossible, what is struck may be at its second try.
+    # Next to an impossible prompt, the fault may occur at a prompt's second try.
     if kind.passes and fault.times == 1:
         every = [prompt for case in cases for prompt in case.prompts]
         assert not n_failed or any(map(is_impossible, every)), errors

@@ -1,6 +1,6 @@
-"""Functions of llguidance that fail: the prompt concerned fails, and nobody else.
+"""Makes functions of llguidance fail: only the prompt that uses them fails.
 
-Runs in a process with faults.cpp in front: constraints.py MODEL OUT
+Runs in a process with faults.cpp preloaded: constraints.py MODEL OUT
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ FUNCTIONS = (
     "llg_matcher_consume_tokens",
     "llg_matcher_compute_ff_tokens",
 )
-N_PLACES = 12  # of each function
-N_STRIKES = 5  # a mask that could not be made is tried once more
+N_PLACES = 12  # calls of each function
+N_STRIKES = 5  # a mask that fails is computed once more
 SCHEMA = {
     "type": "object",
     "properties": {"kind": {"enum": ["one", "two"]}, "is": {"type": "boolean"}},
@@ -33,12 +33,12 @@ SCHEMAS = [SCHEMA, None, SCHEMA, None, SCHEMA]
 
 
 def ask(context: lh.Context) -> lh.Results:
-    """Prompts with a schema and without, beside each other."""
+    """Run prompts with and without a schema in one call."""
     return lh.generate_parallel(context, PROMPTS, schema=SCHEMAS, max_tokens=40)
 
 
 def try_one(context: lh.Context, faults: Faults, fault: Fault, texts: list[str]) -> bool:
-    """Whether a prompt failed."""
+    """Return True if a prompt failed."""
     with faults.armed(fault):
         results = ask(context)
     failed = [i for i, error in enumerate(results.errors) if error is not None]
@@ -51,7 +51,7 @@ def try_one(context: lh.Context, faults: Faults, fault: Fault, texts: list[str])
 
 
 def main() -> None:
-    """Tries each function at each of its first calls."""
+    """Run a call with a fault at each of the first calls of each function."""
     path, out = sys.argv[1:]
     faults = Faults()
     struck = dict.fromkeys(FUNCTIONS, 0)

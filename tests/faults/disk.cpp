@@ -1,7 +1,7 @@
-// A disk that fails on demand, for tests only: a library to be loaded before all others
-// (LD_PRELOAD). It counts the calls by which the process changes files in one folder, and
-// at the chosen one ends the process, fails, or does half of it. No other code knows of
-// it.
+// A disk that fails on demand, for tests only: a library that is loaded before all others
+// (LD_PRELOAD). It counts the calls that change files in one folder. At the chosen call
+// it ends the process, lets the call fail, or writes only half of the data. No other code
+// uses this library.
 #include <dlfcn.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -19,17 +19,17 @@ namespace {
 
 enum class Action : int32_t {
   kNone = 0,
-  kEnd = 1,       // the process ends before the call, whichever it is
-  kTear = 2,      // the process ends when half of what was to be written is
-  kFull = 3,      // from this write on nothing can be written: ENOSPC
-  kFullOnce = 4,  // this one cannot be written; half of it is
-  kShort = 5,     // from this write on each writes the first half of what it was given
+  kEnd = 1,       // the process ends before the call, of any kind
+  kTear = 2,      // the process ends when half of the data is written
+  kFull = 3,      // this write and all later writes fail: ENOSPC
+  kFullOnce = 4,  // this write fails after half of its data
+  kShort = 5,     // from this write on, half of the data is written
   kFailSync = 6   // this sync fails: EIO
 };
 
 enum class Kind : int32_t { kWrite, kSync, kOther };
 
-constexpr int kEnded = 42;  // the status that it ends with
+constexpr int kEnded = 42;  // exit status of the process
 
 std::string folder;
 Action action = Action::kNone;
@@ -57,8 +57,7 @@ bool is_inside(int fd) {
   return is_inside(path);
 }
 
-// Counts a call, if it is of a kind that the action can strike, and says what is to
-// happen.
+// Counts a call if the action applies to calls of its kind, and returns what must happen.
 Action struck(Kind kind) {
   const Kind wanted = action == Action::kFailSync ? Kind::kSync : Kind::kWrite;
   if (action != Action::kEnd && kind != wanted) return Action::kNone;
@@ -70,7 +69,8 @@ Action struck(Kind kind) {
   return action;
 }
 
-// All writes to files, with the real one given as a function of how much to write.
+// Handles all writes to files. `real` is the real function, called with the number of
+// bytes to write.
 template <typename Write>
 ssize_t written(int fd, size_t count, Write write) {
   if (!is_inside(fd)) return write(count);
@@ -110,7 +110,7 @@ int synced(int fd, Sync sync) {
 
 }  // namespace
 
-// Counts from now on the calls that `what` can strike, in files whose path begins with
+// Counts from now on the calls to which `what` applies, for files whose path begins with
 // `prefix`.
 DISK_API void disk_arm(const char* prefix, int32_t what, int64_t at) {
   action = static_cast<Action>(what);
@@ -119,7 +119,7 @@ DISK_API void disk_arm(const char* prefix, int32_t what, int64_t at) {
   folder = prefix;
 }
 
-// Returns how many calls were counted.
+// Returns the number of counted calls.
 DISK_API int64_t disk_disarm() {
   folder.clear();
   return n_calls;
@@ -171,7 +171,7 @@ DISK_API int link(const char* from, const char* to) noexcept {
   return changed(is_inside(from), [&] { return real(from, to); });
 }
 
-// Later versions of Python call these two for os.link and os.unlink.
+// Later versions of Python call these two functions for os.link and os.unlink.
 DISK_API int linkat(int from_fd, const char* from, int to_fd, const char* to,
                     int flags) noexcept {
   static const auto real =

@@ -1,10 +1,10 @@
-"""A journal on a disk that fails at each of its calls in turn, and the run after that.
+"""Writes a journal on a disk that fails at one call, and runs again; tests each call.
 
     python disk.py OUT.json
 
-Runs with disk.cpp loaded in front (see `run` in faults.py). Each run is a forked process:
-it stores what is missing in a journal, in commits between which SQLite moves its log into
-the file several times. What it says is stored must be there afterwards.
+Runs with disk.cpp preloaded (see `run` in faults.py). Each run is a forked process: it
+stores the missing entries in a journal, in several commits, with several checkpoints of
+SQLite's log. Entries that the run reports as stored must be in the journal afterwards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 N_GROUPS = 12
 GROUP = 3
-LOG_PAGES = 8  # SQLite's own choice is 1000
+LOG_PAGES = 8  # SQLite's default is 1000
 ENDED = 42  # `kEnded` of disk.cpp
 NEVER = 1 << 40
 
@@ -48,17 +48,17 @@ class Action(IntEnum):
 
 
 WHAT = {
-    Action.END: "the process ends before the k-th write, truncation, sync, link, unlink",
+    Action.END: "the process ends before the k-th write, truncation, sync or (un)link",
     Action.TEAR: "the process ends halfway through the k-th write",
-    Action.FULL: "no room from the k-th write on",
-    Action.FULL_ONCE: "the k-th write finds no room, later ones do",
-    Action.SHORT: "from the k-th on each write writes the first half of what it is given",
+    Action.FULL: "the disk is full from the k-th write on",
+    Action.FULL_ONCE: "the disk is full at the k-th write only",
+    Action.SHORT: "from the k-th write on, each write stores only half of its data",
     Action.FAIL_SYNC: "the k-th sync fails",
 }
 
 
 def entry(i: int) -> JournalEntry:
-    """The i-th of those that all runs store."""
+    """Return the i-th entry that all runs store."""
     return JournalEntry(
         prompt=f"prompt {i}",
         text=f"answer {i} " * 40,
@@ -81,7 +81,7 @@ ENTRIES = [entry(i) for i in range(N_GROUPS * GROUP)]
 
 
 def store(path: Path, tell: Callable[[int], None]) -> None:
-    """Stores what is missing, and tells the number of each result that is stored."""
+    """Store the missing entries; report the number of each entry that is stored."""
     journal = Journal(path)
     journal._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
     keys = [bytes.fromhex(each.key) for each in ENTRIES]
@@ -102,10 +102,10 @@ def store(path: Path, tell: Callable[[int], None]) -> None:
 
 
 class Disk:
-    """Runs in processes of their own.
+    """Runs in separate processes, with a fault of the disk.
 
     Args:
-        folder: Where the journal lies, alone.
+        folder: Folder that contains only the journal.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -117,10 +117,11 @@ class Disk:
         self._library.disk_disarm.restype = ctypes.c_int64
 
     def run(self, action: Action, at: int) -> tuple[set[int], int, list[str]]:
-        """A run that a fault strikes at one of the calls that it can strike.
+        """Run with a fault at one of the calls to which the fault applies.
 
         Returns:
-            What it said is stored; its calls, -1 if it ended before it could say; errors.
+            Entries reported as stored; number of calls, -1 if the process ended before;
+            errors.
         """
 
         def body(tell: Callable[[str], None]) -> None:
@@ -140,7 +141,7 @@ class Disk:
         )
 
     def problems(self, stored: set[int]) -> list[str]:
-        """What is wrong with what a run left behind, and with the next run."""
+        """Return the problems of the journal that a run left, and of the next run."""
 
         def body(tell: Callable[[str], None]) -> None:
             found = journal_read(self.path) if self.path.exists() else []
@@ -165,7 +166,7 @@ class Disk:
 
 
 def forked(body: Callable[[Callable[[str], None]], None]) -> list[str]:
-    """Runs something in a child process. Returns the lines that it tells."""
+    """Run `body` in a child process; return the lines that it reports."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -189,14 +190,14 @@ def forked(body: Callable[[Callable[[str], None]], None]) -> list[str]:
 
 
 def tries(disk: Disk, action: Action) -> dict[str, object]:
-    """A fault at each call of a run that it can strike, and the same run again."""
+    """Run with a fault at each call to which it applies, each time with a second run."""
     _, n_calls, _ = disk.run(action, NEVER)
     problems = [f"without a fault: {each}" for each in disk.problems(set())]
     for at in range(n_calls):
         stored, n_told, refused = disk.run(action, at)
         found = [each for each in refused if each.startswith("Traceback")]
         if action in {Action.END, Action.TEAR}:
-            # And once more, where the next run puts right what the first one left.
+            # The fault also occurs in the next run, while it repairs the journal.
             again, _, refused = disk.run(action, (7 * at + 3) % n_calls)
             stored |= again
             found += refused
@@ -211,7 +212,7 @@ def tries(disk: Disk, action: Action) -> dict[str, object]:
 
 
 def main() -> None:
-    """Writes tries, those in which all held and what did not for each fault, as JSON."""
+    """Write numbers of tries and of passed tries, and problems, by fault, as JSON."""
     room = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=room) as name:
         disk = Disk(Path(name))

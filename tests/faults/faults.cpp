@@ -1,7 +1,7 @@
-// Faults on demand, for tests only: a library to be loaded before all others
-// (LD_PRELOAD). It stands in front of functions of libllama and of operator new, passes
-// every call on, and does what a test has armed (fault_arm) at the chosen calls. No other
-// code knows of it.
+// Faults on demand, for tests only: a library that is loaded before all others
+// (LD_PRELOAD). It replaces functions of libllama and operator new. It calls the original
+// functions, except at the calls that a test has chosen by fault_arm, where the fault
+// occurs. No other code uses this library.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -26,23 +26,23 @@ namespace {
 
 enum class Action : int32_t {
   kNone = 0,
-  kReturn = 1,       // `value`, or NULL, without doing anything
-  kThrow = 2,        // std::runtime_error
-  kThrowOther = 3,   // something that is no std::exception
-  kThrowMemory = 4,  // std::bad_alloc
-  kAfter = 5,        // does the real thing, then returns `value`
-  kNan = 6,          // logits: all of them NaN
-  kInfinity = 7      // logits: all of them +Inf
+  kReturn = 1,       // returns `value` or NULL without a call
+  kThrow = 2,        // throws std::runtime_error
+  kThrowOther = 3,   // throws an int
+  kThrowMemory = 4,  // throws std::bad_alloc
+  kAfter = 5,        // calls the function, then returns `value`
+  kNan = 6,          // all logits become NaN
+  kInfinity = 7      // all logits become +Inf
 };
 
-// What is armed. `function` names a group of functions, see the calls of `strikes`.
+// Fault to inject. `function` names a group of functions, see the calls of `strikes`.
 struct Fault {
   std::string function;
   Action action = Action::kNone;
   int32_t value = 0;
-  int64_t first = 0;   // calls to let pass
-  int64_t times = 1;   // calls to strike then
-  int32_t token = -1;  // >= 0: strike only batches with this token, and count only those
+  int64_t first = 0;   // calls before the fault
+  int64_t times = 1;   // calls with the fault
+  int32_t token = -1;  // >= 0: count only batches with this token
 };
 
 Fault armed;
@@ -50,16 +50,16 @@ std::atomic<bool> is_armed{false};
 std::atomic<int64_t> n_calls{0};
 std::atomic<int64_t> n_struck{0};
 
-// Called in the first thread that comes to the given llama_decode, before it.
+// Called before the given llama_decode, in the first thread that reaches it.
 using Hook = void (*)();
 std::atomic<Hook> hook{nullptr};
 std::atomic<int64_t> hook_at{-1};
 std::atomic<int64_t> n_decodes{0};
 
-thread_local int32_t shim_depth = 0;      // inside functions of llamaherd.h
-thread_local int32_t library_depth = 0;   // inside llama_decode
+thread_local int32_t shim_depth = 0;      // depth inside functions of llamaherd.h
+thread_local int32_t library_depth = 0;   // depth inside llama_decode
 thread_local int32_t copy_depth = 0;      // inside llama_memory_seq_cp
-thread_local std::vector<bool> hit_rows;  // of the last batch: their sequence had `token`
+thread_local std::vector<bool> hit_rows;  // of the last batch: rows with `token`
 thread_local std::vector<float> row;
 
 class Depth {
@@ -92,7 +92,7 @@ void* library(const char* name) {
                              : dlopen(search.path.c_str(), RTLD_NOLOAD | RTLD_LAZY);
 }
 
-// The function itself: what the library that defines it gives.
+// Returns the original function, from the library that defines it.
 template <class Function>
 Function* real(const char* from, const char* name) {
   void* handle = library(from);
@@ -118,7 +118,7 @@ void throw_armed() {
   if (armed.action == Action::kThrowMemory) throw std::bad_alloc();
 }
 
-// Rows of the batch that belong to a sequence with the token that faults are for.
+// Returns the rows of the batch whose sequence contains the token of the fault.
 bool find_hit_rows(const llama_batch& batch) {
   std::set<int32_t> sequences;
   for (int32_t i = 0; i < batch.n_tokens; ++i) {
@@ -164,7 +164,7 @@ FAULT_API void fault_hook(void (*function)(), int64_t i_decode) {
   hook = function;
 }
 
-// Returns how often it struck.
+// Returns the number of calls at which the fault occurred.
 FAULT_API int64_t fault_disarm() {
   is_armed = false;
   hook = nullptr;
@@ -173,7 +173,7 @@ FAULT_API int64_t fault_disarm() {
 
 FAULT_API int64_t fault_decodes() { return n_decodes.load(); }
 
-// ---- llamaherd.h: to know who allocates, and who calls libllama -----------------------
+// ---- llamaherd.h: records the callers of allocations and of libllama ----------------
 
 #define WITHIN_SHIM(name, parameters, arguments) \
   FAULT_API int32_t name parameters {            \
@@ -208,8 +208,7 @@ WITHIN_SHIM(lh_tokenize_prompt,
              lh_error* error),
             (model, text, n_text, parse_special, tokens, capacity, n_tokens, error))
 
-// ---- llguidance, whose functions the shim is given by their addresses
-// --------------------
+// ---- llguidance, whose functions the shim receives as addresses --------------------
 
 namespace {
 
@@ -266,8 +265,8 @@ FAULT_API int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* er
 
 // ---- allocation -----------------------------------------------------------------------
 
-// libllama cannot recover from a failure within llama_memory_seq_cp, before which the
-// shim checks that memory is left.
+// No fault inside llama_memory_seq_cp, from which libllama cannot recover. The shim
+// checks before this call that enough memory is available.
 void* operator new(size_t size) {
   if (is_armed.load(std::memory_order_relaxed) && shim_depth > 0 && copy_depth == 0) {
     const char* scope = library_depth > 0 ? "new in llama_decode" : "new";

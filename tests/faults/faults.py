@@ -1,4 +1,4 @@
-"""Arms the faults of faults.cpp, in a process that it was loaded into (LD_PRELOAD)."""
+"""Injects the faults of faults.cpp, in a process that has preloaded it (LD_PRELOAD)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FOREVER = 1 << 40
 
 
 class Action(IntEnum):
-    """What a call does that is struck: `Action` of faults.cpp."""
+    """Effect of a fault on a call: `Action` of faults.cpp."""
 
     RETURN = 1
     THROW = 2
@@ -37,15 +37,16 @@ class Action(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Which calls to strike, and how.
+    """The calls at which a fault occurs, and its effect.
 
     Attributes:
-        function: Of libllama; "llama_sampler_init" is any that makes a sampler, "new" an
-            allocation of the shim's, "new in llama_decode" one of libllama's.
-        value: What the call returns.
-        first: Calls to let pass before.
-        times: Calls to strike then.
-        token: Of llama_decode and llama_get_logits_ith count only what has this token.
+        function: Function of libllama; "llama_sampler_init" is any function that creates
+            a sampler, "new" an allocation by the shim, "new in llama_decode" an
+            allocation by libllama.
+        value: Return value of the call.
+        first: Number of calls before the fault.
+        times: Number of consecutive calls with the fault.
+        token: Count only calls of llama_decode and llama_get_logits_ith with this token.
     """
 
     function: str
@@ -57,7 +58,7 @@ class Fault:
 
 
 def build(folder: Path, name: str = "faults") -> Path:
-    """Compiles a library, `name`.cpp. Returns its path."""
+    """Compile the library `name`.cpp; return its path."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or "g++"
     out = folder / f"lib{name}.so"
     subprocess.run(
@@ -74,7 +75,7 @@ def build(folder: Path, name: str = "faults") -> Path:
 
 
 def run(library: Path, program: Path, *arguments: object, timeout_s: float) -> str:
-    """Runs a Python program with the library in front. Returns what it wrote."""
+    """Run a Python program with the library preloaded; return its output."""
     done = subprocess.run(
         [sys.executable, program, *map(str, arguments)],
         env={**os.environ, "LD_PRELOAD": str(library), "LLAMAHERD_FAULTS": str(library)},
@@ -90,7 +91,7 @@ def run(library: Path, program: Path, *arguments: object, timeout_s: float) -> s
 
 
 class Faults:
-    """The library, from inside a process that was started by `run`."""
+    """The library, in a process that was started by `run`."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(os.environ["LLAMAHERD_FAULTS"])
@@ -112,7 +113,7 @@ class Faults:
         hook: Callable[[], object] | None = None,
         hook_at: int = 0,
     ) -> Iterator[None]:
-        """Within it the fault strikes; the hook is called before a llama_decode."""
+        """Inject the fault in this block; call the hook before a llama_decode."""
         native_hook = self._hook_type(lambda: hook and hook())
         if fault is not None:
             self._library.fault_arm(
@@ -139,7 +140,7 @@ def _headers() -> Path:
 
 
 def main() -> None:
-    """`faults.py PROGRAM ARGUMENT...`: builds the library and runs a program with it."""
+    """`faults.py PROGRAM ARGUMENT...`: build the library and run a program with it."""
     with tempfile.TemporaryDirectory() as folder:
         program, *arguments = sys.argv[1:]
         run(build(Path(folder)), Path(program), *arguments, timeout_s=7200)

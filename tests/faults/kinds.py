@@ -1,4 +1,4 @@
-"""What is tried: kinds of faults, and the contexts that they happen on."""
+"""Kinds of faults, and the contexts on which they are tested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faults import Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Herd:
-    """A context that many cases run on. `is_exact`: its texts do not depend on others."""
+    """Context for many cases; with `is_exact` texts do not depend on other prompts."""
 
     kind: str
     options: tuple[tuple[str, Any], ...]
@@ -46,7 +46,7 @@ HERDS = [
         is_exact=False,
     ),
 ]
-POOLS = HERDS[2:]  # where cells run out
+POOLS = HERDS[2:]  # contexts with too few cells for all prompts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +54,16 @@ class Kind:
     """A kind of fault.
 
     Attributes:
-        of_one: It strikes what has the poison token, for ever, and nothing else.
-        fails: The most prompts that n strikes may fail, as a multiple of n; None: any.
-        passes: A single strike fails nobody: what it struck is tried again.
-        raises: What the call may raise instead of returning results.
-        herds: Where it can happen.
-        is_crowded: It needs prompts that compete for cells.
-        leaves_cells: Until their sequence is used again, or all is reset.
-        scores: It can strike a call that scores labels.
+        of_one: The fault always occurs for prompts with the poison token, and only for
+            them.
+        fails: Maximum number of prompts that fail, per occurrence; None is no maximum.
+        passes: After a single occurrence no prompt fails, because the work is repeated.
+        raises: Exceptions that the call may raise instead of returning results.
+        herds: Contexts on which the fault can occur.
+        is_crowded: The fault requires prompts that compete for cells.
+        leaves_cells: Cells stay in use until their sequence is used again or all are
+            reset.
+        scores: The fault can occur in calls that score labels.
     """
 
     name: str
@@ -174,27 +176,27 @@ def _other_kinds() -> list[Kind]:
     null, throw, memory = Action.RETURN, Action.THROW, Action.THROW_MEMORY
     pools = {"herds": tuple(POOLS), "is_crowded": True}
     rows: list[tuple[str, str, Action, dict[str, Any]]] = [
-        ("a sampler cannot be made (NULL)", "llama_sampler_init", null,
+        ("a sampler cannot be created (NULL)", "llama_sampler_init", null,
          {"fails": 1, "scores": False}),
-        ("making a sampler throws", "llama_sampler_init", throw,
+        ("creating a sampler throws", "llama_sampler_init", throw,
          {"fails": 1, "scores": False}),
-        ("a sampler throws at work", "llama_sampler_apply", throw,
+        ("a sampler throws while it samples", "llama_sampler_apply", throw,
          {"fails": 1, "scores": False}),
         ("llama_tokenize throws", "llama_tokenize", throw, {"fails": 1}),
         ("llama_tokenize fails", "llama_tokenize", null, {"fails": 1, "value": -(2**31)}),
-        ("llama_tokenize wants ever more room", "llama_tokenize", null,
+        ("llama_tokenize repeatedly requests a larger buffer", "llama_tokenize", null,
          {"fails": 1, "value": -9999}),
         ("llama_memory_seq_rm does nothing", "llama_memory_seq_rm", null,
          {"leaves_cells": True}),
         ("llama_memory_seq_cp copies nothing", "llama_memory_seq_cp", null, {}),
         ("llama_memory_seq_cp throws", "llama_memory_seq_cp", throw, {"fails": 1}),
-        ("saving a paused prompt's cells gives nothing", "llama_state_seq_get_data", null,
+        ("saving a paused prompt's cells saves nothing", "llama_state_seq_get_data", null,
          {"fails": 0, **pools}),
         ("saving a paused prompt's cells throws", "llama_state_seq_get_data", memory,
          {"fails": 0, **pools}),
-        ("a paused prompt's cells cannot be brought back", "llama_state_seq_set_data",
+        ("a paused prompt's cells cannot be restored", "llama_state_seq_set_data",
          null, {"fails": 1, **pools}),
-        ("bringing a paused prompt's cells back throws", "llama_state_seq_set_data",
+        ("restoring a paused prompt's cells throws", "llama_state_seq_set_data",
          memory, {"fails": 1, **pools}),
         ("an allocation of the shim fails", "new", memory, {}),
         ("an allocation in llama_decode fails", "new in llama_decode", memory, {}),

@@ -1,9 +1,9 @@
-"""Random calls with faults, on tiny models: what must hold whatever happens.
+"""Checks properties of random calls with faults, on tiny models.
 
     python properties.py FOLDER CASES OUT.json [NAME]
 
-Runs in processes of its own with faults.cpp loaded in front of libllama. Writes, for each
-fault, how many cases there were, of one call, of several callers and of labels.
+Runs in separate processes with faults.cpp preloaded. Writes the number of cases for each
+fault: single calls, several callers, and calls that score labels.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 CASES_PER_CROWD = 3
-N_PROCESSES = 2  # of which each keeps one core busy
+N_PROCESSES = 2  # each uses one core
 PR_SET_PDEATHSIG = 1
 
 
 @dataclass
 class Tally:
-    """All cases with one fault. `crowds`: of several callers; `scored`: of labels."""
+    """Numbers of cases; `crowds` have several callers, `scored` score labels."""
 
     cases: int = 0
     struck: int = 0  # cases
@@ -70,7 +70,7 @@ class Tally:
 
 
 class World:
-    """Models and contexts, and the answers that prompts get alone."""
+    """Models and contexts, and the answers to prompts that run alone."""
 
     def __init__(self, folder: Path) -> None:
         self.faults = Faults()
@@ -88,7 +88,7 @@ class World:
     def _alone(
         self, herd: Herd, i: int, prompt: str, params: lh.SamplingParams, seed: int
     ) -> lh.Result:
-        """As prompt number i of a call whose other prompts are empty."""
+        """Return the answer to prompt i of a call whose other prompts are empty."""
         context = self.context(HERDS[0] if herd.kind == "llama" else HERDS[1])
         calls = [[]] * i + [prompt]
         return lh.generate_parallel(context, calls, params=params, seed=seed)[i]
@@ -103,15 +103,15 @@ class World:
     def checked(
         self, kind: Kind, herd: Herd, cases: Sequence[Case]
     ) -> Iterator[lh.Context]:
-        """A context to run cases on, which is looked at afterwards."""
+        """Yield a context for the cases; check the context afterwards."""
         is_new = kind.function == "llama_init_from_model"
         context = (self.new_context if is_new else self.context)(herd)
-        # Not under the fault: what a prompt gets alone.
+        # The answers of prompts that run alone are computed without the fault.
         for case in cases if herd.is_exact else ():
             for i, prompt in enumerate(case.prompts):
                 if not is_impossible(prompt):
                     self.expected(case, i)
-        if kind.of_one:  # logits that were kept of such a prompt would not be struck
+        if kind.of_one:  # a fault cannot change stored logits
             self.start_afresh(context)
         yield context
         if kind.leaves_cells:
@@ -124,13 +124,13 @@ class World:
             context.close()
 
     def start_afresh(self, context: lh.Context) -> None:
-        """Forgets all prefixes."""
+        """Remove all stored prefixes."""
         context.loop.wait()
         if context.loop._runner is not None:
             context.loop._runner._start_afresh()
 
     def check_clean(self, context: lh.Context) -> None:
-        """Nothing is left but the prefixes that are kept for the next call."""
+        """Check that only the prefixes that are stored for the next call use cells."""
         context.loop.wait()
         runner = context.loop._runner
         if runner is None:
@@ -145,7 +145,7 @@ class World:
         info = engine._engine_info()
         assert info.n_seq_used == len(lengths)
         most = sum(lengths)
-        # In a pool prefixes that start alike may have cells in common.
+        # With a unified KV cache, prefixes with the same beginning may share cells.
         tokens = [prefix.request.tokens for prefix in kept]
         least = len({t[: k + 1].tobytes() for t in tokens for k in range(len(t))})
         is_pool = context.plan.kv_layout == "unified"
@@ -177,7 +177,7 @@ def check_case(world: World, kind: Kind, tally: Tally, case: Case) -> None:
 
 
 def check_crowd(world: World, kind: Kind, tally: Tally, crowd: Crowd) -> None:
-    """Each caller gets what it would get alone, or an error of its own."""
+    """Check that each caller gets its answers as if it ran alone, or its own error."""
     cases = crowd.callers
     tally.crowds += 1
     with world.checked(kind, cases[0].herd, cases) as context:
@@ -203,7 +203,7 @@ def check_crowd(world: World, kind: Kind, tally: Tally, crowd: Crowd) -> None:
 def check_results(
     world: World, kind: Kind, case: Case, results: lh.Results, n_struck: int
 ) -> int:
-    """Returns the number of prompts that failed by the fault, equal ones once."""
+    """Return the number of distinct prompts that failed because of the fault."""
     assert [result.index for result in results] == list(range(len(case.prompts)))
     failed = set()
     for i, (prompt, result) in enumerate(zip(case.prompts, results, strict=True)):
@@ -264,9 +264,9 @@ def check_property(
 
 
 def check_each_decode_cancelled(world: World) -> None:
-    """A call that is cancelled in any of its decodes does not change the next one.
+    """Check that a call that is cancelled in any decode does not change the next call.
 
-    libllama marks recurrent states as moved or cleared before it computes that.
+    libllama marks recurrent states as moved or cleared before it moves or clears them.
     """
     kind = next(kind for kind in KINDS if kind.of_one and kind.action is Action.NAN)
     fault = Fault(
@@ -291,12 +291,12 @@ def check_each_decode_cancelled(world: World) -> None:
 
 
 def try_kinds(folder: Path, n_cases: int, kinds: Sequence[Kind]) -> dict[str, Tally]:
-    """All cases of some kinds of faults, in this process."""
+    """Run all cases of some kinds of faults in this process."""
     world = World(folder)
     tallies = {}
     for kind in kinds:
         tallies[kind.name] = tally = Tally()
-        print(kind.name, flush=True)  # the last line, if the process ends here
+        print(kind.name, flush=True)  # the last line of output if the process ends here
         check_property(
             kind.name, n_cases, cases(kind), partial(check_case, world, kind, tally)
         )
@@ -318,7 +318,7 @@ def try_kinds(folder: Path, n_cases: int, kinds: Sequence[Kind]) -> dict[str, Ta
 
 
 def try_share(i: int, folder: Path, n_cases: int, out: Path) -> None:
-    """One of `N_PROCESSES` shares of all kinds. Ends with the process that started it."""
+    """Run one of `N_PROCESSES` parts of all kinds; end with the parent process."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if i == N_PROCESSES - 1:
         check_each_decode_cancelled(World(folder))

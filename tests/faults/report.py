@@ -1,4 +1,4 @@
-"""The figures of docs/reliability.md, between its markers.
+"""Writes figures into docs/reliability.md, between its markers.
 
 python report.py faults FAULTS.json
 python report.py soak SOAK.json
@@ -27,7 +27,7 @@ ACTIONS = {
     "submits": "groups of handles",
     "submitted": "handles",
     "asyncio": "event loops",
-    "interrupted": "of all of them interrupted",
+    "interrupted": "of these actions interrupted",
 }
 PAGE = ROOT / "docs" / "reliability.md"
 STRUCK = {"cases": "struck", "crowds": "struck_crowds", "scored": "struck_scored"}
@@ -35,10 +35,10 @@ MARK = "{}: made by tests/faults/report.py"
 
 
 def table(report: dict[str, Any]) -> str:
-    """What does not depend on how a processor rounds, or on time.
+    """Return the table: figures that depend on neither rounding nor time.
 
     Raises:
-        ValueError: A fault struck none of those that it was tried on.
+        ValueError: A fault occurred in none of its cases.
     """
     kinds = tuple(STRUCK)
     rows = [
@@ -57,17 +57,15 @@ def table(report: dict[str, Any]) -> str:
 
 def outcome(name: str, tally: dict[str, Any]) -> str:
     if name == "none":
-        return "every prompt is answered as it is alone"
+        return "every prompt has the same answer as when it runs alone"
     for n, n_struck in STRUCK.items():
         if tally[n] and not tally[n_struck]:
             raise ValueError(f"{name} never struck any of the {n}")
     if tally["raised"]:
-        return "the call raises an error with the reason; the next call works"
+        return "the call raises an error with a reason; the next call works"
     if "one prompt" in name:
-        return "that prompt fails with the reason; no other prompt does"
-    return (
-        "every prompt has its answer or the reason why it has none; the next call works"
-    )
+        return "only this prompt fails, with a reason"
+    return "every prompt has its answer or an error with a reason; the next call works"
 
 
 def soak(report: dict[str, Any]) -> str:

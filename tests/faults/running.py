@@ -1,4 +1,4 @@
-"""Runs cases: a call alone, or several callers at once."""
+"""Runs cases: a single call, or several callers at the same time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from faults import Faults
     from kinds import Kind
 
-END_S = 60.0  # after which a result counts as lost
+END_S = 60.0  # time after which a result is treated as lost
 
 
 def run_case(
@@ -32,7 +32,7 @@ def run_case(
 def run_crowd(
     faults: Faults, kind: Kind, crowd: Crowd, context: lh.Context
 ) -> list[list[lh.Results] | None]:
-    """What each caller got, of each call or submitted prompt; None: as in `run_case`."""
+    """Return each caller's results by call or submitted prompt; None as in `run_case`."""
     callers = [Caller(kind, case, context) for case in crowd.callers]
     leaving = [c for c in callers if c.case.cancel_at is not None]
     all_there = threading.Barrier(len(callers))
@@ -61,7 +61,7 @@ def run_crowd(
 
 
 class Caller:
-    """Asks what is in a case, and may be cancelled from any thread."""
+    """Runs the prompts of a case, and can be cancelled from any thread."""
 
     def __init__(self, kind: Kind, case: Case, context: lh.Context) -> None:
         self.case = case
@@ -113,7 +113,7 @@ class Caller:
 
 
 def _result(handle: lh.Handle, *, stream: bool) -> lh.Results:
-    """Of one prompt that was submitted."""
+    """Return the results of one submitted prompt."""
     pieces = []
     try:
         if stream:

@@ -1,4 +1,4 @@
-"""Calls that score, with faults: what must hold of labels' probabilities."""
+"""Checks the probabilities of labels in calls with faults."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from kinds import Herd, Kind
     from properties import Tally, World
 
-# Of one token and of several, and one the beginning of another.
+# Labels of one and of several tokens; one is the beginning of another.
 LABELS = [" yes", " yes, but", " no", " n"]
 
 
 def alone(world: World, herd: Herd, prompt: str) -> np.ndarray:
-    """float64[n_labels]: log-probabilities that a prompt's labels have by themselves."""
+    """Return float64[n_labels]: log-probabilities of the labels of a single prompt."""
     context = world.context(HERDS[0] if herd.kind == "llama" else HERDS[1])
     return lh.classify_parallel(context, [prompt], LABELS, space=False).logprobs[0]
 
 
 def check_scored(world: World, kind: Kind, tally: Tally, case: Case) -> None:
-    """Each prompt's labels have the probabilities that they have alone, or an error."""
+    """Check that each prompt has an error or the probabilities of a single prompt."""
     tally.scored += 1
-    # Before the fault, on contexts that others are made from.
+    # Computed before the fault occurs, on contexts without a fault.
     known = {}
     for prompt in case.prompts if case.herd.is_exact else ():
         if not is_impossible(prompt):
@@ -42,7 +42,7 @@ def check_scored(world: World, kind: Kind, tally: Tally, case: Case) -> None:
             assert n_struck > 0
             return
         assert len(results) == len(case.prompts)
-        failed = set()  # equal ones once
+        failed = set()  # distinct prompts
         for i, prompt in enumerate(case.prompts):
             if _is_failed_by_fault(kind, case, results, i, n_struck):
                 failed.add(prompt)
@@ -84,7 +84,7 @@ def _run(
 def _is_failed_by_fault(
     kind: Kind, case: Case, results: lh.ClassifyResults, i: int, n_struck: int
 ) -> bool:
-    """Checks a row."""
+    """Check a row."""
     prompt = case.prompts[i]
     is_hit = kind.of_one and isinstance(prompt, str) and POISON in prompt
     reason, row = results.finish_reasons[i], results.logprobs[i]
@@ -110,7 +110,7 @@ def _is_failed_by_fault(
 
 
 def _check_equal(herd: Herd, one: np.ndarray, row: np.ndarray) -> None:
-    """To the last bit where the context is deterministic."""
+    """Compare log-probabilities; bit by bit if the context is deterministic."""
     if herd is HERDS[0]:
         assert row.tobytes() == one.tobytes()
     else:

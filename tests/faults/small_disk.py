@@ -1,4 +1,4 @@
-"""Calls with a journal on a small disk that other files fill, and again with more room.
+"""Runs calls with a journal on a small disk that is almost full, and then has free space.
 
     python small_disk.py FOLDER OUT.json
 
@@ -27,7 +27,7 @@ REQUESTS = [request([i % 100, i // 100, 1], 40) for i in range(250)]
 
 
 def tried(folder: Path, n_free: int) -> dict[str, object]:
-    """A call that finds so many bytes, the same again, and again with all of them."""
+    """Run a call twice with `n_free` free bytes, and once with the whole disk free."""
     (folder / "model.gguf").write_bytes(b"GGUF")
     filler = folder / "filler"
     filler.write_bytes(bytes(max(0, shutil.disk_usage(folder).free - n_free)))
@@ -48,13 +48,13 @@ def tried(folder: Path, n_free: int) -> dict[str, object]:
 
 
 def call(folder: Path, problems: list[str]) -> tuple[str, set[str]]:
-    """Runs the call. Returns how it went and what is stored after it."""
+    """Run the call; return its outcome and the keys of the stored results."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
             results = Job(HostedCall(FakeContext(), recorded(folder, REQUESTS))).results()
         except JournalError as error:
-            # Before anything is computed: there is no room for as much as an empty one.
+            # The error occurs before the computation: not even an empty journal fits.
             if "cannot be used" not in str(error):
                 problems.append(str(error))
             how = "refused"
@@ -77,7 +77,7 @@ def call(folder: Path, problems: list[str]) -> tuple[str, set[str]]:
 
 
 def main() -> None:
-    """Writes what happened at each level, as JSON."""
+    """Write the outcome for each amount of free space, as JSON."""
     folder, out = map(Path, sys.argv[1:])
     levels = [tried(folder, n * KIB) for n in LEVELS_KIB]
     out.write_text(json.dumps(levels, indent=1), encoding="utf-8")

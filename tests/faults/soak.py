@@ -1,9 +1,9 @@
-"""Many calls on one context, mixed settings, some with faults: does anything accumulate?
+"""Checks that many different calls on one context, some with faults, leave no memory.
 
     python soak.py CALLS OUT.json
 
-Runs with faults.cpp loaded in front of libllama (`make soak`). Compares the resident
-memory and the tokens decoded per step of the first tenth, after a warm-up, with the last.
+Runs with faults.cpp preloaded (`make soak`). Compares the resident memory and the tokens
+decoded per step of the first tenth, after a warm-up, with the last.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import psutil
 import tiny_models
 from faults import Action, Fault, Faults
 
-FAULT_SHARE = 0.04  # armed; about half of them meet a call that they can strike
+FAULT_SHARE = 0.04  # armed faults; about half of them occur
 N_SCRIPTS = 50  # different calls, each made again and again
 FAULTS = [
     *(Fault(function="llama_decode", action=Action.RETURN, value=v) for v in (1, 2, -1)),
@@ -41,7 +41,7 @@ DOCUMENT = "A document that many questions are about, to be held. "
 
 
 def script(draw: random.Random) -> dict[str, object]:
-    """The arguments of a call."""
+    """Return the arguments of a call."""
     n = draw.choice([1, 2, 5, 9])
     stem = draw.choice(["", "Question ", DOCUMENT])
     grammar = "root ::= [a-z]+" if draw.random() < 0.2 else None
@@ -62,13 +62,14 @@ def main() -> None:
     n_calls, out = int(sys.argv[1]), Path(sys.argv[2])
     draw = random.Random(1)
     scripts = [script(draw) for _ in range(N_SCRIPTS)]
-    # As large as any call needs, so that the context is not made anew in between.
+    # Large enough for every call, so that the context is not enlarged during the test.
     largest = {"prompts": ["y" * 200 + str(i) for i in range(9)], "max_tokens": 12}
     faults = Faults()
     process = psutil.Process()
     reasons: Counter[str] = Counter()
     n_struck = 0
-    # Numbers of all calls in place from the start, so that the test itself does not grow.
+    # The arrays for all calls are allocated at the start, so that the memory of the test
+    # itself does not grow.
     n_generated, n_batches = array("q", [0]) * n_calls, array("q", [0]) * n_calls
     memory = array("q", [0]) * (n_calls // 10)
     expected: dict[int, int] = {}

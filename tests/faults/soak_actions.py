@@ -1,4 +1,4 @@
-"""What callers do on a context that they share, and whether what they get is right."""
+"""Actions of callers that share a context, with checks of their results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from llamaherd.run.handle import Handle
 
-END_S = 300.0  # after which a result counts as lost
-CANCEL_S = 0.6  # latest moment at which something is cancelled or interrupted
+END_S = 300.0  # time after which a result is treated as lost
+CANCEL_S = 0.6  # latest time of a cancellation or interrupt
 N_QUESTIONS = 60
 CODEBOOK = "You label short texts. Answer with one word: good, bad or neither. "
 STEMS = [
@@ -34,7 +34,7 @@ WORDS = ("sea", "bread", "Paris", "winter", "train", "music", "moon", "river", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A prompt with its settings, and the tokens and the text that it gets alone."""
+    """A prompt with its settings, and its tokens and text if it runs alone."""
 
     prompt: str
     params: lh.SamplingParams
@@ -43,12 +43,12 @@ class Question:
 
     @property
     def is_greedy(self) -> bool:
-        """Whether the answer does not depend on the prompt's place in its call."""
+        """True if the answer does not depend on the index of the prompt in its call."""
         return self.params.temperature <= 0
 
 
 def make_questions(model: lh.Model) -> list[Question]:
-    """Answers each prompt alone."""
+    """Answer each prompt alone."""
     draw = random.Random(21)
     questions = []
     with lh.Context(model, n_seq_max=1, deterministic=True) as context:
@@ -73,11 +73,11 @@ def make_questions(model: lh.Model) -> list[Question]:
 
 
 class Shared:
-    """A context that its callers close now and then, and then open anew.
+    """A context that callers sometimes close, and then create again.
 
     Args:
-        is_exact: Whether each answer must be the one that its prompt gets alone.
-        make: Makes a context.
+        is_exact: True if each answer must equal the answer to the prompt alone.
+        make: Function that creates a context.
     """
 
     def __init__(self, *, is_exact: bool, make: Callable[[], lh.Context]) -> None:
@@ -87,25 +87,25 @@ class Shared:
         self.context = make()
 
     def reopen(self) -> None:
-        """Whoever waits for something gets a ContextClosedError."""
+        """Close the context; callers that wait get a ContextClosedError."""
         with self._lock:
             old, self.context = self.context, self._make()
         old.close()
 
 
 class Caller:
-    """Does one thing after the other on the contexts, and checks what comes back.
+    """Runs one random action after the other on the contexts, and checks the results.
 
     Args:
-        contexts: One is chosen for each thing.
-        questions: What is asked.
-        seed: Of its choices.
+        contexts: Contexts, from which one is chosen for each action.
+        questions: Prompts with their expected answers.
+        seed: Seed of the random choices.
 
     Attributes:
-        did: What it did, by name.
-        got: Finish reasons of what it got; "closed": it ended with the context.
-        since_s: When it began with what it does now; None: it rests.
-        doing: What that is.
+        did: Number of actions by name.
+        got: Numbers of finish reasons; "closed" if the context was closed.
+        since_s: Start time of the current action; None if there is none.
+        doing: Name of the current action.
     """
 
     def __init__(
@@ -121,11 +121,11 @@ class Caller:
         self.doing = ""
 
     def act(self) -> None:
-        """Does something."""
+        """Run one action."""
         self._do(self._draw.choice(ACTIONS))
 
     def act_interrupted(self) -> None:
-        """Does something that Ctrl-C comes into, perhaps. In the main thread."""
+        """Run an action that Ctrl-C may interrupt, in the main thread."""
         action = self._draw.choice(INTERRUPTED)
         is_ready, pressed = threading.Event(), threading.Event()
         delay_s = self._draw.random() * CANCEL_S
@@ -146,7 +146,7 @@ class Caller:
             is_ready.set()
             self._do(action)
             pressed.wait()
-            time.sleep(0.01)  # it may come as late as here
+            time.sleep(0.01)  # the interrupt may arrive as late as here
         except lh.Interrupted as interrupted:
             self.did["interrupted"] += 1
             self.got.update(interrupted.results.finish_reasons)
@@ -167,10 +167,10 @@ class Caller:
             self.got["closed"] += 1
         self.since_s = None
 
-    # ---- what it does ----
+    # ---- actions ----
 
     def call(self, shared: Shared) -> None:
-        """A call of some prompts, many of which start alike."""
+        """Call with some prompts, many with the same beginning."""
         asked = self._some(12)
         results = lh.generate_parallel(
             shared.context,
@@ -183,7 +183,7 @@ class Caller:
             self._check(shared, question, result)
 
     def cancelled_call(self, shared: Shared) -> None:
-        """A call that is cancelled from another thread."""
+        """Make a call that another thread cancels."""
         asked = self._some(12)
         job = lh.start_parallel(
             shared.context, [q.prompt for q in asked], params=[q.params for q in asked]
@@ -195,13 +195,13 @@ class Caller:
             self._check(shared, question, result, may_be_cancelled=True)
 
     def single(self, shared: Shared) -> None:
-        """One prompt."""
+        """Answer one prompt."""
         question = self._draw.choice(self._questions)
         result = lh.generate(shared.context, question.prompt, params=question.params)
         self._check(shared, question, result)
 
     def stream(self, shared: Shared) -> None:
-        """One prompt's text as it grows, sometimes not to its end."""
+        """Read the stream of one prompt, sometimes not to its end."""
         question = self._draw.choice(self._questions)
         pieces = lh.generate(
             shared.context, question.prompt, params=question.params, stream=True
@@ -215,7 +215,7 @@ class Caller:
             self._check_text(shared, question, "".join(pieces), is_whole=True)
 
     def submitted(self, shared: Shared) -> None:
-        """A prompt that its caller asks for again and again."""
+        """Poll the result of a prompt repeatedly."""
         question = self._draw.choice(self._questions)
         handle = self._submit(shared, question)
         n_waits = 0
@@ -226,7 +226,7 @@ class Caller:
         self._check(shared, question, handle.result(0))
 
     def submits(self, shared: Shared) -> None:
-        """Prompts one by one: some urgent, some cancelled, some read as they grow."""
+        """Submit single prompts: some with priority, some cancelled, some streamed."""
         told: list[Handle] = []
         asked = self._some(8)
         handles = []
@@ -250,7 +250,7 @@ class Caller:
             self._await_ends(handles, told)
 
     def asyncio(self, shared: Shared) -> None:
-        """The same from asyncio: awaited, read, given up after a time."""
+        """Submit prompts from asyncio: awaited, streamed, or with a timeout."""
         asked = self._some(8)
 
         async def one(question: Question) -> None:
@@ -278,14 +278,14 @@ class Caller:
         asyncio.run(every())
 
     def reopen(self, shared: Shared) -> None:
-        """Closes a context, whoever is at work on it."""
+        """Close a context while other callers may use it."""
         if self._draw.random() < 0.4:
             shared.reopen()
 
-    # ---- inside ----
+    # ---- helpers ----
 
     def _some(self, n_most: int) -> list[Question]:
-        """Questions, the first of which may be one whose answer is drawn."""
+        """Return prompts; only the answer to the first may be drawn at random."""
         n = self._draw.randint(1, n_most)
         first = self._draw.choice(self._questions)
         return [first, *self._draw.choices(self._greedy, k=n - 1)]
@@ -299,7 +299,7 @@ class Caller:
         )
 
     def _await_ends(self, handles: Sequence[Handle], told: Sequence[Handle]) -> None:
-        """Every one of them ends, and says so once."""
+        """Check that each prompt ends exactly once."""
         for handle in handles:
             with suppress(lh.LlamaHerdError):
                 handle.result(END_S)

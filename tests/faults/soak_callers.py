@@ -1,9 +1,9 @@
-"""Many callers on shared contexts for a long time: is anything lost, wrong, or left?
+"""Checks the results and resources of many callers on shared contexts for a long time.
 
     python soak_callers.py MODEL MINUTES OUT.json
 
-Threads call, submit, stream, cancel and close at random; Ctrl-C comes into the main one.
-Each minute all rest, and what the process has then is written down.
+Threads call, submit, stream, cancel and close at random; Ctrl-C interrupts the main
+thread. Each minute all threads pause, and the resources of the process are recorded.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ sys.path[:0] = [str(Path(__file__).parent)]
 import llamaherd as lh
 from soak_actions import END_S, N_QUESTIONS, Caller, Shared, make_questions
 
-N_THREADS = 7  # and the main one
+N_THREADS = 7  # in addition to the main thread
 ROUND_S = 60.0
 _CHECK_S = 0.5
 
 
 class Crowd:
-    """Callers in threads that work in rounds, and rest in between."""
+    """Threads of callers, which work in rounds and pause in between."""
 
     def __init__(self, callers: list[Caller]) -> None:
         self.problems: list[str] = []
@@ -50,7 +50,7 @@ class Crowd:
         self._may_work.set()
 
     def end_round(self) -> None:
-        """Waits until all rest."""
+        """Wait until all threads pause."""
         self._may_work.clear()
         with self._changed:
             while not self._changed.wait_for(lambda: self._n_working == 0, _CHECK_S):
@@ -63,7 +63,7 @@ class Crowd:
             thread.join()
 
     def check(self) -> None:
-        """Ends the program if something is wrong, or somebody waits for ever."""
+        """End the program if a result is wrong or an action does not end."""
         now_s = time.monotonic()
         for caller in self._callers:
             since_s = caller.since_s
@@ -94,7 +94,7 @@ class Crowd:
 
 
 def at_rest(contexts: list[Shared]) -> dict[str, int]:
-    """What the process has when nobody does anything and no context is open."""
+    """Return the resources of the process while no caller runs and no context is open."""
     for shared in contexts:
         assert shared.context.loop.wait(END_S), "a loop does not come to rest"
         load = shared.context.load

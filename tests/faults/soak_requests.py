@@ -48,7 +48,7 @@ class Asked:
         path: Path of the endpoint.
         body: Body of the request.
         read: Function that returns what is compared from status and body of an answer.
-        expected: The same of the library's answer.
+        expected: Values of the library's answer, in the same form.
     """
 
     kind: str

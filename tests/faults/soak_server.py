@@ -2,10 +2,10 @@
 
     python soak_server.py MODEL MINUTES OUT.json
 
-The library computes the expected answers first, each prompt alone. Clients then ask
-`llamaherd serve --deterministic`, some disconnect early, some send wrong requests. Once a
-minute all clients rest; then no prompt may be left, and memory, descriptors and threads
-of the server are measured.
+The library computes the expected answers first, each prompt alone. Clients then send
+requests to `llamaherd serve --deterministic`; some disconnect early, some send wrong
+requests. Once a minute all clients rest; then no prompt may be left, and memory,
+descriptors and threads of the server are measured.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from soak_requests import WRONG, Asked, make_requests
 
 N_CLIENTS = 8
 ROUND_S = 60.0
-END_S = 900.0  # time after which a request counts as lost, in seconds
+END_S = 900.0  # time after which a request is treated as lost, in seconds
 _DEPART_S = 0.6  # latest moment at which a client disconnects
 
 
@@ -196,7 +196,7 @@ def start(model: str, log: IO[str]) -> tuple[subprocess.Popen[str], int]:
 
 def main() -> None:
     path, minutes, out = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3])
-    warnings.simplefilter("ignore")  # labels that the prompts do not ask for
+    warnings.simplefilter("ignore")  # labels that do not occur in the prompts
     with lh.Model(path) as model:
         requests = make_requests(model)
     print(f"{len(requests)} requests with expected answers", flush=True)

@@ -1,4 +1,4 @@
-# What grammar.py tries, from R: prints rows as that does.
+# Runs the trials of grammar.py in R, and prints rows in the same form.
 library(llamaherd)
 
 tell <- function(item, what, held, note = "") {
@@ -21,7 +21,7 @@ context <- context_create(
 )
 prompts <- sprintf("Text %d is about", 1:20)
 
-# One warning, and FALSE in the table, for labels that were cut off.
+# Labels that were cut off give one warning, and FALSE in the table.
 long <- c(
   "politics and society",
   "sports and leisure",
@@ -43,7 +43,7 @@ for (n in 1:5) {
   told <- if (any(cut)) list("llamaherd_warning_incomplete") else list()
   held <- c(held, cut == !(table$text %in% long) & identical(warnings, told))
 }
-tell(3, "labels cut off: FALSE in R's column complete, and one warning", held)
+tell(3, "labels that are cut off: FALSE in R's column complete, and one warning", held)
 
 held <- vapply(
   list(
@@ -95,6 +95,6 @@ one <- suppressWarnings(generate_parallel(
 held <- c(held, is.na(as.character(one)) == rep(c(FALSE, TRUE), 10))
 tell(
   14,
-  "settings that no prompt can have, in R: an error, or of one prompt",
+  "invalid settings in R: an error, or an error for one prompt",
   held
 )

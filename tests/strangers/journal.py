@@ -1,4 +1,4 @@
-"""The journal, as strangers broke it: one JSON line for each kind of try.
+"""Repeats trials that damaged a journal: prints one JSON line for each kind of trial.
 
     python tests/strangers/journal.py
 
@@ -42,7 +42,7 @@ def row(what: str, held: list[bool], note: str = "") -> None:
 
 
 def generate(context: lh.Context, journal: Path) -> tuple[lh.Results, list[str]]:
-    """A call on the real model, and how often it warned of its journal."""
+    """Run a call on the real model; return results and warnings about the journal."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         results = lh.generate_parallel(context, PROMPTS, max_tokens=2, journal=journal)
@@ -62,7 +62,7 @@ def failing_disk(folder: Path) -> None:
         row(
             f"{what}, for every k; run again",
             held,
-            f"{disk.N_GROUPS} commits, SQLite's log moved into the file every "
+            f"{disk.N_GROUPS} commits, a checkpoint of SQLite's log every "
             f"{disk.LOG_PAGES} pages",
         )
 
@@ -79,10 +79,12 @@ def small_disk(folder: Path) -> None:
     levels = json.loads(out.read_text(encoding="utf-8"))
     first = [level["first"] for level in levels]
     row(
-        "a disk of 1 MB, full at a level; the same again; again with room",
+        "a call on a disk of 1 MB that is almost full; the call again; the call again "
+        "with free space",
         [not level["problems"] for level in levels],
-        f"the first call: {first.count('refused')} refused before computing, "
-        f"{first.count('warned')} with a warning, {first.count('stored')} stored all",
+        f"the first call: {first.count('refused')} refused before the computation, "
+        f"{first.count('warned')} with a warning, "
+        f"{first.count('stored')} stored all results",
     )
 
 
@@ -155,12 +157,12 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "moved with its log": moved_all,
     "moved with its folder": moved_folder,
     "replaced by another journal": replaced,
-    "bereft of its log": lambda path: each_of(path, Path.unlink, "-wal", "-shm"),
+    "left without its log": lambda path: each_of(path, Path.unlink, "-wal", "-shm"),
 }
 
 
 def happens(path: Path, what: Callable[[Path], object], is_over: Event) -> None:
-    """Does it when a part of the call is stored."""
+    """Run `what` when some results of the call are stored."""
     while not is_over.wait(0.05):
         if path.exists() and len(lh.journal_read(path)) > 30:
             what(path)
@@ -210,7 +212,7 @@ journal.close()
 
 
 def shared(folder: Path) -> None:
-    """Each process looks once more when all have stored all: a call does at its end."""
+    """Check that each process commits again after all results are stored, like a call."""
     held = []
     for i in range(6):
         path = folder / f"shared-{i}" / "run.sqlite"
@@ -236,11 +238,12 @@ def shared(folder: Path) -> None:
             is_whole = db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         db.close()
         held.append(is_whole and codes == [0, 0, 0] and len(lh.journal_read(path)) == 120)
-    row("removed or moved while three processes write to it", held, "120 of 120 results")
+    what = "the journal is removed or moved while three processes write to it"
+    row(what, held, "120 of 120 results")
 
 
 def refused(path: str | Path) -> bool:
-    """Whether both ways to use it are refused, by the right error, of bounded length."""
+    """Return True if reading and writing raise the right error with a short message."""
     return all(0 < len(message(use, path)) < 1000 for use in (Journal, lh.journal_read))
 
 
@@ -275,7 +278,7 @@ def names(folder: Path) -> None:
         "/proc/self/maps",
     ]
     held = [refused(path) for path in bad]
-    row("names and kinds of files that no journal can have: JournalError", held)
+    row("paths that cannot be a journal: JournalError", held)
     path, second = folder / "one.sqlite", folder / "two.sqlite"
     journal = Journal(path)
     os.link(path, second)
@@ -284,11 +287,11 @@ def names(folder: Path) -> None:
     second.unlink()
     held.append(lh.journal_read(path) == disk.ENTRIES[:3])
     journal.close()
-    row("a hard link to a journal in use: refused, not read without its log", held)
+    row("a hard link to a journal in use: an error, because its log cannot be read", held)
 
 
 def half_moved_log(path: Path) -> int:
-    """A journal as a crash leaves it in a checkpoint. Returns how much is stored."""
+    """Write a journal with a crash during a checkpoint; return the number of results."""
     journal = Journal(path)
     journal.add(disk.ENTRIES)
     shutil.copy(f"{path}-wal", f"{path}-kept")
@@ -323,7 +326,7 @@ def foreign(folder: Path) -> None:
         before = {each.name: each.read_bytes() for each in place.iterdir()}
         held.append(refused(path))
         held.append(before == {each.name: each.read_bytes() for each in place.iterdir()})
-    row("a crashed SQLite file of another application: refused, not a byte changed", held)
+    row("another application's SQLite file after a crash: an error, file unchanged", held)
 
 
 def from_r(folder: Path) -> None:
@@ -339,7 +342,7 @@ def from_r(folder: Path) -> None:
         check=False,
     )
     row(
-        "journal_read() in R of a journal that crashed in a checkpoint",
+        "journal_read() in R after a crash during a checkpoint of the journal",
         [f"rows {n}" in done.stdout],
     )
     bad = [folder, folder / "none" / "run", folder / ("n" * 300), folder / "fifo"]
@@ -354,11 +357,11 @@ def from_r(folder: Path) -> None:
         line for line in done.stdout.splitlines() if line.startswith(("read ", "write "))
     ]
     held = ["llamaherd_error_journal: " in line for line in told]
-    row("bad names in R: an error of class llamaherd_error_journal", held)
+    row("invalid paths of journals in R: an error of class llamaherd_error_journal", held)
 
 
 def main() -> None:
-    """Makes all tries."""
+    """Run all trials."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for tries in (failing_disk, small_disk, shared, names, foreign, from_r):

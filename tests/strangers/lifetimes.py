@@ -1,4 +1,4 @@
-"""Closing, Ctrl-C and pickling, on a real model."""
+"""Tests closing, Ctrl-C and pickling, with a real model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def contexts() -> None:
     early, late = max(sizes[20:120]), max(sizes[-100:])
     tell(
         4,
-        "contexts made, used and closed, all results kept: resident memory is flat",
+        "contexts created, used and closed, results kept: resident memory does not grow",
         N_CONTEXTS,
         N_CONTEXTS if late < early + 20 else 0,
         f"at most {early:.0f} MB early, {late:.0f} late; up to {peak:.0f} while open",
@@ -108,11 +108,11 @@ def interrupts() -> None:
                 lh.generate_parallel(context, [f"{i} is" for i in range(200)])
             except lh.Interrupted as error:
                 has_results = len(error.results) == 200
-            except KeyboardInterrupt:  # before the call
+            except KeyboardInterrupt:  # interrupted before the call
                 has_results = not is_any_running()
             try:
                 presser.join()
-            except KeyboardInterrupt:  # the second one came after the call
+            except KeyboardInterrupt:  # the second interrupt arrived after the call
                 presser.join()
             n_held += has_results
             start = time.perf_counter()
@@ -122,15 +122,15 @@ def interrupts() -> None:
     tell(
         8,
         "Ctrl-C in the first 30 ms of a call of 200 prompts, once or twice: results, "
-        "nothing left running",
+        "and no call remains running",
         N_INTERRUPTS,
         n_held,
-        "every other time pressed twice",
+        "pressed twice in every second try",
     )
 
 
 def is_any_running() -> bool:
-    """Whether a job is, or a loop that does not see soon that it has no work."""
+    """Return True if a job still runs, or a loop does not become idle soon."""
     from llamaherd.loop import loop, threads  # noqa: PLC0415
 
     every = set(threads._jobs)
@@ -151,7 +151,13 @@ def pickles() -> None:
 
     test_pickle.test_all_of_it_goes_to_a_new_process_and_back()
     n = len(test_pickle.TRAVELLERS)
-    tell(9, "public classes sent to a new process and back, by pickle", n, n, "")
+    tell(
+        9,
+        "public classes pickled, sent to a new process and back: equal objects",
+        n,
+        n,
+        "",
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A llama_cpp.Llama told something, and LoRA adapters: one JSON line for each row."""
+"""Tests settings of a llama_cpp.Llama, and LoRA adapters: one JSON line for each row."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def answers(ctx: lh.Context | llama_cpp.Llama) -> list[str]:
 
 
 def mix(chance: random.Random, adapter: Path) -> tuple[dict[str, object], bool]:
-    """Settings of a Llama, and whether it gets a control vector."""
+    """Return settings of a Llama, and True if it gets a control vector."""
     kinds = [
         {"lora_path": str(adapter), "lora_scale": chance.uniform(0.3, 1)},
         {"rope_freq_base": chance.uniform(2e4, 1e5)},
@@ -89,10 +89,10 @@ def told(adapter: Path) -> None:
         other += expected != plain
         llama.close()
     row(
-        "a Llama with LoRA, rope, YaRN, types of the cache, control vectors, mixed: "
-        "its own greedy texts",
+        "a Llama with LoRA, rope, YaRN, types of the cache, control vectors, in "
+        "combinations: same greedy texts as the Llama itself",
         same,
-        f"{other} of them not the plain model's",
+        f"{other} of them differ from the texts of the model without settings",
     )
     same = []
     for scale in (0.25, 0.5, 0.75, 1.0, 0.0):
@@ -107,7 +107,7 @@ def told(adapter: Path) -> None:
         with lh.Model(MODEL, lora=[(adapter, scale)]) as model:
             same.append(answers(lh.Context(model)) == own_answers(llama))
         llama.close()
-    row("Model(lora=[(path, scale)]): the texts of Llama(lora_path=, lora_scale=)", same)
+    row("Model(lora=[(path, scale)]): same texts as Llama(lora_path=, lora_scale=)", same)
 
 
 def refused() -> None:
@@ -142,11 +142,11 @@ def refused() -> None:
         except (lh.ContextError, lh.ChatTemplateError) as error:
             held.append(name in str(error))
         llama.close()
-    row("what cannot be computed alike: refused by name", held)
+    row("settings of a Llama that are not supported: an error that names them", held)
 
 
 def flipped(folder: Path) -> None:
-    """Bytes changed in an adapter; each try in a process that may die of it."""
+    """Test adapters with changed bytes, each in a process that may crash."""
     base = tiny_models.write(folder / "tiny.gguf", "llama")
     whole = tiny_loras.write(folder / "whole.gguf", TINY, size=0.5).read_bytes()
     chance = random.Random(3)
@@ -165,12 +165,12 @@ def flipped(folder: Path) -> None:
         lines = out.stdout.split()
         loaded += lines.count("loaded")
         done += len(lines)
-        if done < N_FLIPS:  # the next one ended it
+        if done < N_FLIPS:  # the next adapter ended the process
             died += 1
             done += 1
     held = [True] * (N_FLIPS - died) + [False] * died
     row(
-        "adapters with changed bytes, loaded and used: no process dies",
+        "adapters with changed bytes, loaded and used: no process crashes",
         held,
         f"{loaded} loaded, the others refused",
     )
@@ -190,7 +190,7 @@ def use_flips(base: Path, first: int) -> None:
 
 
 def journal(folder: Path) -> None:
-    """Runs with other adapters and settings on one journal, in any order."""
+    """Run with different adapters and settings on one journal, in random order."""
     base = tiny_models.write(folder / "tiny.gguf", "llama")
     paths = [
         tiny_loras.write(folder / f"j{i}.gguf", TINY, size=0.5, seed=i) for i in (1, 2)
@@ -217,7 +217,7 @@ def journal(folder: Path) -> None:
         alone.setdefault(kind, fresh.texts)
         is_same = out.texts == fresh.texts == alone[kind]
         held.append(is_same and out.stats.n_journal == n_known)
-    row("one journal, adapters and rope changed from run to run: no answer mixed", held)
+    row("one journal, other adapters or rope in each run: no answer of another run", held)
 
 
 R_PROGRAM = """
@@ -247,7 +247,7 @@ def from_r(folder: Path, adapter: Path) -> None:
         rope_freq_base=20000.0,
     )
     row(
-        "R: model_load(lora = ) and context_create(rope_freq_base = ): the Llama's text",
+        "R: model_load(lora = ), context_create(rope_freq_base = ): same text as a Llama",
         [found.stdout.strip() == own_answers(llama)[0].strip()],
     )
 

@@ -1,7 +1,8 @@
-"""Programs that get little more memory than they take without a model, in 100 steps.
+"""Tests programs with little more memory than they use without a model, in 100 steps.
 
-Each loads the model, makes a context and answers prompts, under a limit of its address
-space. It must end by itself: with the answers, or with an exception that it can catch.
+Each program loads the model, creates a context and answers prompts, with a limit on its
+address space. It must not crash: it ends with the answers or an exception that it can
+catch.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ os.write(1, ("error " + errors[0] if errors else "answers").encode()[:200])
 
 
 def outcome(model: str, more_bytes: int) -> str:
-    """How a program with so many bytes more ends."""
+    """Return the outcome of a program with a given number of additional bytes."""
     command = [sys.executable, "-c", PROGRAM, model, str(more_bytes)]
     try:
         run = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False)
@@ -53,13 +54,14 @@ def outcome(model: str, more_bytes: int) -> str:
 
 
 def main() -> None:
-    """Prints one line."""
+    """Print one line."""
     model = os.environ["LLAMAHERD_TEST_SMOLLM2"]
     steps = [i * MOST_BYTES // (N_TRIES - 1) for i in range(N_TRIES)]
     counts = collections.Counter(outcome(model, step) for step in steps)
     tell(
         6,
-        "the address space limited to 0 to 600 MiB more than before the model",
+        "the address space limited to 0 to 600 MiB more than before loading the model: "
+        "an answer or an error",
         N_TRIES,
         counts["answers"] + counts["error"],
         ", ".join(f"{n} {how}" for how, n in sorted(counts.items())),

@@ -1,4 +1,4 @@
-"""What is no prompt, and texts that tokenizers are slow at."""
+"""Tests objects that are not prompts, and texts that are slow to tokenize."""
 
 from __future__ import annotations
 
@@ -46,14 +46,15 @@ def main() -> None:
                     n_refused += sum(refused(context, [each]) for each in NOT_A_PROMPT)
     tell(
         10,
-        "sets, files, dicts and the like as prompts, or as one: refused by name",
+        "sets, files, dicts and similar objects as prompts, or as one prompt: an error "
+        "that names the argument",
         len(NOT_PROMPTS) + len(NOT_A_PROMPT),
         n_refused,
         "",
     )
     tell(
         10,
-        f"{N_CHARS:,} spaces, line breaks, letters and so on, two models: made tokens "
+        f"{N_CHARS:,} spaces, line breaks, letters and so on, two models: tokenized "
         "or refused in bounded time",
         len(UNITS) * len(MODELS),
         n_quick,

@@ -1,4 +1,4 @@
-"""What an R user tries, through Rscript: defaults, results, Ctrl-C, progress, labels."""
+"""Tests the R package by Rscript: defaults, results, Ctrl-C, progress, labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENVIRONMENT = {
 
 
 def run(name: str, *, may_fail: bool = False) -> str:
-    """Runs an R script, passes its rows on and returns all that it wrote."""
+    """Run an R script; print its rows and return its output."""
     lines = []
     with subprocess.Popen(
         ["Rscript", "--vanilla", str(R / f"{name}.R")],
@@ -57,7 +57,7 @@ def loop() -> None:
     said = re.search(r"Interrupted: .*", output)
     row(
         16,
-        "one Ctrl-C ends a loop and its script, with an exit status and a word",
+        "one Ctrl-C ends a loop and its script, with an exit status and a message",
         [
             "exit status 1" in output,
             "round 2" not in output and "went on" not in output,
@@ -80,7 +80,7 @@ def progress() -> None:
     last = seen[-1]
     row(
         17,
-        "progress counts the prompt tokens of a labelling call, up to all of them",
+        "the progress of a labelling call reaches the total number of prompt tokens",
         [
             counts == sorted(counts),
             last.n_prompt_tokens == last.n_prompt_tokens_total > 60 * 50,

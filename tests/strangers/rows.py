@@ -1,4 +1,4 @@
-"""A row of the table that run.py writes, as a topic prints it."""
+"""Prints a row of the table that run.py writes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import json
 
 
 def tell(item: int, what: str, tries: int, held: int, note: str = "") -> None:
-    """Prints one row; `held`: how many of the tries went as they should."""
+    """Print one row; `held` is the number of trials that passed."""
     row = {"item": item, "what": what, "tries": tries, "held": held, "note": note}
     print(json.dumps(row), flush=True)

@@ -1,10 +1,9 @@
-"""What strangers broke, tried again: the table of docs/reliability.md.
+"""Repeats the trials in which outside users found faults, for docs/reliability.md.
 
-python run.py [TOPIC ...]      tries them, and writes the table if all topics were tried
+python run.py [TOPIC ...]      runs topics; writes the table if all topics were run
 
 A topic is a script beside this one. It prints rows, one JSON object a line: `item` (its
-order in the table), `what`, `tries`, `held` (how many of them went as they should) and
-`note`.
+order in the table), `what`, `tries`, `held` (number of trials that passed) and `note`.
 """
 
 from __future__ import annotations

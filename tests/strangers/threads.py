@@ -1,4 +1,4 @@
-"""R and Python started plain: ggml's threads are ours, do not slow down, and sleep."""
+"""Tests that R and Python use llamaherd's threads for ggml, which sleep when idle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rows import tell
 
-# Processor seconds that a context takes in a second of doing nothing; what is there.
+# Prints the kind of threads, and the processor seconds of an idle context per second.
 PROGRAM = """
 import os, sys, time
 import llamaherd as lh
@@ -33,8 +33,8 @@ busy <- sum(proc.time()[1:2]) - start
 native <- reticulate::import("llamaherd.native.shim")
 cat(as.integer(native$own_threads()), busy, "\\n")
 """
-# Beside a busy loop: the time of a call against that of the same call on one thread,
-# which has nobody to wait for.
+# Prints, next to a busy loop, the time of a call with two threads relative to the time
+# with one thread, which never waits for another thread.
 BUSY = """
 import sys, time
 import llamaherd as lh
@@ -52,7 +52,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(command: list[str]) -> list[float]:
-    """The numbers that a program prints."""
+    """Return the numbers that a program prints."""
     environment = {k: v for k, v in os.environ.items() if k != "GOMP_SPINCOUNT"}
     environment |= {"RETICULATE_PYTHON": sys.executable, "R_LIBS": str(ROOT / ".rlib")}
     done = subprocess.run(
@@ -62,12 +62,12 @@ def run(command: list[str]) -> list[float]:
 
 
 def report(what: str, held: list[bool], note: str) -> None:
-    """Prints one line."""
+    """Print one line."""
     tell(11, what, len(held), sum(held), note)
 
 
 def main() -> None:
-    """Prints three lines."""
+    """Print three lines."""
     model = os.environ["LLAMAHERD_TEST_SMOLLM2"]
     for language, program in (
         ("Python", [sys.executable, "-c", PROGRAM]),
@@ -76,7 +76,7 @@ def main() -> None:
         rows = [run([*program, model]) for _ in range(N_TRIES)]
         most = max(busy for _, busy in rows)
         report(
-            f"{language} started plain: threads of our own, which sleep when idle",
+            f"{language} without settings: llamaherd's own threads sleep when idle",
             [own == 1 and busy < 0.2 for own, busy in rows],
             f"at most {most:.2f} processor seconds in an idle second",
         )
@@ -87,7 +87,7 @@ def main() -> None:
         loop.kill()
         loop.wait()
     report(
-        "two threads beside a busy loop take no more than 3 times as long as one",
+        "next to a busy loop, two threads need at most 3 times as long as one thread",
         [ratio < 3 for ratio in ratios],
         "ratios " + ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios)),
     )

@@ -1,4 +1,4 @@
-# A session with the fake Python module of tests/testthat/python.
+# Uses the fake Python module of tests/testthat/python in this session.
 
 skip_if_no_python <- function() {
   python <- c(
@@ -10,7 +10,7 @@ skip_if_no_python <- function() {
 
 local_fake <- function(env = parent.frame()) {
   skip_if_no_python()
-  # Current versions of reticulate would fetch a Python.
+  # Current versions of reticulate would download a Python.
   withr::local_envvar(RETICULATE_USE_MANAGED_VENV = "no", .local_envir = env)
   fake <- reticulate::import_from_path("fake_r", test_path("python"))
   old <- the$module
@@ -19,7 +19,7 @@ local_fake <- function(env = parent.frame()) {
   fake
 }
 
-# A file that the fake takes for a model.
+# Returns the path of a file that the fake module accepts as a model.
 local_model_file <- function(env = parent.frame()) {
   folder <- withr::local_tempdir(.local_envir = env)
   path <- file.path(folder, "fake.gguf")
@@ -32,19 +32,20 @@ local_context <- function(env = parent.frame()) {
   context_create(model_load(local_model_file(env)))
 }
 
-# Messages without the paths of temporary folders.
+# Removes the paths of temporary folders from messages.
 without_folder <- function(path) {
   \(lines) gsub(dirname(path), "<folder>", lines, fixed = TRUE)
 }
 
-# Statistics are computed by the real package: a fake would test itself.
+# Statistics are computed by the real package, because a test of fake statistics would test only the
+# fake.
 skip_if_no_llamaherd <- function() {
   skip_if_no_python()
   withr::local_envvar(RETICULATE_USE_MANAGED_VENV = "no")
   skip_if_not(llamaherd_available(), "the Python package llamaherd is missing")
 }
 
-# In the place of a fake, for what is done with its results.
+# Replaces a function of the fake module, for tests of code that uses its results.
 local_real <- function(env = parent.frame()) {
   skip_if_no_llamaherd()
   old <- the$module

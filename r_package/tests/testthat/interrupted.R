@@ -1,4 +1,5 @@
-# Run by test-interrupt.R in an R of its own: Rscript interrupted.R FOLDER PYTHON_FOLDER
+# test-interrupt.R runs this script in a separate R process: Rscript interrupted.R FOLDER
+# PYTHON_FOLDER
 folder <- commandArgs(TRUE)[[1]]
 library(llamaherd)
 Sys.setenv(RETICULATE_USE_MANAGED_VENV = "no")
@@ -9,7 +10,7 @@ path <- file.path(folder, "fake.gguf")
 writeLines("GGUF", path)
 context <- context_create(model_load(path))
 
-# A file appears under its name when all of it is written.
+# The file gets its name only when it is complete.
 save_as <- function(x, name) {
   saveRDS(x, file.path(folder, "part.rds"))
   file.rename(file.path(folder, "part.rds"), file.path(folder, name))
@@ -41,7 +42,7 @@ save_as(
   "done.rds"
 )
 
-# Nobody catches this one.
+# This interrupt is not caught.
 save_as(Sys.getpid(), "again.rds")
 for (round in 1:2) {
   save_as(round, sprintf("round_%d.rds", round))

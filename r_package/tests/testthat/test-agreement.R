@@ -89,7 +89,7 @@ test_that("factors, text and numbers are codes", {
   expect_equal(of(ordered), of(numbers, scale = "ordinal"))
   expect_equal(of(text, scale = "ordinal", levels = levels), of(ordered))
   expect_identical(of(list(c(TRUE, FALSE, NA), c(TRUE, TRUE, NA)))[[1]], 0.5)
-  # A level that nobody used is a place between others, and a label that there is.
+  # A level that no coder used still has a position between the other levels, and is a label.
   apart <- lapply(
     ordered,
     factor,

@@ -315,7 +315,7 @@ test_that("variants start from how labels were made", {
   expect_identical(found$summary$variant, c("codebook coded", "codebook 1"))
   seen <- the$module$seen("robustness_plan")
   expect_match(seen, "'run': '{\"model\"", fixed = TRUE)
-  # Other texts, or a table that does not know how labels were made.
+  # Texts that were not labelled, or a data frame without the record of its labels.
   other <- cbind(coded, words = coded$text)
   books <- list(book_of(), book_of())
   for (data in list(other, as.data.frame(coded))) {

@@ -1,4 +1,4 @@
-# A page whose browser codes texts and ends it: instead of browseURL(), which opens a browser.
+# Replaces browseURL(), which opens a browser: codes texts on the page and then ends the page.
 visited <- function(requests, code) {
   visit <- function(link) {
     where <- regmatches(link, regexec("^http://([^/#]+)/.*#(.*)$", link))[[1]]
@@ -22,7 +22,7 @@ visited <- function(requests, code) {
     )
     all <- jsonlite::toJSON(c(requests, list(stop)), auto_unbox = TRUE)
     python <- reticulate::py_config()$python
-    # R has to go on: Python's threads run while R waits in Python.
+    # The call must not block R, because Python's threads run only while R waits in Python.
     system2(
       python,
       c(shQuote(script), where[[2]], shQuote(all)),

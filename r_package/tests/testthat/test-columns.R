@@ -175,7 +175,7 @@ test_that("values that R has not are kept as far as they go", {
   )
   expect_identical(unclass(odd)[[1]], "a")
   expect_named(odd, c("", "b c"))
-  # Wrong types, which the check in Python lets through nowhere.
+  # Values of wrong types. Python's check does not accept such values.
   expect_identical(
     columns_of(c('"a"', "[]", "{}"), type_number())$value,
     rep(NA_real_, 3)

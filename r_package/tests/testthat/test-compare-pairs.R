@@ -1,6 +1,6 @@
 # tests/cross/test_same_pairs.py compares texts with a model, from R and from Python.
 
-# What Python returns for three texts and two pairs, of which one failed.
+# The value that Python returns for three texts and two pairs; one pair failed.
 example_pairs <- function() {
   strengths <- list(
     name = list("a", "b", "c"),

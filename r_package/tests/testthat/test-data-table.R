@@ -1,4 +1,4 @@
-# Coded texts that are a data.table, used as data.table's users do.
+# Tests coded texts that are a data.table, with the operations of data.table.
 
 coded_table <- function() {
   data <- data.table::data.table(
@@ -16,7 +16,7 @@ coded_table <- function() {
   as_coded(data, coding)
 }
 
-# Evaluated outside of the package, as a user's code is.
+# Evaluates the code outside the package, like a user's code.
 outside <- new.env(parent = globalenv())
 with_table <- function(code, r) {
   outside$r <- r

@@ -22,7 +22,7 @@ test_that("a log tells what happened, at once", {
   expect_message(log <- document_end(), "The log is")
   expect_identical(as.vector(log), normalizePath(path))
   expect_match(readLines(path), "^Duration: [0-9.]+ s$", all = FALSE)
-  # Nothing is written after the end.
+  # After document_end() no event is written.
   generate_parallel(context, "one")
   expect_identical(attr(log, "hash"), py_call("file_sha256", path))
 })

@@ -38,7 +38,7 @@ test_that("coefficients, covariances and intervals are those of one method", {
   expect_identical(colnames(confint(fit)), c("2.5 %", "97.5 %"))
   expect_equal(unname(confint(fit)), cbind(c(0.3, 1.3), c(0.7, 1.7)))
   reach <- 0.2 * stats::qt(0.95, 10) / stats::qt(0.975, 10)
-  # A share ends at 1.
+  # The interval of a share ends at 1.
   expect_equal(unname(confint(fit, level = 0.9)), rbind(0.5 + c(-reach, reach), c(1, 1)))
   names <- list(c("share A", "share B"), c("share A", "share B"))
   expect_equal(vcov(fit), matrix(c(0.01, 0, 0, 0.01), 2, dimnames = names))
@@ -54,7 +54,7 @@ test_that("a formula is evaluated with labels and with codes", {
   expect_identical(fit$model, "ols")
   expect_named(coef(fit), c("(Intercept)", "partyB", "age"))
   seen <- the$module$seen("estimate_regression")
-  # Rows 3 and 5 miss a value, row 4 has no code, and no row is of party C.
+  # Rows 3 and 5 have a missing value, row 4 has no code, and no row has party C.
   expect_match(seen, "'kept': [0.0, 1.0, 3.0, 5.0]", fixed = TRUE)
   expect_match(seen, "'y_hat': [1.0, 0.0, 0.0, 0.0]", fixed = TRUE)
   expect_match(seen, "'y': [1.0, 1.0]", fixed = TRUE)
@@ -75,7 +75,7 @@ test_that("labels on the right have the codes' values", {
   )
   expect_match(seen, "'x': [[1.0, 1.0], [1.0, 1.0]]", fixed = TRUE)
   expect_match(seen, "'has_label_right': True", fixed = TRUE)
-  # What scale() subtracts is that of all rows.
+  # scale() subtracts the mean of all rows.
   estimated(I(label == "yes") ~ scale(age, scale = FALSE), cluster = party)
   seen <- the$module$seen("estimate_regression")
   expect_match(seen, "'x': [[1.0, 1.0], [-2.6, -1.6]]", fixed = TRUE)
@@ -163,7 +163,7 @@ test_that("a label counts where it is among several", {
   )
 })
 
-# A logit of 400 texts, half of which have codes.
+# A logit model of 400 texts; half of the texts have codes.
 logit_of <- function() {
   data <- data.frame(label = rep(c("a", "b"), c(150, 250)), party = rep(c("A", "B"), 200))
   data$code <- ifelse(seq_len(400) %% 4 < 2, replace(data$label, 1:20, "b"), NA)
@@ -182,7 +182,7 @@ test_that("a summary has what a table of coefficients has", {
     ignore_attr = TRUE
   )
   expect_equal(table[, "t"], table[, "estimate"] / table[, "std_error"])
-  # As the intervals say: one that ends at 0 has p = 0.05.
+  # The tests agree with the intervals: if an interval ends at 0, p is 0.05.
   df <- subset(as.data.frame(fit), method == "gold")$df
   expect_equal(unname(table[, "p"]), 2 * stats::pt(unname(-abs(table[, "t"])), df))
   printed <- format(summary(fit))

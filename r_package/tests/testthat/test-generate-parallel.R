@@ -415,7 +415,7 @@ test_that("bytes are counted in their units", {
 })
 
 test_that("progress bars stay out of knitted documents", {
-  # withr's functions would ask knitr for its environment.
+  # The functions of withr would use knitr's environment.
   old <- options(knitr.in.progress = TRUE)
   on.exit(options(old))
   expect_false(shows_progress(TRUE))

@@ -1,5 +1,5 @@
-# Ctrl-C, sent to an R of its own: the interrupt has what is done, leaves Python usable, and
-# ends the loop and the script that nobody catches it in.
+# Tests Ctrl-C in a separate R process: the interrupt contains the finished results, Python remains
+# usable, and an interrupt that is not caught ends the loop and the script.
 test_that("an interrupt goes on and has what is done", {
   skip_if_no_python()
   skip_on_os("windows")

@@ -1,4 +1,4 @@
-# The commonest mistakes: each is told with what to do next.
+# Tests the most common mistakes: each error message says what to do.
 
 test_that("mistakes say what to do", {
   context <- local_context()

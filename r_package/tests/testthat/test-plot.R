@@ -1,4 +1,5 @@
-# Shapes that Python makes of R's objects, and that both drawers draw them.
+# Tests the shapes that Python computes from R's objects, and their drawing by ggplot2 and base
+# graphics.
 
 local_graphics <- function(engine, env = parent.frame()) {
   if (engine == "ggplot2") {

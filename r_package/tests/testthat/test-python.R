@@ -109,7 +109,7 @@ test_that("wheels are installed without a compiler and without git", {
   dir.create(bin)
   python <- Sys.which("python3")[[1]]
   withr::local_envvar(PATH = bin, CXX = NA)
-  # pip comes as far as to look into the file.
+  # pip opens the file, which is not a wheel.
   expect_error(
     suppressMessages(install_llamaherd(file.path(folder, "env"), folder, python)),
     "pip could not install",

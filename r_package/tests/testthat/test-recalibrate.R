@@ -124,7 +124,7 @@ test_that("wrong use is refused", {
   )
 })
 
-# Coded texts as annotate_texts() returns them.
+# Returns coded texts in the form that annotate_texts() returns.
 made_coded <- function(data) {
   book <- codebook("What is it?", c("against", "neutral", "for"))
   names <- c("label", "p_against", "p_neutral", "p_for")

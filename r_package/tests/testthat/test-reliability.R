@@ -77,7 +77,7 @@ test_that("reliability has localLLM's shapes and irr's values", {
     )
   )
   alpha <- found$krippendorff
-  # Of 6 codes 3 are A, 3 B; 2 coincidences differ: 1 - 5 * 2 / 18.
+  # 3 of the 6 codes are A and 3 are B; 2 coincidences differ, so alpha is 1 - 5 * 2 / 18.
   expect_equal(alpha$alpha, 1 - 5 * 2 / 18)
   expect_equal(alpha$alpha_exact, alpha$alpha)
   expect_equal(alpha$per_item, c("1" = 1, "2" = 1, "3" = 0))
@@ -91,7 +91,8 @@ test_that("three models without missing labels have irr's alpha beside the exact
   skip_if_no_llamaherd()
   third <- transform(annotations[1:3, ], model_id = "m3", label = c("B", "B", "A"))
   alpha <- intercoder_reliability(rbind(annotations, third))$krippendorff
-  # irr does not divide by m - 1 = 2: of 18 coincidences 8 are of A, 10 of B, 8 differ.
+  # irr does not divide by m - 1 = 2: of 18 coincidences, 8 contain A and 10 contain B, and 8
+  # differ.
   expect_equal(alpha$alpha, 1 - 17 * 8 / (18^2 - 8^2 - 10^2))
   expect_equal(alpha$alpha_exact, 1 - 8 * 4 / (9^2 - 4^2 - 5^2))
 })

@@ -97,7 +97,7 @@ test_that("what is edited or written into is plain text", {
     expect_true(all(unlist(table) %in% wanted), info = name)
     expect_length(table, 1)
   }
-  # One that changes nothing leaves everything.
+  # An assignment that changes no text keeps all attributes.
   expect_identical(trimws(result), result)
   expect_named(attributes(trimws(as.character(result))), NULL)
 })

@@ -1,4 +1,4 @@
-# Coded texts print as a few rows and those columns that have room.
+# Coded texts print as a few rows, with the columns that fit into the width.
 
 coded_rows <- function(n, context = local_context(parent.frame())) {
   data <- data.frame(

@@ -58,7 +58,7 @@ test_that("defaults are Python's", {
     value <- reticulate::py_to_r(reticulate::py_get_attr(python, name))
     expect_equal(plain(further[[name]]), plain(unlist(value)), info = name)
   }
-  # Without a seed Python draws another one each time.
+  # Without a seed Python draws a new seed in each call.
   for (name in setdiff(names(sampling_kinds), "seed")) {
     value <- reticulate::py_to_r(reticulate::py_get_attr(python, name))
     for (fun in list(generate, generate_parallel)) {

@@ -1,4 +1,4 @@
-# A server of a tiny model in a process of its own.
+# Tests a server of a tiny model in a separate process.
 local_server <- function(name = "default", env = parent.frame()) {
   local_real(env)
   folder <- withr::local_tempdir(.local_envir = env)

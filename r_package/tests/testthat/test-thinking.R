@@ -74,8 +74,8 @@ test_that("results have thoughts", {
   expect_identical(with_thoughts(fields, NULL), fields)
 })
 
-# A template in the manner of models that think. The model has learnt none, so every thought
-# is one of its continuations, and is closed by force.
+# A template like the templates of models that think. The model was not trained to think, so a
+# thought is an ordinary continuation, and is ended when its budget is used up.
 template_that_thinks <- paste0(
   "{% for message in messages %}<|im_start|>{{ message['role'] }}\n",
   "{{ message['content'] }}<|im_end|>\n{% endfor %}",
@@ -259,7 +259,7 @@ test_that("continuations have the thought before them", {
 
 test_that("texts are coded after thoughts, with the options of a chat", {
   context <- local_model_context()
-  # It refuses a system role, and writes a variable and the date.
+  # The template refuses a system role, and writes a variable and the date.
   template <- paste0(
     "{% for m in messages %}{% if m.role == 'system' %}",
     "{{ raise_exception('System role not supported') }}{% endif %}",
@@ -372,7 +372,7 @@ test_that("budgets of thinking are variants", {
   expect_error(compare(list(FALSE, 4, 4)), "thinking\\[3\\] occurs twice")
   expect_error(compare("on"), "thinking")
   expect_error(compare(list()), "several such as")
-  # Before anything is coded.
+  # The error occurs before any text is coded.
   expect_error(
     robustness(data, text, book, context, thinking = list(FALSE, 4)),
     "needs chat = TRUE"

@@ -1,5 +1,5 @@
-# Objects with the structure of ellmer's, which are of S7 classes: properties are attributes,
-# and NULL is a symbol in S7.
+# Objects with the structure of ellmer's, which have S7 classes: properties are attributes, and S7
+# stores NULL as a symbol.
 ellmer_type <- function(class, ..., description = NULL, required = TRUE) {
   as_ellmer(
     paste0("ellmer::", c(class, "Type")),
@@ -114,7 +114,7 @@ test_that("objects as ellmer's are taken", {
 
 test_that("types of ellmer itself are taken", {
   skip_if_not_installed("ellmer")
-  # Neither in Debian nor suggested: nobody needs it for anything but this.
+  # The package is neither in Debian nor in Suggests, because only this test uses it.
   of <- \(name, ...) getExportedValue("ellmer", name)(...)
   theirs <- of(
     "type_object",

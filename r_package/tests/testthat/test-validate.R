@@ -483,7 +483,7 @@ test_that("arguments of several models are validate_models()'s, and still taken"
     ),
     found
   )
-  # By place, in the order of before.
+  # Positional arguments in their earlier order.
   by_place <- \(...) validate(annotations, "hers", FALSE, NULL, "item", ...)
   found <- by_place("coder", "mine", method = "cohen")
   expect_null(found$confusion$pairwise)
@@ -514,7 +514,7 @@ test_that("labels that are numbers are compared as numbers", {
   expect_equal(value_of(found, "numbers", "rmse"), sqrt(mean((model - truth)^2)))
   expect_equal(value_of(found, "numbers", "bias"), mean(model - truth))
   expect_match(found$page, "ICC\\(2,1\\)", all = FALSE)
-  # Fractions are measurements.
+  # Numbers with fractions have the scale "interval".
   expect_identical(validate(model + 0.5, truth + 0.5)$scale, "interval")
   expect_identical(validate(as.character(model), as.character(truth))$scale, "nominal")
   drawn <- plot(found, type = "numbers")

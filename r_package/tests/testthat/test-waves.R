@@ -1,4 +1,4 @@
-# Waves of codes, survey weights, coders who err, and many intervals at once.
+# Tests waves of codes, survey weights, models of coders' errors, and simultaneous intervals.
 
 set.seed(4)
 n <- 500
@@ -98,7 +98,7 @@ test_that("coders who err make intervals wider, also of regressions", {
   modelled <- fit(gold, consensus = "one_coin")
   right <- fit(coded_by(drawn, c(0, 0, 0)))
   expect_true(all(width(modelled) > width(right)))
-  # A regression on groups uses the same draws as `by`.
+  # A regression on groups uses the same draws of the right codes as `by`.
   means <- suppressWarnings(
     estimate(speeches, gold, by = party, consensus = "one_coin", methods = "dsl")
   )

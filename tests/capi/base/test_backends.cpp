@@ -1,4 +1,4 @@
-// Tests of ggml's backends that are separate files.
+// Tests the loading of ggml's backends from separate files.
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Tests that forked children are refused with a reason, and of functions that use a
-// child.
+// Tests that forked children are refused with a reason, and tests functions that use a
+// child process.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>

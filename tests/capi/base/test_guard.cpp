@@ -1,4 +1,4 @@
-// Errors, the log, seeds.
+// Tests errors, the log and seeds.
 #include <doctest/doctest.h>
 
 #include <set>

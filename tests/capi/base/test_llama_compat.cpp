@@ -7,7 +7,7 @@
 
 namespace detail = lh::compat::detail;
 
-// The headers of the pinned version have all functions. The numbers are those of the
+// The headers of the pinned version have all functions. The numbers are the values of the
 // enum.
 static_assert(detail::kLoadNone == LLAMA_LOAD_MODE_NONE &&
               detail::kLoadMmap == LLAMA_LOAD_MODE_MMAP &&

@@ -1,4 +1,4 @@
-// UTF-8 and stop texts.
+// Tests UTF-8 and stop texts.
 #include <doctest/doctest.h>
 
 #include "text.hpp"

@@ -78,7 +78,8 @@ void follow(const lh_model& model, const char* gbnf, std::mt19937& random) {
       const auto i = static_cast<size_t>(token);
       if (allowed[i] == mask[i]) continue;
       // libllama's grammars read the names of control tokens as text, and bytes that are
-      // not UTF-8. For "any token but this" they allow no NUL and no part of a character.
+      // not UTF-8. For "any token except one" they allow neither NUL nor a part of a
+      // character.
       const bool is_text = !model.piece(token).empty() && any.allows(token);
       n_more += allowed[i] && is_text && ends_whole(any, model, token) ? 1 : 0;
       n_fewer += !allowed[i] && is_text ? 1 : 0;

@@ -1,4 +1,4 @@
-// Tests the ends of answers that follow a grammar or are one of some choices, on the toy.
+// Tests the ends of answers that follow a grammar or are a choice, on the toy model.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -113,7 +113,7 @@ TEST_CASE("an answer is complete where it came to its own end") {
   const auto with = [](const char* gbnf, int32_t max_tokens) {
     return answer(max_tokens, [&](Request& r) { r.sampling.grammar = gbnf; });
   };
-  // The answer is at its end without a further step, and with its last possible token.
+  // The answer ends without a further step, at its last possible token.
   const Answer whole = with("root ::= \"abc\"", 3);
   CHECK(whole.text == "abc");
   CHECK(whole.info.finish == LH_FINISH_EOG);
@@ -122,7 +122,7 @@ TEST_CASE("an answer is complete where it came to its own end") {
   CHECK(cut.text == "ab");
   CHECK(cut.info.finish == LH_FINISH_LENGTH);
   CHECK(cut.info.complete == 0);
-  // The answer might end there, but need not end.
+  // The answer may end there or continue.
   const Answer open = with("root ::= [0-9]+", 3);
   CHECK(open.text.size() == 3);
   CHECK(open.info.finish == LH_FINISH_LENGTH);

@@ -1,4 +1,4 @@
-// Grammars on the toy's vocabulary, whose first 256 tokens are the bytes.
+// Tests grammars with the toy model's vocabulary, whose first 256 tokens are the bytes.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -196,7 +196,7 @@ TEST_CASE("a grammar that takes too much for one text ends that text") {
   CHECK(starts(m, repeated("a", 10)));
   CHECK_THROWS_WITH_AS(starts(m, repeated("a", 100)),
                        "grammar has too many ways to read the text so far", lh::Error);
-  // These parses are not kept, but they are followed from each of the earlier positions.
+  // These parses are not stored; they are computed again from each earlier position.
   auto empty = matcher("root ::= \"a\" root (\"\" | \"\"){0,150000} | \"z\"");
   CHECK(starts(empty, repeated("a", 9)));
   CHECK_THROWS_AS(starts(empty, "z"), lh::Error);
@@ -238,8 +238,8 @@ TEST_CASE("characters are allowed byte by byte, and only whole ones") {
 
 TEST_CASE("tokens can be asked for by number or text, or excluded") {
   auto m = matcher("root ::= <|x|> \"a\" | !<[97]> <[98]> | \"ac\"");
-  CHECK(m.allows(fake::kControl));  // not excluded, and expected
-  CHECK(m.allows('a'));             // of "ac"
+  CHECK(m.allows(fake::kControl));  // allowed and expected
+  CHECK(m.allows('a'));             // starts "ac"
   CHECK(m.allows('z'));
   m.accept(fake::kControl);
   CHECK(m.allowed_tokens() == std::vector<int32_t>{'a', 'b'});
@@ -255,7 +255,7 @@ TEST_CASE("tokens can be asked for by number or text, or excluded") {
   half.accept(0xC3);
   CHECK(half.allowed_tokens() == std::vector<int32_t>{'x'});
   auto none = matcher("root ::= !<[97]> | !<[98]>");
-  CHECK(none.allowed_tokens().size() == fake::kVocab - 1);  // all but </s>
+  CHECK(none.allowed_tokens().size() == fake::kVocab - 1);  // all except </s>
   auto one = matcher("root ::= !<[97]>");
   CHECK_FALSE(one.allows('a'));
   CHECK(one.allowed_tokens().size() == fake::kVocab - 2);

@@ -1,5 +1,5 @@
 // Tests of constraints that use llguidance's functions. A fake replaces these functions:
-// it requires a fixed text, and fails when a test requests it.
+// the fake requires a fixed text, and fails when a test requests a failure.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -161,7 +161,7 @@ Request asked(int64_t id, const char* text) {
   return request;
 }
 
-// Runs before all tests that need it, whatever their order.
+// Runs before all tests that need the fake, in any order of tests.
 const int32_t handed_over = [] {
   const lh_llguidance functions = stand_in();
   return lh_set_llguidance(&functions, nullptr);

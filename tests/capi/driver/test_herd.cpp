@@ -108,8 +108,8 @@ TEST_CASE("shared prefixes are decoded once, at every depth of the tree") {
   }
   fake::settings().eos_share = 0;
   CHECK(herd.answer(prompts) == alone(prompts));
-  // <s> and 40 common tokens, 6 documents of 30, 24 questions of 1; 24 answers, of which
-  // the last token is never decoded.
+  // <s> and 40 common tokens, 6 documents of 30 tokens, 24 questions of 1 token, and 24
+  // answers, whose last token is never decoded.
   CHECK(fake::counts().n_tokens == 41 + 6 * 30 + 24 + 24 * 19);
 }
 

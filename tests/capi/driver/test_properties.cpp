@@ -40,7 +40,7 @@ struct Scenario {
   std::mt19937 random;
 };
 
-// Fewer under valgrind, where each takes fifty times as long.
+// Fewer scenarios under valgrind, where each needs fifty times as long.
 uint32_t n_scenarios() {
   const char* text = std::getenv("LLAMAHERD_TEST_SCENARIOS");
   return text == nullptr ? 2000 : static_cast<uint32_t>(std::strtoul(text, nullptr, 10));

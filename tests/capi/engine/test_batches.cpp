@@ -8,7 +8,7 @@ using toy::Request;
 
 namespace {
 
-// From now on, `order` has the sequence ids of the latest batch, in batch order.
+// From now on, `order` contains the sequence ids of the latest batch, in batch order.
 void record_order(std::vector<int32_t>& order) {
   fake::settings().fault = [&order](int64_t, const std::vector<int32_t>& ids) {
     order = ids;
@@ -77,7 +77,7 @@ TEST_CASE("the last tokens of short prompts get their logits in one batch") {
   CHECK(step() == std::vector<int32_t>{2, 1, 1});
   toy::run_all(f.engine);
   CHECK(f.text(3) == fake::answer(toy::tokens("abcdef"), 5));
-  // A prompt that is alone does not wait.
+  // A single prompt does not wait.
   toy::submit(f.engine, Request(4, kHello, 5));
   toy::run(f.engine, 1);
   CHECK(f.engine.get(4).n_generated == 1);
@@ -128,7 +128,7 @@ TEST_CASE("new prompts whose answers may last longer come first") {
   for (int64_t id = 0; id < 3; ++id) {
     toy::submit(f.engine, Request(id, kHello, id == 0 ? 2 : 20));
   }
-  toy::run(f.engine);  // until the first answer ends, which leaves no gap
+  toy::run(f.engine);  // until the first answer ends without a gap
   toy::run(f.engine, 1);
   CHECK(order == std::vector<int32_t>{0, 1});
 }

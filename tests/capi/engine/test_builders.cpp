@@ -1,4 +1,4 @@
-// Tests the builders of batches without a context: from clients and positions to tokens.
+// Tests the builders of batches, which compute tokens from clients and positions.
 #include <doctest/doctest.h>
 
 #include <deque>
@@ -156,7 +156,7 @@ TEST_CASE("prompts before answers, each filled up to whole groups of rows") {
 TEST_CASE("what is computed again after a pause ends where it had come to") {
   Clients c;
   lh::Client& client = c.add(0, 20);
-  client.n_prompt = 12;  // and eight generated, the last of which was not decoded
+  client.n_prompt = 12;  // and eight generated, the last one not decoded
   client.n_before = 19;
   lh::UniformBatch builder(c.positions, streams());
   CHECK(builder.build(c.pointers, 0));
@@ -165,7 +165,7 @@ TEST_CASE("what is computed again after a pause ends where it had come to") {
   CHECK(builder.parts()[0].i_logits == -1);
   c.positions.set(0, 19);
   CHECK(builder.build(c.pointers, 0));
-  CHECK(ids(builder) == "0* 1* 2* 3* 4* 5* 6* 7* ");  // like any other answer
+  CHECK(ids(builder) == "0* 1* 2* 3* 4* 5* 6* 7* ");  // the same as for any answer
 }
 
 TEST_CASE("answers come in whole groups of sequences, whichever of them are there") {

@@ -112,7 +112,8 @@ TEST_CASE("the first token of a watched prompt does not wait for another batch")
                   Request(2, toy::tokens("abcdef"), 5).watch().priority(priority));
       if (has_another) toy::submit(f.engine, Request(3, toy::tokens("abc"), 5));
       toy::run(f.engine, 1);
-      // Others' last tokens are computed together, see MixedBatch::choose_parts.
+      // The last tokens of other prompts are computed together, see
+      // MixedBatch::choose_parts.
       const bool is_there = priority > 0 || !has_another;
       CHECK(f.engine.get(2).n_generated == (is_there ? 1 : 0));
       toy::run_all(f.engine);

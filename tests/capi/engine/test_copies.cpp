@@ -84,7 +84,7 @@ TEST_CASE("copies of a prefix read it once, and anew when it is another one's tu
   toy::run_all(f.engine);
   for (const int64_t id : {1, 2}) CHECK(f.text(id) == fake::answer(kShort + "!", 12));
   CHECK(f.text(3) == fake::answer(other + "!", 12));
-  // Another prefix in the sequence of the first one.
+  // Creates another prefix in the sequence of the first prefix.
   for (const int64_t id : {1, 2, 3}) f.engine.release(id);
   CHECK(fork(1, kShort, 100) == 1);
   f.engine.release(100);
@@ -186,10 +186,10 @@ TEST_CASE("an answer that is paused again while it is computed again keeps its s
   for (int32_t i = 0; i < 2; ++i) {
     engine.pause(1);
     engine.resume(1);
-    toy::run(engine, 1);  // 16 of them once more
+    toy::run(engine, 1);  // 16 of these tokens again
   }
   CHECK(engine.get(1).n_generated == n_before);
-  toy::run(engine, 1);  // the other 8, without their logits
+  toy::run(engine, 1);  // the other 8 tokens, without logits
   CHECK(engine.get(1).n_generated == n_before);
   toy::run(engine, 1);  // the token that was drawn last, in a group of eight
   CHECK(engine.get(1).n_generated == n_before + 1);

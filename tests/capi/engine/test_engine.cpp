@@ -139,7 +139,7 @@ TEST_CASE("prompts that are equal fork from all of it and draw from its logits")
     CHECK(ran.events == std::vector<int64_t>{1, 2});
     CHECK(ran.result.n_steps == 0);
     CHECK(f.text(2) == fake::answer(kHello, 1));
-    f.engine.pause(3);  // with its first token
+    f.engine.pause(3);  // paused with its first token
     f.engine.release(100);
     toy::run_all(f.engine);
     f.engine.resume(3);
@@ -244,7 +244,7 @@ TEST_CASE("stop tokens end a client before them, not within min_tokens") {
   CHECK(before.complete == 1);
   CHECK(before.n_logprobs == first);
   CHECK(tokens_of(before) == std::vector<int32_t>(all.begin(), all.begin() + first));
-  // Within min_tokens the stop token is not drawn, so the answer becomes another one.
+  // Within min_tokens the stop token is not drawn, so the answer is a different text.
   const std::vector<int32_t> later = tokens_of(f.engine.get(2));
   CHECK(later.size() > static_cast<size_t>(first));
   CHECK(std::equal(all.begin(), all.begin() + first, later.begin()));

@@ -20,15 +20,16 @@ TEST_CASE("parts are padded where that costs less than a computation more") {
   CHECK(pad({}, false).empty());
   CHECK(pad({1}, false) == Lengths{1});
   CHECK(pad({5, 5, 5}, false) == Lengths{5, 5, 5});
-  // A computation costs eight rows in addition to its own rows.
+  // Each computation costs as much as eight additional rows.
   CHECK(pad({3, 10}, false) == Lengths{10, 10});
   CHECK(pad({3, 12}, false) == Lengths{3, 12});
-  // Two short ones next to each other and two long ones.
+  // Two short parts next to each other and two long parts.
   CHECK(pad({3, 4, 20, 23}, false) == Lengths{4, 4, 23, 23});
 }
 
 TEST_CASE("with AMX parts are padded to whole blocks of rows") {
-  // 16 parts of 2, then 8 of 8 more: 32 and 64 rows, as many as without the padding.
+  // 16 parts of 2 rows, then 8 parts of 8 more rows: 32 and 64 rows, the same as without
+  // padding.
   Lengths lengths(8, 2);
   lengths.insert(lengths.end(), {7, 7, 7, 7, 10, 10, 10, 10});
   Lengths filled(8, 2);

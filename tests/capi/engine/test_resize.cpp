@@ -19,7 +19,7 @@ lh_status code_of(const std::function<void()>& call) {
   return LH_OK;
 }
 
-// Creates a request that has ended, and one that is paused partway.
+// Creates a request that has ended, and a request that is paused partway.
 void prepare(lh_engine& engine) {
   fake::settings().eos_share = 0;
   toy::submit(engine, Request(1, kHello, 5));

@@ -1,4 +1,4 @@
-// Tests of scores: log-probabilities of continuations, compared with those of the toy.
+// Tests of scores: log-probabilities of continuations, compared with the toy model's.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-// Continuations as a tree, in which they have separate nodes from the token where they
-// differ.
+// Continuations as a tree; two continuations have separate nodes from their first
+// different token on.
 struct Tree {
   explicit Tree(const std::vector<Tokens>& continuations) {
     for (const Tokens& each : continuations) {
@@ -50,7 +50,7 @@ toy::Request scoring(int64_t id, const Tokens& prompt, const Tree& tree) {
   return request;
 }
 
-// Compares the engine's numbers for each continuation's tokens with the toy's.
+// Compares the engine's numbers for each continuation's tokens with the toy model's.
 void check_scores(lh_engine& engine, int64_t id, const Tokens& prompt,
                   const std::vector<Tokens>& continuations, const Tree& tree) {
   const lh_client_info info = engine.get(id);
@@ -153,7 +153,7 @@ TEST_CASE("what continuations begin with is decoded once, their last tokens neve
 }
 
 TEST_CASE("a recurrent model's state is brought back for each path") {
-  for (const bool fails : {false, true}) {  // otherwise the prompt is computed again
+  for (const bool fails : {false, true}) {  // if true, the prompt is computed again
     Fixture f(512, 4, true, true);
     fake::settings().fail_state = fails;
     score_and_check(f, kHello, kLabels);
@@ -166,7 +166,8 @@ TEST_CASE("a window of attention never gives up what a path still needs") {
   fake::settings().n_swa = 8;
   fake::settings().strict_window = true;
   score_and_check(f, Tokens(20, 'x'), kLabels);
-  // Longer than a batch's rows: the prompt's state is saved.
+  // The continuations are longer than the rows of a batch, so the prompt's state is
+  // saved.
   score_and_check(f, Tokens(20, 'x'), {Tokens(70, 'a'), Tokens(70, 'b')});
   for (uint32_t seed = 0; seed < 50; ++seed) run_many(f, seed, false);
 }

@@ -1,4 +1,5 @@
-// Tests that statistics of requests sum to those of calls, and these to the total.
+// Tests that the statistics of requests sum to the statistics of their calls, and the
+// statistics of calls to the total.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -103,7 +104,7 @@ class Scenario {
     }
   }
 
-  // Pauses, resumes or ends one.
+  // Pauses, resumes or ends a request.
   void move() {
     for (const auto& [id, call] : call_of_) {
       if (!chance(0.5)) continue;
@@ -163,7 +164,7 @@ class Scenario {
   std::mt19937 random_;
   Fixture f_;
   std::map<int64_t, int64_t> call_of_;  // ids of existing requests
-  std::map<int64_t, Sum> sums_;         // by call; -1: of all
+  std::map<int64_t, Sum> sums_;         // by call; -1: all calls
   int64_t n_ = 0;
   int64_t n_cells_max_ = 0;
 };
@@ -184,7 +185,7 @@ TEST_CASE("what requests take adds up to their calls', and that to all") {
     n_pauses += scenario.n_pauses();
     n_reused += scenario.n_reused();
   }
-  // Otherwise the scenarios show little.
+  // If this fails, the scenarios test too little.
   CHECK(n_drafts > 100);
   CHECK(n_failed > 100);
   CHECK(n_pauses > 100);

@@ -19,7 +19,7 @@ using Tokens = std::vector<int32_t>;
 const Tokens kClosing = toy::tokens("!</t>\n");
 const Tokens kAfter = toy::tokens("\n");
 
-// A thought that keeps the memory to which it points alive.
+// A thought, with the arrays to which it points.
 struct Thinking {
   int32_t budget = 8;
   bool is_open = true;
@@ -61,7 +61,7 @@ std::string text_of(const Tokens& tokens) {
   return buffer.text();
 }
 
-// Computes a thought one token after the other, as a reference.
+// Computes a thought token by token, as a reference.
 struct ByHand {
   bool is_there = true;
   Tokens thought;  // drawn tokens
@@ -464,7 +464,8 @@ TEST_CASE("a bound answer without a thought is as if none was asked for") {
 }
 
 TEST_CASE("the budget of a thought counts as tokens to come when streams are chosen") {
-  // Thoughts of 60 tokens before answers of two: longer than an answer of 20.
+  // Thoughts of 60 tokens before answers of 2 tokens take longer than an answer of 20
+  // tokens.
   for (const bool is_cancelled : {false, true}) {
     INFO("cancelled: ", is_cancelled);
     Fixture f(512, 3, false);

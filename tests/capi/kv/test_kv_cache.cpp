@@ -110,7 +110,7 @@ TEST_CASE("a sequence moves to the lowest id that is free, with its cells") {
   CHECK(c.kv.n_own_cells(0) == 5);
   CHECK(c.kv.n_cells_used() == 4 + 5);
   c.decode(0, 1);
-  CHECK(c.kv.move_down(1) == -1);  // the free one is above
+  CHECK(c.kv.move_down(1) == -1);  // the free sequence is above
 }
 
 TEST_CASE("a move copies cells as a state, however many there are") {

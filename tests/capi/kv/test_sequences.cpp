@@ -1,4 +1,4 @@
-// Sequence ids and positions.
+// Tests sequence ids and positions.
 #include <doctest/doctest.h>
 
 #include "guard.hpp"
@@ -57,7 +57,7 @@ TEST_CASE("clients get the lowest free sequence id, prefixes the highest") {
   CHECK(pool.acquire() == -1);
   CHECK(pool.acquire_last() == -1);
   pool.release(1);
-  pool.release(1);  // twice is harmless
+  pool.release(1);  // a second release has no effect
   CHECK(pool.n_used() == 2);
   CHECK(pool.acquire() == 1);
   llama_free(ctx);

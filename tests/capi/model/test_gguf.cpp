@@ -1,4 +1,4 @@
-// The check of a model file before it is loaded.
+// Tests the check of a model file before it is loaded.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -24,8 +24,7 @@ using Change = std::function<void(gguf_context*)>;
 
 constexpr int64_t kRow = 32;
 
-// Returns the bytes of a file with two tensors of kRow numbers each, after a change of
-// its header.
+// Returns the bytes of a file with two tensors of kRow numbers each and a changed header.
 std::string file_with(const Change& change, ggml_type type = GGML_TYPE_F32) {
   const Header header(gguf_init_empty(), gguf_free);
   gguf_set_val_str(header.get(), "general.architecture", "llama");

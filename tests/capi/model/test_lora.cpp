@@ -256,7 +256,7 @@ TEST_CASE("a borrowed model computes with its owner's adapters and control vecto
   adapters.n_cvec = vector.size();
   adapters.cvec_last_layer = 2;
   const auto model = lh_model::borrow(owner->get(), &adapters);
-  vector.assign(8, 1.0F);  // was copied
+  vector.assign(8, 1.0F);  // the vector was copied
   for (int i = 0; i < 2; ++i) {
     const lh_engine engine(*model, toy::engine_params(64, 2, true));
     REQUIRE(fake::loras().size() == 1);

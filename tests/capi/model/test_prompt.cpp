@@ -1,4 +1,4 @@
-// Special tokens and literal marks.
+// Tests special tokens and literal marks.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -39,6 +39,6 @@ TEST_CASE("a document that contains special tokens stays a document") {
   for (const char c : std::string("say <|x|>!")) expected.push_back(c);
   expected.push_back(fake::kControl);
   CHECK(tokens == expected);
-  // An opening mark that is never closed protects what follows.
+  // An opening mark without a closing mark makes the whole rest of the text literal.
   CHECK(lh::tokenize_prompt(*model, open + "<|x|>", -1).size() == 6);
 }

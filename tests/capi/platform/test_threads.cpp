@@ -168,7 +168,7 @@ TEST_CASE("without memory for threads there are fewer of them, and all is done")
 
 #if !defined(__SANITIZE_THREAD__)  // which cannot create threads in a forked child
 TEST_CASE("a forked child has teams of its own") {
-  on_team(2, [] {});  // a team that now waits for work
+  on_team(2, [] {});  // the team now waits for work
   const int32_t n_done = in_child([] {
     std::atomic<int32_t> n{0};
     on_team(2, [&] { ++n; });

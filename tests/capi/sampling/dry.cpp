@@ -12,7 +12,7 @@
 
 namespace {
 
-// Few different tokens, so that they repeat; some of them are breakers.
+// Only few different tokens, so that they repeat; some of them are breakers.
 std::vector<int32_t> some_tokens(const lh_model& model, std::mt19937& random) {
   const std::string text = "a b: the end\nof \"it\" *all* END of. now\n\n";
   std::vector<int32_t> pool =
@@ -44,7 +44,7 @@ void compare(const lh_model& model, const std::vector<const char*>& breakers,
     p.n_dry_breakers = static_cast<int32_t>(breakers.size());
     p.dry_breakers = breakers.data();
     const auto shared = cache.breakers(model, p);
-    CHECK(made == nullptr || made == shared.get());  // once for all of them
+    CHECK(made == nullptr || made == shared.get());  // created once for all samplers
     made = shared.get();
     lh::Dry ours(shared, p);
     std::vector<const char*> texts = breakers;

@@ -204,7 +204,7 @@ TEST_CASE("greedy takes the first of the largest, whatever was changed") {
   std::mt19937 random(17);
   const auto below = [&](uint32_t n) { return static_cast<int32_t>(random() % n); };
   for (int round = 0; round < 500; ++round) {
-    // Few different values, so that changed logits are equal to others.
+    // Only few different values, so that some changed logits equal other logits.
     std::vector<float> row(fake::kVocab);
     for (float& x : row) x = static_cast<float>(below(4));
     std::vector<float> expected = row;

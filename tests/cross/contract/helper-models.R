@@ -41,7 +41,7 @@ topics <- c(
   "the moon"
 )
 
-# The answer to each prompt on a context of its own.
+# Returns the answer to each prompt in a separate context.
 alone <- function(prompts, ...) {
   vapply(
     prompts,

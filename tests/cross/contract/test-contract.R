@@ -1,5 +1,5 @@
-# What generate_parallel() promises, through R on the real models. The numbers are those of
-# the design's contract.
+# Tests the contract of generate_parallel() in R, with real models. The numbers are the numbers of
+# the rules in the design document.
 
 test_that("1, 2, 3, 7: each prompt gets its own answer, in order, as if it were alone", {
   prompts <- chat(paste("Say something about", topics[1:5]))
@@ -25,7 +25,7 @@ test_that("2: freed slots are refilled at once", {
     attr(answers, "usage")$n_generated_tokens,
     as.integer(n_tokens)
   )
-  # The work would take 36 steps without a single gap; in fixed groups of 4 it takes 85.
+  # With all slots always in use the prompts need 36 steps; in fixed groups of 4 they need 85.
   expect_lt(stats_of(answers)$n_batches, 55)
 })
 
@@ -171,7 +171,7 @@ test_that("6: hostile texts fail alone, or are text like any other", {
 })
 
 test_that("6: with too little room prompts wait, and get the same answers", {
-  # Their answers are sure enough not to hang on the order of additions.
+  # The most likely tokens are probable enough that rounding does not change the answers.
   prompts <- vapply(
     0:7,
     \(i) paste0(paste(i + 0:7, collapse = ", "), ","),

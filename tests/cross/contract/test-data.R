@@ -1,4 +1,4 @@
-# Data instead of text, through R on the real models.
+# Tests answers that are data, in R with real models.
 
 reviews <- c(
   good = "The film was wonderful, and the actors were at their best.",

@@ -1,5 +1,5 @@
 test_that("a model is requantized, and the report says how", {
-  # One round of timing is enough to see that all of it is there.
+  # One round of timing is enough to check that all columns exist.
   measure <- reticulate::import("llamaherd.optimize.measure")
   rounds <- measure$N_ROUNDS
   measure$N_ROUNDS <- 1L

@@ -1,4 +1,4 @@
-# Probabilities without generating, through R on the real models.
+# Tests probabilities without generation, in R with real models.
 
 texts <- c(
   a = "The keeper saved two penalties.",
@@ -26,7 +26,8 @@ test_that("labels have the probabilities that their scores have", {
       ignore_attr = TRUE
     )
 
-    # None of these labels begins another, so that each is its continuation's probability.
+    # No label is the beginning of another label, so a label's probability is the probability of its
+    # text as a continuation.
     scores <- score_parallel(
       context,
       prompts,
@@ -136,7 +137,7 @@ test_that("log-probabilities of an answer are those of its scores", {
   expect_identical(paste(found$token, collapse = ""), plain(answer))
   expect_identical(nrow(found), 4L)
   scores <- score_parallel(context, prompt, as.character(answer))
-  # The text's end may be cut into other tokens than were drawn.
+  # The end of the text may be tokenized into tokens other than the drawn tokens.
   expect_equal(
     found$logprob[1:2],
     scores$token_logprobs[[1]][1:2],

@@ -1,5 +1,5 @@
-# Two models annotate the same texts, as users of localLLM write it: only the package's name
-# and the models' paths are others.
+# Two models annotate the same texts, in a script for localLLM in which only the package's name and
+# the models' paths were changed.
 library(llamaherd)
 
 data("ag_news_sample", package = "llamaherd")

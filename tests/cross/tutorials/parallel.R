@@ -1,5 +1,5 @@
-# Many prompts through one context, as users of localLLM write it: only library() and the
-# model's path are others. The path is in LLAMAHERD_TEST_SMOLLM2.
+# Many prompts in one context, in a script for localLLM in which only library() and the model's path
+# were changed. The path is in LLAMAHERD_TEST_SMOLLM2.
 library(llamaherd)
 
 backend_init()

@@ -1,4 +1,4 @@
-# The same answers twice, and a log of it, as users of localLLM write it.
+# The same answers twice, and a log of the run, in a script for localLLM.
 library(llamaherd)
 
 log_path <- commandArgs(TRUE)[[1]]

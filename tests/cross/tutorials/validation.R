@@ -1,4 +1,4 @@
-# What annotation.R found is compared with people's labels, as users of localLLM write it.
+# Compares the labels of annotation.R with human codes, in a script for localLLM.
 library(llamaherd)
 
 found <- readRDS(commandArgs(TRUE)[[1]])

@@ -54,7 +54,7 @@ def test_links_that_lead_nowhere_are_named(tmp_path: Path) -> None:
     done = check(tmp_path)
     assert done.returncode == 1
     assert "index.html: gone.html: no such file" in done.stdout
-    assert "index.html: #gone: no such place" in done.stdout
+    assert "index.html: #gone: no such anchor" in done.stdout
     assert "index.html: gone.png: no such file" in done.stdout
     assert "1 pages, 4 links, 3 broken" in done.stdout
 

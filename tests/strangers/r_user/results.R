@@ -14,7 +14,7 @@ answers <- generate_parallel(
 lines <- capture.output(print(answers, width = 80))
 tell(
   15,
-  "print() leaves the answers on a screen of 80 columns, long names or not",
+  "print() shows the answers within 80 columns, with short and long names",
   nchar(lines, "width") <= 80
 )
 edits <- list(
@@ -55,7 +55,7 @@ if (requireNamespace("dplyr", quietly = TRUE)) {
 }
 tell(
   15,
-  "a result that is edited or written into is shown, cut and a table as plain text",
+  "an edited result is printed, subset and converted as plain text",
   vapply(
     edits,
     \(edit) {
@@ -71,7 +71,7 @@ empty <- lapply(list(character(), list(), factor(character())), \(x) {
 })
 tell(
   15,
-  "no prompts, no answers",
+  "an empty vector of prompts returns an empty result",
   vapply(empty, \(x) length(x) == 0 && nrow(as.data.frame(x)) == 0, NA)
 )
 prompts <- apply_chat_template(
@@ -88,7 +88,7 @@ one <- apply_chat_template(
 )
 tell(
   15,
-  "apply_chat_template() takes a vector, NA stays NA",
+  "apply_chat_template() accepts a vector, and NA remains NA",
   c(
     length(prompts) == 21,
     is.na(prompts[[21]]),
@@ -106,7 +106,7 @@ by_chat <- generate_parallel(
 )
 tell(
   15,
-  "chat = TRUE gives what prompts made by hand give",
+  "chat = TRUE returns the same answers as prompts formatted by hand",
   as.character(by_hand) == as.character(by_chat)
 )
 if (requireNamespace("dplyr", quietly = TRUE)) {
@@ -124,7 +124,7 @@ if (requireNamespace("dplyr", quietly = TRUE)) {
   head <- capture.output(print(table, width = 80))[2:3]
   tell(
     15,
-    "both work in mutate(), and a tibble prints them as text",
+    "results and tables work in mutate(), and a tibble prints them as text",
     c(
       identical(as.character(table$answer), as.character(by_chat)),
       grepl("<chr> +<chr>", head[[2]])
@@ -160,7 +160,7 @@ named <- suppressWarnings(generate_parallel(
 ))
 tell(
   15,
-  "bytes that are no text: that prompt's own error, names repaired, else refused by name",
+  "invalid text: an error for this prompt; names are repaired; else an error names the argument",
   c(
     identical(is.na(as.character(own)), c(FALSE, TRUE, TRUE, FALSE)),
     names(named) == "caf<e9>",

@@ -1,7 +1,7 @@
-"""The part of `fake_r` with conversations: a question is answered with "<question>!".
+"""Conversations of `fake_r`: the answer to a question is "<question>!".
 
-The question "slow" is not done before it is cancelled, and "fail" fails. With the setting
-`thinking` a thought comes first.
+The question "slow" ends only when it is cancelled, and "fail" fails. With the setting
+`thinking` a thought precedes the answer.
 """
 
 Job = None  # fake_r's

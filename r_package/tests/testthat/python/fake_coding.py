@@ -1,7 +1,8 @@
-"""Codebooks and coded texts of `fake_r`, without its boundary.
+"""Codebooks and coded texts of `fake_r`; exceptions are not converted here.
 
-Every text gets the first label; "fail REASON" fails, "slow" waits until it is cancelled.
-Codebooks are written as JSON, and refused if the question is "refused".
+Every text gets the first label. The text "fail REASON" fails, and "slow" waits until it
+is cancelled. Codebooks are written as JSON; a codebook with the question "refused" is an
+error.
 """
 
 import json
@@ -111,7 +112,7 @@ def annotate_roles(content, options):
 
 
 def _thought_roles(book, options):
-    """Roles of the columns about thoughts; a field of the schema may be called alike."""
+    """Return columns of thoughts by role; a field of the schema may have such a name."""
     if not options.get("thinking"):
         return []
     fields = book.get("schema", {}).get("properties", {})
@@ -119,7 +120,7 @@ def _thought_roles(book, options):
 
 
 def column_names(roles, columns, existing):
-    """Without checks: those are tested with the real package."""
+    """Accept all values: tests of the checks use the real package."""
     if columns is None or isinstance(columns, str):
         return {role: (columns or "") + role for role in roles}
 

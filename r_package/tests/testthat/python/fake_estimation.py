@@ -1,6 +1,6 @@
-"""Gold samples and estimates of `fake_r`, without its boundary.
+"""Gold samples and estimates of `fake_r`; exceptions are not converted here.
 
-A sample is the first texts, all of them coded "yes"; estimates count up from 0.5.
+A sample contains the first texts, all coded "yes"; estimates are 0.5, 1.5 and so on.
 """
 
 import json
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _gold(ids, texts, labels, n_texts, *, codes, kind="simple"):
-    """A sample as R gets it; its JSON is all that the fake needs to know of it."""
+    """Return a sample in the form for R, with the JSON that other functions need."""
     known = {"ids": ids, "texts": texts, "labels": labels, "n": n_texts, "kind": kind}
     coded = list(codes.values())
     return {

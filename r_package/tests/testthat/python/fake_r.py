@@ -1,14 +1,15 @@
-"""Stands in for `llamaherd._r` in the tests of the R package: no model, no libllama.
+"""Replaces `llamaherd._r` in the tests of the R package, without a model and libllama.
 
-Answers "<prompt>!" to a prompt, or what the prompt's first word asks for:
-    fail REASON   fails
-    raw TEXT      answers TEXT, cut off
-    json TEXT     answers TEXT
-    slow          is not done before the job is cancelled; the file of the environment
-                  variable FAKE_SLOW_FILE, if set, appears when it is waited for
-    draw A B ...  answers A as its first sample, B as its second one
-Token ids are answered with their sum. `seen()` tells what a function was called with, as
-Python writes it.
+The answer to a prompt is "<prompt>!", unless its first word is one of these:
+    fail REASON   the prompt fails
+    raw TEXT      the answer is TEXT, cut off
+    json TEXT     the answer is TEXT
+    slow          the prompt ends only when the job is cancelled; the file that the
+                  environment variable FAKE_SLOW_FILE names, if set, is created when R
+                  waits for the job
+    draw A B ...  the first sample is A, the second sample is B
+The answer to token ids is their sum. `seen()` returns the arguments of the calls of a
+function, in Python's notation.
 """
 
 import functools
@@ -62,7 +63,7 @@ class ContextClosedError(Exception):
 
 
 class Thing:
-    """A model or a context."""
+    """A fake model or context."""
 
     def __init__(self):
         self.is_closed = False
@@ -179,7 +180,7 @@ class ClusterError(Exception):
 
 
 class Herd(Thing):
-    """Actors 0 to n - 1; "slow:1" never has them."""
+    """Fake herd with the actors 0 to n - 1, which are never ready for "slow:1"."""
 
     def __init__(self, cluster, n_actors):
         super().__init__()
@@ -269,7 +270,7 @@ def apply_chat_template(model, conversations, template, add_assistant, variables
 
 @_boundary
 def schema_columns(schemas):
-    """Reads plain schemas; others are tested with the real package."""
+    """Read simple schemas; tests of other schemas use the real package."""
     first, *others = [_column(json.loads(schema)) for schema in schemas]
     for other in others:
         pairs = zip(other.get("names", []), other.get("fields", []), strict=True)
@@ -345,7 +346,7 @@ class DownloadError(Exception):
 
 
 class FetchJob:
-    """Finds "hf:there/PATH" at /PATH; "hf:slow/x" never ends."""
+    """Fake download: "hf:there/PATH" is the file /PATH; "hf:slow/x" never ends."""
 
     unit, line, n_total = "B", "9 MB/s", 4e9
 
@@ -506,7 +507,7 @@ def job_cancel(job):
 
 
 def _answer(prompt):
-    """Text, error and finish reason."""
+    """Return text, error and finish reason."""
     if prompt is None:
         return None, "no tokens", "error"
     if isinstance(prompt, list) and isinstance(prompt[0], dict):
@@ -559,7 +560,7 @@ def job_result(job):
 
 
 def _logprobs(k, texts):
-    """A token is a character; most likely are those that follow it in the alphabet."""
+    """Return alternatives: tokens are characters, the next letters are most likely."""
     if k is None:
         return [None] * len(texts)
     ids = [text and [ord(c) for c in text] for text in texts]
@@ -585,7 +586,7 @@ def embed_start(model, texts, options):
 
 @_boundary
 def embed_result(job):
-    """A text's vector is its length, and 0.5."""
+    """Return the vector of a text: its length, and 0.5."""
     vectors, errors = [], []
     for i, text in enumerate(job.prompts):
         failed = text is None or i >= job.n_done or str(text).startswith("fail")
@@ -619,7 +620,7 @@ def _outcome(job):
 
 @_boundary
 def classify_result(job):
-    """The first label is twice as likely as the second, and so on."""
+    """Return probabilities: each label is twice as likely as the next label."""
     outcome = _outcome(job)
     names = list(dict.fromkeys(job.options["names"]))
     k = len(names)
@@ -643,7 +644,7 @@ def classify_result(job):
 
 
 def _thoughts(options, good, k=0):
-    """One thought each; the labels' probabilities differ by 0, 0.1 and so on."""
+    """Return one thought per prompt; the standard deviations are 0, 0.1 and so on."""
     if not options.get("thinking"):
         return {"thoughts": None, "between": None}
     n = options.get("n_thoughts", 1)
@@ -672,7 +673,7 @@ def score_start(context, prompts, options):
 
 @_boundary
 def score_result(job):
-    """A token is a character, of a probability of a half."""
+    """Return scores: a token is a character and has probability 0.5."""
     outcome = _outcome(job)
     rows = [
         [-math.log(2)] * len(text) if reason == "stop" else None
@@ -767,7 +768,7 @@ def journal_read(path):
     }
 
 
-# ---- in files of their own ----
+# ---- functions of the other files ----
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fake_chats  # noqa: E402

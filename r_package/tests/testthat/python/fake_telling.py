@@ -1,4 +1,4 @@
-"""The part of `fake_r` that writes reports and runs them again."""
+"""Reports of `fake_r`, and their reproduction."""
 
 import json
 
