@@ -150,8 +150,8 @@ coder_columns <- function(dots, error_call) {
   if (length(columns) < 2 || length(n) > 1) {
     abort(
       c(
-        "`...` must have codes of at least two coders, with as many units for each.",
-        x = "Coders: {length(columns)}. Units of each: {toString(lengths(columns))}."
+        "`...` must contain codes of at least two coders, with the same number of units for each.",
+        x = "Coders: {length(columns)}. Units of each coder: {toString(lengths(columns))}."
       ),
       "argument",
       error_call

@@ -239,7 +239,7 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
       c(
         paste0("`...` cannot take ", what, problem, "."),
         i = if (!is.null(meant)) "Did you mean {.arg {meant}}?",
-        i = if (length(known) > 0) "It takes {.arg {known}}.",
+        i = if (length(known) > 0) "Accepted arguments: {.arg {known}}.",
         i = if (is_unknown && is.null(meant) && !is.null(fun)) {
           "{.code ?{fun}} has all other arguments."
         }

@@ -80,7 +80,7 @@ new_chat <- function(python, owner, echo_default) {
   python_of <- function(error_call) {
     problem <- object_problem(self)
     if (!is.null(problem)) {
-      abort("The conversation cannot go on: it {problem}.", "context", error_call)
+      abort("The conversation cannot continue: it {problem}.", "context", error_call)
     }
     python
   }

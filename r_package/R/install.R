@@ -211,7 +211,7 @@ check_repository <- function(path, error_call) {
       c(
         "The repository {.url {address}} cannot be read.",
         x = escape_cli(paste(utils::tail(output[nzchar(output)], 2), collapse = " ")),
-        i = "{.arg path} takes another address, or a folder with the sources."
+        i = "Set {.arg path} to another address, or to a folder with the sources."
       ),
       "python",
       error_call

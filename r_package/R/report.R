@@ -152,7 +152,7 @@ coded_for_report <- function(x, error_call) {
           "Texts of an expression are in a column of their own, unless {.arg columns} of
            {.fn annotate_texts} leaves it out."
         } else {
-          "It is called {.field {coding$text}}: leave it in."
+          "The texts were in the column {.field {coding$text}}: do not remove it."
         }
       ),
       "argument",
