@@ -92,8 +92,8 @@
 #' @param hash TRUE adds the attribute `hashes`.
 #' @param min_p Minimum probability of a token to draw, relative to the most likely token. 0 draws
 #'   from all tokens.
-#' @param stop Texts that end an answer and are not part of it. NULL ends an answer at the model's
-#'   end token or after `max_tokens`.
+#' @param stop Texts that end an answer and are not part of the answer. NULL ends an answer at the
+#'   model's end token or after `max_tokens`.
 #' @param ignore_eos TRUE continues after the model's end token.
 #' @param grammar Grammar that answers follow, in llama.cpp's GBNF notation, such as `root ::= "yes"
 #'   | "no"`. An invalid grammar is an error. With one grammar per prompt, only the prompt of the

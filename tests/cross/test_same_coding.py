@@ -30,6 +30,7 @@ def column(values: list[float | None]) -> list[float]:
     return [np.nan if value is None else value for value in values]
 
 
+@pytest.mark.filterwarnings("ignore:calibrate='batch' was fitted to only:UserWarning")
 @pytest.mark.parametrize("arguments", [{}, {"calibrate": "batch", "chat": True}])
 def test_r_says_what_python_says(
     smollm2: lh.Model, smollm2_path: Path, tmp_path: Path, arguments: dict[str, Any]

@@ -35,7 +35,7 @@ def test_simulated_and_measured_rows_become_tables(
     rows = json.loads(simulated.read_text(encoding="utf-8"))["steps"]
     assert {row["design"] for row in rows} == names
     assert all(row["n_failed"] == 0 for row in rows)
-    assert all(len(row["cells"]) == 6 for row in rows)
+    assert all(len(row["cells"]) == 9 for row in rows)
 
     rng = np.random.default_rng(4)
     code = rng.choice(3, 120)

@@ -211,7 +211,7 @@ class OtherTokenizer(llama_cpp.llama_tokenizer.BaseLlamaTokenizer):
     [
         ({"attention_type": 1}, "attention_type=LLAMA_ATTENTION_TYPE_NON_CAUSAL"),
         ({"tokenizer": OtherTokenizer()}, "tokenizer=OtherTokenizer"),
-        ({"rope_freq_base": -1.0}, "rope_freq_base must be between"),
+        ({"rope_freq_base": -1.0}, "rope_freq_base must be above 0"),
         ({"rope_scaling_type": 7}, "rope_scaling_type must be one of .* not 7"),
     ],
     ids=str,
