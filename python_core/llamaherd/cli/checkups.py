@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "note", "warning", "error"]
 
-# libllama's names of processor features, by the names of Linux.
+# Name of each processor feature in libllama, by its name in Linux.
 _COMPILED = {
     "avx": "AVX",
     "avx2": "AVX2",
@@ -191,7 +191,7 @@ def gpu() -> Finding:
 
 
 def cache() -> Finding:
-    """Check whether models can be downloaded to the cache."""
+    """Check whether models can be downloaded to the cache folder."""
     folder = model_cache_dir()
     there = next(x for x in (folder, *folder.parents) if x.exists())
     models = list_cached_models()
@@ -278,7 +278,7 @@ def r() -> Finding:
 
 
 def run() -> Finding:
-    """Run some prompts in a subprocess, which may crash."""
+    """Run some prompts in a separate process, which may crash."""
     models = sorted(list_cached_models(), key=lambda model: model.size_bytes)
     paths = [str(x.path) for x in models if x.size_bytes <= _SMALL_MODEL]
     command = [sys.executable, "-m", "llamaherd.cli.tiny_run", *paths]
@@ -327,7 +327,7 @@ CHECKUPS: dict[str, Callable[[], Finding]] = {
 
 
 def look_at(topic: str) -> Finding:
-    """Return the finding of a topic; a check that raises an error is a finding, too."""
+    """Return the finding of a topic; if the check raises an error, report the error."""
     try:
         return CHECKUPS[topic]()
     except Exception as error:  # noqa: BLE001 - the other checks must still run

@@ -33,7 +33,7 @@ Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was
 130 Ctrl-C; 143 SIGTERM.
 """
 _DESIGNS = ("simple", "stratified", "uncertainty", "weights")
-_MARGIN = "margin"  # of the two most probable labels, in outputs of annotate
+_MARGIN = "margin"  # difference of the two highest probabilities
 _drawn = section("How texts are drawn")
 _columns = section("Columns of the table")
 _sheet = section("The sheet")
@@ -183,7 +183,7 @@ def show(sheets: Sequence[str]) -> None:
 
 
 def _tell(drawn: GoldSample) -> None:
-    """Print a row for each draw, and the number of texts and of codes."""
+    """Print a row for each draw, and the numbers of texts and codes."""
     click.echo("wave\tdesign\tdrawn\tfrom\tseed\tcoded_before")
     for each in drawn.history:
         row = (each[name] for name in ("wave", "kind", "n", "N", "seed", "n_coded"))
@@ -195,9 +195,9 @@ def _tell(drawn: GoldSample) -> None:
 def _confidence(
     given: dict[str, Any], there: Sequence[str], after: GoldSample | None
 ) -> str | None:
-    """Return the column of confidence; in an uncertainty sample `margin` by default.
+    """Return the column of confidence, by default `margin` in uncertainty samples.
 
-    A wave without a design of its own has the design of the earlier waves.
+    A wave without its own design has the design of the earlier waves.
     """
     again = after is not None and given["prob"] is None and not given["by"]
     kind = after.design["kind"] if again and after is not None else given["prob"]

@@ -182,7 +182,7 @@ def _texts(data: Any, column: str, id_: str | None) -> dict[str, str]:  # noqa: 
 
 
 def _table(rows: Sequence[Mapping[str, Any]], id_: str | None = None) -> dict[str, Any]:
-    """Return rows as columns without NaN; the name of a text is in the column of ids."""
+    """Return rows as columns, with None for NaN and texts' names in the id column."""
     return {
         (id_ or "row" if name == "name" else name): [_plain(row[name]) for row in rows]
         for name in rows[0]

@@ -21,9 +21,9 @@ from llamaherd.research.estimation import gold_file
 from llamaherd.research.estimation.gold_drawn import OURS, PART, GoldSample, sidecar
 from llamaherd.research.estimation.gold_read import read_gold
 
-DEFAULT_CODER = "code"  # also the name of the column that `GoldSample.write` creates
+DEFAULT_CODER = "code"  # column of codes that `GoldSample.write` creates
 _MOST_CODERS = 50
-_LONGEST_NAME = 60  # characters of the name of a coder
+_LONGEST_NAME = 60  # maximum number of characters of a coder's name
 _QUESTION = "Which label does the text have?"
 
 
@@ -94,7 +94,7 @@ def make_sheet(
 
 
 def _default_coders(data: object, sample: GoldSample | None) -> list[str]:
-    """Return the columns for codes of a coding sheet, or the coders of a sample."""
+    """Return the code columns of a coding sheet, or the coders of a sample."""
     found: list[str] = []
     if sample is not None and isinstance(data, (str, os.PathLike)):
         path = Path(data)
@@ -129,7 +129,7 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
             or plain.casefold() in (*OURS, PART)
         )
         taken = {each.casefold() for each in made}
-        taken |= {f"{each}{gold_file.NOTE}" for each in taken}  # columns of notes
+        taken |= {f"{each}{gold_file.NOTE}" for each in taken}  # names of note columns
         taken |= {each.removesuffix(gold_file.NOTE) for each in taken}
         if is_wrong or plain.casefold() in taken:
             raise ArgumentError(

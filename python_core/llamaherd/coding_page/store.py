@@ -90,7 +90,7 @@ class CodeStore:
     """File with the codes of a sheet, which several processes may use at once.
 
     Args:
-        path: Path of the file; it is created if it does not exist.
+        path: Path of the file, which is created if it does not exist.
         sheet: Texts and codebook; an existing file must have codes of these texts.
 
     Attributes:

@@ -177,7 +177,7 @@ class Answering(Endpoint):
         try:
             return await asyncio.wrap_future(pending)
         except asyncio.CancelledError:
-            pending.add_done_callback(_drop)  # cannot be interrupted, but ends soon
+            pending.add_done_callback(_drop)  # the thread cannot be interrupted
             raise
 
     def _submit_now(
@@ -243,7 +243,7 @@ async def _send_pieces(
     answer: AnswerWriter, running: Running, record: RequestRecord, send: Send
 ) -> list[Result]:
     """Send pieces as they arrive. An error before the first piece sets the status."""
-    with suppress(CutOffError):  # raised after the last piece; `results` handles it
+    with suppress(CutOffError):  # comes after the last piece; `results` handles it
         if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
             async for piece in running.handle.pieces():
                 if record.status:

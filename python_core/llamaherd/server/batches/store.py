@@ -130,7 +130,7 @@ class BatchStore:
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        """Apply all changes of the block, or none."""
+        """Apply all changes of the block, or none of them after an error."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -270,7 +270,7 @@ class BatchStore:
         return None if row is None else self._counted(Batch(**json.loads(row[0])))
 
     def _counted(self, batch: Batch) -> Batch:
-        """Return a batch; if it is running, with its current number of outcomes."""
+        """Return a batch; set the current numbers of outcomes if it is running."""
         if not batch.is_active:
             return batch
         n, n_good = self._db.execute(_COUNT, (batch.id,)).fetchone()
