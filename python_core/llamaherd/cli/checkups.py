@@ -186,7 +186,7 @@ def gpu() -> Finding:
     if found:
         text = f"{names}; Model(..., n_gpu_layers=-1) uses it"
     else:
-        text = "none that nvidia-smi knows; models run on the processor"
+        text = "none that nvidia-smi lists; models run on the processor"
     return Finding(topic="GPU", state="ok", text=text)
 
 
@@ -301,13 +301,13 @@ def run() -> Finding:
         return Finding(
             topic="run",
             state="error",
-            text=f"{name} answered prompts together otherwise than one by one",
+            text=f"{name} gave different answers to prompts together and one by one",
             advice=f"libllama computes wrongly here: {_reinstall('-DGGML_NATIVE=ON')}",
         )
     return Finding(
         topic="run",
         state="ok",
-        text=f"{name} answered 8 prompts together as one by one, "
+        text=f"{name} gave the same answers to 8 prompts together and one by one, "
         f"{seen['prompts_per_s']:.1f} prompts/s",
     )
 
@@ -331,7 +331,7 @@ def look_at(topic: str) -> Finding:
     try:
         return CHECKUPS[topic]()
     except Exception as error:  # noqa: BLE001 - the other checks must still run
-        text = f"could not be looked at: {type(error).__name__}: {error}"
+        text = f"could not be checked: {type(error).__name__}: {error}"
         return Finding(topic=topic, state="warning", text=text)
 
 

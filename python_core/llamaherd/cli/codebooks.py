@@ -92,7 +92,7 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     metavar="FILE.yaml",
     multiple=True,
     required=True,
-    help="A codebook, or ready:NAME; repeat it for others.",
+    help="A codebook file, or ready:NAME; give the option once for each codebook.",
 )
 @option(
     "-m",
@@ -174,7 +174,7 @@ def compare(
     "--prefer",
     type=click.Choice(("value", "speed")),
     default="value",
-    help="value: the best measure; speed: the fastest that may be best.",
+    help="value: the best measure; speed: the fastest candidate that may be best.",
 )
 @option("--name", metavar="NAME", help="Candidate to select instead.")
 @option("-o", "--out", "output", metavar="FILE.json", help="Store the choice.")

@@ -112,7 +112,7 @@ def gold() -> None:
     "--coders",
     metavar="NAME,NAME",
     callback=split_names,
-    help="Columns for codes. Default: those of --after, or code.",
+    help="Columns for codes. Default: the columns of the --after sheet, or code.",
 )
 @_sheet(
     "--name",

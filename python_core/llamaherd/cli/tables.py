@@ -258,7 +258,8 @@ def thought_options(
     helps = {
         name: help_of(declared, name, more)
         for name, more in {
-            "n_thoughts": "Probabilities are their mean. Needs --thinking. Default 1.",
+            "n_thoughts": "Probabilities are means over thoughts. Needs --thinking. "
+            "Default 1.",
             "seed": f"Used with several thoughts. Default {DEFAULT_SEED}.",
         }.items()
     }

@@ -107,7 +107,7 @@ def code_texts(
         job = Job(page)
         while not page.is_ready and not job.wait(_LOOK_S):
             pass
-        sys.stdout.write("\n".join([*page.lines(), "Ctrl-C ends it.", ""]))
+        sys.stdout.write("\n".join([*page.lines(), "Ctrl-C ends the page.", ""]))
         sys.stdout.flush()
         if checks.flag("browser", browser):
             webbrowser.open(first_link(page))

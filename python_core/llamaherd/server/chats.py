@@ -108,8 +108,8 @@ def check_last_message(given: Mapping[str, object], *, is_assistants: bool) -> N
         if name in given and checks.flag(name, given[name]) is not usual:
             raise bad_field(
                 name,
-                f"{name} must be {JSON.literal(usual)} here: a last message of the "
-                "assistant is continued, and after any other a new one begins",
+                f"{name} must be {JSON.literal(usual)} here: the answer continues "
+                "the last message if it is the assistant's, or else begins a new one",
             )
 
 

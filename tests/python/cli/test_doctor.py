@@ -49,7 +49,7 @@ def test_a_machine_that_works_is_told_so(
     heads = [line.split()[1] for line in lines if not line.startswith(" ")]
     assert heads == list(checkups.CHECKUPS)
     assert "ok      run         a tiny model with random weights answered" in seen.out
-    assert not cache.exists()  # looking changes nothing
+    assert not cache.exists()  # the checks do not create the folder
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Real models that take turns: their weights are repacked, which tiny ones' are not."""
+"""Real models in turn; unlike those of tiny models, their weights are repacked."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_real_models_take_turns(
     }
     assert len(set(expected.values())) == 3
     vector = lh.embed_parallel(minilm, [TEXT]).vectors[0]
-    gemma_spec = specs[1]  # room for each of them, and for gemma alone
+    gemma_spec = specs[1]  # enough for each model alone
     room = gemma_spec.n_bytes + gemma_spec.n_working(N_SLOTS)
     before, gemma = _mapped(), str(gemma3_path)
     with served_models(specs, memory=room) as client:

@@ -308,7 +308,7 @@ class Residency:
     def _too_large(self, file: ServedFile, name: str) -> ApiError:
         return ApiError(
             404,
-            f"the model {name!r} takes {_shown(file.n_bytes)} with its KV cache and "
+            f"the model {name!r} needs {_shown(file.n_bytes)} with its KV cache and "
             f"buffers, and the server has {_shown(self._n_bytes)} for models (--memory)",
             param="model",
             code="model_not_found",
@@ -319,7 +319,7 @@ class Residency:
         return ApiError(
             503,
             f"there was no memory for the model {name!r} in {self._wait_s:g} s: requests "
-            "for other models take it",
+            "for other models use it",
             param="model",
             code="no_memory_for_model",
             headers=(("retry-after", str(retry)),),
