@@ -20,7 +20,7 @@ class SlotTime:
     Attributes:
         prefill_s: Its request computed tokens of the prompt.
         decode_s: Its request computed tokens of a thought or an answer.
-        waiting_s: Its request was in no batch: it waited for a place in one.
+        waiting_s: Its request was in no batch, because batches had no space for it.
     """
 
     prefill_s: float = 0.0
@@ -51,7 +51,7 @@ class SlotTimes:
     """Times of all slots of a context.
 
     Attributes:
-        began_s: Time at which the measurement began, to tell measurements apart.
+        began_s: Time at which the measurement began, which identifies the measurement.
         at_s: Time of the last change.
         prompts: Times of the slots of prompts used so far.
         prefixes: Times of the slots in which shared prefixes were computed.

@@ -53,8 +53,8 @@ def buffers_of(
     """Return an upper estimate of the buffers of a context.
 
     Rows of logits are in memory twice: where libllama computes them and where callers
-    read them. Of the activations, those of a layer's widest part and the residual stream
-    are in memory at once. A mask has a number per token and cell of a pool.
+    read them. The activations of a layer's widest part and the residual stream are in
+    memory at the same time. A mask has one number per pair of token and cell.
 
     Args:
         metadata: Metadata of the GGUF file.

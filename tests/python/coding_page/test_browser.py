@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
+pytestmark = pytest.mark.slow(
+    reason="starts Chromium, because only a browser can run a page"
+)
 
 HOSTILE = (
     '<img src=x onerror="document.title=1"><script>document.title=2</script>'

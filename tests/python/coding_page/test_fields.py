@@ -301,7 +301,7 @@ def test_names_of_files_are_distinct(tmp_path: Path) -> None:
 
 # ---- the page ----
 
-slow = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
+slow = pytest.mark.slow(reason="starts Chromium, because only a browser can run a page")
 
 
 def shown(page: Page, text: str) -> None:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from served import Client
 
 REFUSED = "Failed to load resource: the server responded with a status of"
-pytestmark = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
+pytestmark = pytest.mark.slow(
+    reason="starts Chromium, because only a browser can run a page"
+)
 
 
 def test_data_are_of_this_moment(fake: FakeContext, client: Client) -> None:

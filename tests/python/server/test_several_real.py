@@ -17,7 +17,10 @@ from served import N_SLOTS, served_models
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.model, pytest.mark.slow(reason="loads real models in turns")]
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.slow(reason="loads real models one after the other"),
+]
 
 ASK: dict[str, Any] = {"prompt": "The sky is", "max_tokens": 8, "temperature": 0}
 TEXT = "The cat sat on the mat."
