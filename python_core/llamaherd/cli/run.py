@@ -1,4 +1,4 @@
-"""`llamaherd run`: make a prompt of each row of a table and answer it."""
+"""`llamaherd run`: make a prompt from each row of a table, and answer the prompts."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def code_texts(
     tie_coder: str | None = None,
     path: str | os.PathLike[str] | None = None,
     text: str = "text",
-    id: str | None = None,  # noqa: A002 - what the column is called
+    id: str | None = None,  # noqa: A002 - name of the column
     seed: int = 1,
     host: str = "127.0.0.1",
     port: int = DEFAULT_PORT,

@@ -153,8 +153,8 @@ class Desk:
         """Store the code of a text; return the text's index.
 
         Raises:
-            ArgumentError: The coder does not have this text, or the value is not a valid
-                code.
+            ArgumentError: The text is not one of the coder's texts, or the value is not a
+                valid code.
         """
         at = self._checked_text(coder, i)
         checked = checked_value(self.sheet.codebook, self.sheet.texts[at], value)

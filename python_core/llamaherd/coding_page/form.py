@@ -44,7 +44,7 @@ class Level:
     Attributes:
         value: Value in JSON types.
         name: Text on the page.
-        definition: Definition; "" without one.
+        definition: Definition; "" without a definition.
     """
 
     value: Any
@@ -59,13 +59,13 @@ class FormField:
     Attributes:
         name: Name, as in the schema.
         title: Name on the page.
-        definition: Description; "" without one.
+        definition: Description; "" without a description.
         kind: Input element.
         levels: Possible values of "choice" and "choices".
         is_required: Whether every answer has the field.
         is_nullable: Whether null is a value: the field does not apply to the text.
-        low: Minimum of a number; None without one.
-        high: Maximum of a number; None without one.
+        low: Minimum of a number; None without a minimum.
+        high: Maximum of a number; None without a maximum.
     """
 
     name: str
@@ -80,7 +80,7 @@ class FormField:
 
     @property
     def is_several(self) -> bool:
-        """Whether cells join several labels, so that labels do not contain a ";"."""
+        """Whether a cell may list several labels, separated by ";"."""
         is_joined = all(JOINED.strip() not in name for name in self.names)
         return self.kind == "choices" and is_joined
 

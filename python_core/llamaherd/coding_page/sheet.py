@@ -69,7 +69,7 @@ def make_sheet(
     tie_coder: str | None,
     *,
     text: str = "text",
-    id: str | None = None,  # noqa: A002 - what the column is called
+    id: str | None = None,  # noqa: A002 - name of the column
     seed: int = 1,
 ) -> Sheet:
     """Check the arguments of `code_texts` and collect the texts."""
@@ -186,7 +186,7 @@ def _check_agrees(codebook: Codebook, sample: GoldSample | None) -> None:
 def _texts_of(
     data: Any,  # noqa: ANN401 - GoldSample, a path or a data frame
     text: str,
-    id: str | None,  # noqa: A002 - what the column is called
+    id: str | None,  # noqa: A002 - name of the column
 ) -> tuple[GoldSample | None, list[str], list[str]]:
     """Return the sample (None for other data), ids and texts."""
     file = None
@@ -212,7 +212,7 @@ def _texts_of(
     # Texts are not normalized, because positions of passages count their characters.
     texts = [each if isinstance(each, str) else text_of(each) for each in cells]
     if id is None and "id" in frames.names(data):
-        id = "id"  # noqa: A001 - what the column is called
+        id = "id"  # noqa: A001 - name of the column
     given = range(1, len(texts) + 1) if id is None else frames.column(data, id, "id")
     ids = [text_of(each) or "" for each in given]
     _check_rows(ids, texts, file)

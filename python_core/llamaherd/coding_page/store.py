@@ -137,7 +137,7 @@ class CodeStore:
         ]
 
     def add(self, act: NewAct) -> None:
-        """Store a code, skip or undo; it is on the disk when the call returns."""
+        """Store a code, skip or undo. The entry is on the disk when the call returns."""
         written = json.dumps(act.value, ensure_ascii=False)
         row = (
             act.coder,

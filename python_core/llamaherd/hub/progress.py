@@ -84,7 +84,7 @@ class ProgressReporter:
     def say(self, text: str) -> None:
         """Print a message."""
         if self._option is True:
-            print(text, file=sys.stderr)  # noqa: T201 - it was asked for
+            print(text, file=sys.stderr)  # noqa: T201 - the user requested it
 
     def step(self, n_done: int, n_total: int | None) -> None:
         """Report the bytes received, and the total if known."""

@@ -40,7 +40,7 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 _SHA256 = re.compile(r'"?([0-9a-f]{64})"?')
 
 
-class Cancelled(Exception):  # noqa: N818 - not an error: it was asked for
+class Cancelled(Exception):  # noqa: N818 - a request, not an error
     """Raised if the download was cancelled.
 
     The received part is kept for the next call.

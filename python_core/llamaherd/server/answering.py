@@ -65,8 +65,8 @@ _QUICK = frozenset(
         "priority",
     }
 )
-# Fields with constraints. They are compiled on separate threads, so that they delay only
-# each other.
+# Fields with constraints. Constraints are compiled on separate threads, so that they
+# delay only each other.
 CONSTRAINING = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools", "codebook"})
 
 
@@ -100,7 +100,7 @@ class Endpoint(ABC):
             with suppress(asyncio.TimeoutError):
                 last_words = self._fail(errors.stopping(), record, send)
                 await asyncio.wait_for(last_words, _LAST_WORDS_S)
-        except Exception as error:  # noqa: BLE001 - nothing that a request does ends us
+        except Exception as error:  # noqa: BLE001 - no request ends the server
             await self._fail(error, record, send)
 
     @abstractmethod

@@ -72,8 +72,8 @@ class _EchoCall:
     """Call that computes prompts with their log-probabilities, then their answers.
 
     With log-probabilities, a single greedy token is read from the logits after the
-    prompt, so that the prompt is computed once. For other answers it is computed a second
-    time.
+    prompt, so that the prompt is computed once. For other answers, the prompt is computed
+    a second time.
     """
 
     problem = ""

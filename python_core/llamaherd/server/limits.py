@@ -146,8 +146,8 @@ class Guard:
         """Check the headers of a request.
 
         A page in a browser can reach a server on the same machine by a name that resolves
-        to it, or by a request to another origin. The Host header shows the former, the
-        Origin header the latter.
+        to it, or by a request to another origin. The Host header shows such a name, and
+        the Origin header shows such an origin.
 
         Args:
             scope: Scope of the request.

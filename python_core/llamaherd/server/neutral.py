@@ -118,8 +118,8 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "watermarking": (False,),
     "web_search_options": (),
 }
-# Fields about the client, or for other servers, with the types of their values. They do
-# not affect the answer.
+# Fields about the client, or for other servers, with the types of their values. These
+# fields do not affect the answer.
 _OF_CLIENTS: dict[str, tuple[type, ...]] = {
     "cache_prompt": (bool,),
     "chat_id": (str,),

@@ -102,7 +102,7 @@ class Described(Protocol):
 
     @property
     def chat_template(self) -> str | None:
-        """Chat template; None without one."""
+        """Chat template; None without a template."""
 
 
 def described(

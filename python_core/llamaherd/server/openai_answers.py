@@ -112,7 +112,7 @@ class _OpenAiAnswer(ABC):
         return "".join((*events, _DONE))
 
     def _stop(self, result: Result) -> str:
-        """Return the stop text that the answer has to end with; "" without one."""
+        """Return the stop text that must end the answer; "" without a stop text."""
         own = self._parsed
         return (
             stop_of(self._model, result, own.params.stop or ())

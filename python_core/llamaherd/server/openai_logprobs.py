@@ -1,6 +1,6 @@
 """Log-probabilities of tokens in the format of OpenAI's API.
 
-They are the model's log-probabilities before bias, constraints, penalties and
+The values are the model's log-probabilities before bias, constraints, penalties and
 temperature. A token that was not sampled, because a constraint allowed no other, has
 null.
 """

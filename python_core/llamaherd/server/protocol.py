@@ -25,7 +25,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     The protocol closes a connection when the head of a request is too long or too slow,
     since the parser keeps the head in memory. The protocol writes no log, because a log
-    would contain queries. Errors have the same format as those of the application.
+    would contain queries. Errors have the same format as errors of the application.
 
     Args:
         settings: Settings of uvicorn.

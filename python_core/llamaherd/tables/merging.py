@@ -58,7 +58,7 @@ def merge_runs(
     overwrite: bool = False,
     block: int = BLOCK,
 ) -> Outcome:
-    """Merge the shards of a run; the output equals that of an undivided run.
+    """Merge the shards of a run; the output equals the output of an undivided run.
 
     Args:
         journals: Paths of the journals of all shards, in any order.

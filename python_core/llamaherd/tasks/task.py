@@ -51,7 +51,7 @@ class Task(ABC, Generic[_R]):
 
     @property
     def summary(self) -> str:
-        """Description of how the last call computed its results; "" without one."""
+        """Description of how the last call computed its results; may be ""."""
         return ""
 
     @property

@@ -1,4 +1,4 @@
-"""`llamaherd chat`, at a terminal and without one."""
+"""`llamaherd chat`, with and without a terminal."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_a_body_that_never_ends_is_cut_off(fake: FakeContext) -> None:
         )
         with socket.create_connection(("127.0.0.1", client.port), timeout=600) as link:
             link.sendall(head)
-            with pytest.raises(OSError):  # noqa: PT012 - which write it is, is the system's
+            with pytest.raises(OSError):  # noqa: PT012 - the system decides which write
                 for _ in range(10_000):
                     link.sendall(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
         assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
@@ -119,7 +119,7 @@ def test_large_bodies_at_once_are_bounded(fake: FakeContext) -> None:
 def test_a_head_that_never_ends_is_cut_off(client: Client) -> None:
     with socket.create_connection(("127.0.0.1", client.port), timeout=600) as link:
         link.sendall(b"POST /generate HTTP/1.1\r\nX: ")
-        with pytest.raises(OSError):  # noqa: PT012 - which write it is, is the system's
+        with pytest.raises(OSError):  # noqa: PT012 - the system decides which write
             for _ in range(10_000):
                 link.sendall(b"x" * 0x10000)
     assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200

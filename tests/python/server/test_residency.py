@@ -282,7 +282,7 @@ def test_a_request_that_comes_during_an_interruption_has_its_model_loaded(
             await case.until_log("+a")
             first.cancel()
             with case.bench.lock:  # loading cannot end yet
-                while not first.done():  # noqa: ASYNC110 - it ends by itself
+                while not first.done():  # noqa: ASYNC110 - the loop always ends
                     await asyncio.sleep(0.001)
                 second = case.start("a")
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Real models in turn; unlike those of tiny models, their weights are repacked."""
+"""Real models, loaded in turn. ggml repacks their weights, but not tiny models'."""
 
 from __future__ import annotations
 

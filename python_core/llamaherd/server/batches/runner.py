@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.server.shared_state import SharedState
 
 _T = TypeVar("_T")
-# Requests of a batch that wait or run at once, so that a free slot is filled at once.
+# Number of requests of a batch that wait or run, so that a free slot is filled soon.
 _AT_ONCE = 64
 _TO_RETRY = (0, 429, 503)  # statuses of a full or stopping server
 _RETRY_S = 0.5

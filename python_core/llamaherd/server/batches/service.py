@@ -68,7 +68,7 @@ class BatchService:
         return len(self._runs)
 
     async def progress(self) -> list[BatchProgress]:
-        """Return the progress of the running batches and of those that ended last.
+        """Return the progress of running batches and of the batches that ended last.
 
         The store is read only if a batch ended since the last call.
         """

@@ -73,7 +73,7 @@ class ServedFile:
         used: Number of its last request, counted over all models.
         is_held: Whether new requests wait, because the model must make room for another.
         waiters: Requests that wait for it.
-        load_s: Time of the last loading in seconds; 1 before the first.
+        load_s: Duration of the last loading in seconds; 1 before the first loading.
         n_loads: Number of times that loading began.
         n_unloads: Number of times that it was unloaded.
         n_failures: Number of times that loading failed.

@@ -260,8 +260,8 @@ class Residency:
             file.state = "loaded"
             self._grant(file)  # before another request may unload it
             return
-        # The model's real size is now known and does not fit: unload it. It is loaded
-        # again when there is room, or refused if it exceeds the whole memory.
+        # The model's real size is now known and does not fit: unload it. The model is
+        # loaded again when there is room, or refused if it exceeds the whole memory.
         file.state = "unloading"
         await self._unload(file)
         if file.n_bytes > self._n_bytes:
