@@ -50,9 +50,9 @@ class Action(IntEnum):
 WHAT = {
     Action.END: "the process ends before the k-th write, truncation, sync, link, unlink",
     Action.TEAR: "the process ends halfway through the k-th write",
-    Action.FULL: "no room from the k-th write on",
-    Action.FULL_ONCE: "the k-th write finds no room, later ones do",
-    Action.SHORT: "from the k-th on each write writes the first half of what it is given",
+    Action.FULL: "the disk is full from the k-th write on",
+    Action.FULL_ONCE: "the disk is full at the k-th write only",
+    Action.SHORT: "from the k-th write on, only the first half is written",
     Action.FAIL_SYNC: "the k-th sync fails",
 }
 

@@ -57,17 +57,15 @@ def table(report: dict[str, Any]) -> str:
 
 def outcome(name: str, tally: dict[str, Any]) -> str:
     if name == "none":
-        return "every prompt is answered as it is alone"
+        return "each prompt gets the same answer as alone"
     for n, n_struck in STRUCK.items():
         if tally[n] and not tally[n_struck]:
             raise ValueError(f"{name} never struck any of the {n}")
     if tally["raised"]:
         return "the call raises an error with the reason; the next call works"
     if "one prompt" in name:
-        return "that prompt fails with the reason; no other prompt does"
-    return (
-        "every prompt has its answer or the reason why it has none; the next call works"
-    )
+        return "only that prompt fails, with the reason"
+    return "each prompt gets an answer or an error with a reason; the next call works"
 
 
 def soak(report: dict[str, Any]) -> str:

@@ -95,6 +95,6 @@ one <- suppressWarnings(generate_parallel(
 held <- c(held, is.na(as.character(one)) == rep(c(FALSE, TRUE), 10))
 tell(
   14,
-  "settings that no prompt can have, in R: an error, or of one prompt",
+  "invalid settings in R: an error, or an error of one prompt",
   held
 )

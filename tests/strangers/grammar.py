@@ -56,7 +56,7 @@ def ends(context: lh.Context) -> None:
         ("cannot be finished" in (result.error or "")) == bool(i % 2)
         for i, result in enumerate(out)
     )
-    tell(3, "a grammar that cannot be finished fails its prompt alone", 24, held)
+    tell(3, "a grammar that cannot be finished: only its prompt fails", 24, held)
 
     label = SamplingParams(grammar="root ::= " + " | ".join(f'"{x}"' for x in LONG))
     held = tries = 0
@@ -64,7 +64,7 @@ def ends(context: lh.Context) -> None:
         for result in lh.generate_parallel(context, prompts, params=label, max_tokens=n):
             tries += 1
             held += result.complete == (result.text in LONG)
-    tell(3, "a label cut off by max_tokens is not complete, others are", tries, held)
+    tell(3, "only a label that max_tokens cut off is not complete", tries, held)
 
 
 def windows(context: lh.Context) -> None:
@@ -152,7 +152,7 @@ def common(model: lh.Model) -> None:
                 context, ["a", "b"], params=[bad, SamplingParams()], max_tokens=2
             )
             held += out.errors[0] is not None and out.errors[1] is None
-    what = "settings that no prompt can have: an error at once, or of one prompt"
+    what = "invalid settings: an error at once, or an error of one prompt"
     tell(14, what, 2 * len(settings), held)
 
 

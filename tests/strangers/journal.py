@@ -79,7 +79,7 @@ def small_disk(folder: Path) -> None:
     levels = json.loads(out.read_text(encoding="utf-8"))
     first = [level["first"] for level in levels]
     row(
-        "a disk of 1 MB, full at a level; the same again; again with room",
+        "a disk of 1 MB that becomes full; run again; run again with free space",
         [not level["problems"] for level in levels],
         f"the first call: {first.count('refused')} refused before computing, "
         f"{first.count('warned')} with a warning, {first.count('stored')} stored all",
@@ -155,7 +155,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "moved with its log": moved_all,
     "moved with its folder": moved_folder,
     "replaced by another journal": replaced,
-    "bereft of its log": lambda path: each_of(path, Path.unlink, "-wal", "-shm"),
+    "left without its log": lambda path: each_of(path, Path.unlink, "-wal", "-shm"),
 }
 
 
@@ -236,7 +236,8 @@ def shared(folder: Path) -> None:
             is_whole = db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         db.close()
         held.append(is_whole and codes == [0, 0, 0] and len(lh.journal_read(path)) == 120)
-    row("removed or moved while three processes write to it", held, "120 of 120 results")
+    what = "a journal is removed or moved while three processes write"
+    row(what, held, "120 of 120 results")
 
 
 def refused(path: str | Path) -> bool:
@@ -275,7 +276,7 @@ def names(folder: Path) -> None:
         "/proc/self/maps",
     ]
     held = [refused(path) for path in bad]
-    row("names and kinds of files that no journal can have: JournalError", held)
+    row("invalid names and kinds of files for a journal: JournalError", held)
     path, second = folder / "one.sqlite", folder / "two.sqlite"
     journal = Journal(path)
     os.link(path, second)
@@ -323,7 +324,7 @@ def foreign(folder: Path) -> None:
         before = {each.name: each.read_bytes() for each in place.iterdir()}
         held.append(refused(path))
         held.append(before == {each.name: each.read_bytes() for each in place.iterdir()})
-    row("a crashed SQLite file of another application: refused, not a byte changed", held)
+    row("a crashed SQLite file of another program: refused and not changed", held)
 
 
 def from_r(folder: Path) -> None:

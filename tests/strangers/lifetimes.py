@@ -39,7 +39,7 @@ def contexts() -> None:
     early, late = max(sizes[20:120]), max(sizes[-100:])
     tell(
         4,
-        "contexts made, used and closed, all results kept: resident memory is flat",
+        "contexts created, used and closed, results kept: memory does not grow",
         N_CONTEXTS,
         N_CONTEXTS if late < early + 20 else 0,
         f"at most {early:.0f} MB early, {late:.0f} late; up to {peak:.0f} while open",
@@ -83,7 +83,7 @@ def llamas() -> None:
         ends[done.stdout.strip() if done.returncode == 0 else "crash"] += 1
     tell(
         5,
-        "a Llama closed while its first call starts: an answer or an error, no crash",
+        "a Llama closed while its first call starts: answer or error, no crash",
         N_LLAMAS,
         ends["answered"] + ends["closed"],
         ", ".join(f"{n} {end}" for end, n in ends.most_common()),
@@ -121,8 +121,8 @@ def interrupts() -> None:
                 raise SystemExit("a call waits behind one that was interrupted")
     tell(
         8,
-        "Ctrl-C in the first 30 ms of a call of 200 prompts, once or twice: results, "
-        "nothing left running",
+        "Ctrl-C in the first 30 ms of a call of 200 prompts, once or twice: "
+        "results, and no call that continues",
         N_INTERRUPTS,
         n_held,
         "every other time pressed twice",

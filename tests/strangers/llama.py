@@ -90,9 +90,9 @@ def told(adapter: Path) -> None:
         llama.close()
     row(
         "a Llama with LoRA, rope, YaRN, types of the cache, control vectors, mixed: "
-        "its own greedy texts",
+        "the same greedy texts as the Llama",
         same,
-        f"{other} of them not the plain model's",
+        f"{other} of them differ from the plain model",
     )
     same = []
     for scale in (0.25, 0.5, 0.75, 1.0, 0.0):
@@ -107,7 +107,10 @@ def told(adapter: Path) -> None:
         with lh.Model(MODEL, lora=[(adapter, scale)]) as model:
             same.append(answers(lh.Context(model)) == own_answers(llama))
         llama.close()
-    row("Model(lora=[(path, scale)]): the texts of Llama(lora_path=, lora_scale=)", same)
+    what = (
+        "Model(lora=[(path, scale)]) returns the texts of Llama(lora_path=, lora_scale=)"
+    )
+    row(what, same)
 
 
 def refused() -> None:
@@ -142,7 +145,7 @@ def refused() -> None:
         except (lh.ContextError, lh.ChatTemplateError) as error:
             held.append(name in str(error))
         llama.close()
-    row("what cannot be computed alike: refused by name", held)
+    row("settings that cannot be computed in the same way: refused by name", held)
 
 
 def flipped(folder: Path) -> None:
@@ -217,7 +220,7 @@ def journal(folder: Path) -> None:
         alone.setdefault(kind, fresh.texts)
         is_same = out.texts == fresh.texts == alone[kind]
         held.append(is_same and out.stats.n_journal == n_known)
-    row("one journal, adapters and rope changed from run to run: no answer mixed", held)
+    row("one journal, other adapters and rope in each run: no answer is mixed up", held)
 
 
 R_PROGRAM = """
@@ -247,7 +250,7 @@ def from_r(folder: Path, adapter: Path) -> None:
         rope_freq_base=20000.0,
     )
     row(
-        "R: model_load(lora = ) and context_create(rope_freq_base = ): the Llama's text",
+        "R: model_load(lora = ), context_create(rope_freq_base = ): text of the Llama",
         [found.stdout.strip() == own_answers(llama)[0].strip()],
     )
 

@@ -46,7 +46,7 @@ def main() -> None:
                     n_refused += sum(refused(context, [each]) for each in NOT_A_PROMPT)
     tell(
         10,
-        "sets, files, dicts and the like as prompts, or as one: refused by name",
+        "sets, files, dicts and similar as prompts, or as a prompt: refused by name",
         len(NOT_PROMPTS) + len(NOT_A_PROMPT),
         n_refused,
         "",

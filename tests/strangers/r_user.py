@@ -57,7 +57,7 @@ def loop() -> None:
     said = re.search(r"Interrupted: .*", output)
     row(
         16,
-        "one Ctrl-C ends a loop and its script, with an exit status and a word",
+        "one Ctrl-C ends a loop and its script, with an exit status and a message",
         [
             "exit status 1" in output,
             "round 2" not in output and "went on" not in output,

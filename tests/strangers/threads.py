@@ -76,7 +76,7 @@ def main() -> None:
         rows = [run([*program, model]) for _ in range(N_TRIES)]
         most = max(busy for _, busy in rows)
         report(
-            f"{language} started plain: threads of our own, which sleep when idle",
+            f"{language} without settings: llamaherd's threads, which sleep when idle",
             [own == 1 and busy < 0.2 for own, busy in rows],
             f"at most {most:.2f} processor seconds in an idle second",
         )
@@ -87,7 +87,7 @@ def main() -> None:
         loop.kill()
         loop.wait()
     report(
-        "two threads beside a busy loop take no more than 3 times as long as one",
+        "two threads beside a busy program need at most 3 times the time of one",
         [ratio < 3 for ratio in ratios],
         "ratios " + ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios)),
     )

@@ -13,7 +13,7 @@ table <- as.data.frame(results)
 begun <- table$finish_reason == "cancelled" & table$n_generated_tokens > 0
 tell(
   16,
-  "a script that catches the interrupt has what is done, and unfinished texts",
+  "a script that catches the interrupt gets the results and unfinished texts",
   c(
     length(results) == 104,
     "cancelled" %in% table$finish_reason,

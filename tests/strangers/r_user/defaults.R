@@ -27,7 +27,7 @@ old <- seconds(context_create(
 ))
 tell(
   12,
-  "context_create(model) works on many prompts at once; what is passed counts",
+  "context_create(model) runs many prompts at once; given sizes are used",
   c(new[2] == 8, old[2] == 1),
   sprintf("8 prompts: %.1f s, one at a time %.1f s", new[1], old[1])
 )

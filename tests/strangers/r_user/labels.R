@@ -22,11 +22,11 @@ answers <- generate_parallel(
     "\nTopic:"
   )
 )
-tell(18, "README's way to label: answers that are labels", answers %in% labels)
+tell(18, "labelling as in the README: all answers are labels", answers %in% labels)
 n_right <- sum(answers == texts$topic)
 tell(
   18,
-  "README's way to label: nine of ten are right",
+  "labelling as in the README: nine of ten labels are right",
   n_right >= 54,
   sprintf("%d of %d", n_right, length(answers))
 )

@@ -14,7 +14,7 @@ answers <- generate_parallel(
 lines <- capture.output(print(answers, width = 80))
 tell(
   15,
-  "print() leaves the answers on a screen of 80 columns, long names or not",
+  "print() fits into 80 columns, with long and short names",
   nchar(lines, "width") <= 80
 )
 edits <- list(
@@ -71,7 +71,7 @@ empty <- lapply(list(character(), list(), factor(character())), \(x) {
 })
 tell(
   15,
-  "no prompts, no answers",
+  "no prompts: an empty result",
   vapply(empty, \(x) length(x) == 0 && nrow(as.data.frame(x)) == 0, NA)
 )
 prompts <- apply_chat_template(
@@ -88,7 +88,7 @@ one <- apply_chat_template(
 )
 tell(
   15,
-  "apply_chat_template() takes a vector, NA stays NA",
+  "apply_chat_template() accepts a vector; NA remains NA",
   c(
     length(prompts) == 21,
     is.na(prompts[[21]]),
@@ -106,7 +106,7 @@ by_chat <- generate_parallel(
 )
 tell(
   15,
-  "chat = TRUE gives what prompts made by hand give",
+  "chat = TRUE gives the same answers as prompts with the template",
   as.character(by_hand) == as.character(by_chat)
 )
 if (requireNamespace("dplyr", quietly = TRUE)) {
@@ -124,7 +124,7 @@ if (requireNamespace("dplyr", quietly = TRUE)) {
   head <- capture.output(print(table, width = 80))[2:3]
   tell(
     15,
-    "both work in mutate(), and a tibble prints them as text",
+    "both work in mutate(), and a tibble prints the answers as text",
     c(
       identical(as.character(table$answer), as.character(by_chat)),
       grepl("<chr> +<chr>", head[[2]])
@@ -160,7 +160,7 @@ named <- suppressWarnings(generate_parallel(
 ))
 tell(
   15,
-  "bytes that are no text: that prompt's own error, names repaired, else refused by name",
+  "invalid UTF-8: an error of that prompt, repaired names, or refused by name",
   c(
     identical(is.na(as.character(own)), c(FALSE, TRUE, TRUE, FALSE)),
     names(named) == "caf<e9>",
