@@ -35,8 +35,8 @@ _EPILOG = """\
 Ctrl-C ends the page. Exit status: 0 success; 1 failed while running; 2 invalid
 arguments; 130 Ctrl-C; 143 SIGTERM.
 """
-_coding = section("What is coded, and by whom")
-_where = section("Where it listens")
+_coding = section("Texts and coders")
+_where = section("Address and access")
 _out = section("The codes")
 
 

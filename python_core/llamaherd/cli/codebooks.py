@@ -79,8 +79,8 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     "compare",
     cls=Command,
     help="Compare codebooks on the texts of the part select.\n\nWith several models each "
-    "codebook is tried with each model. A candidate has the name of its file, and of its "
-    "model if there are several.",
+    "codebook is tried with each model. The name of a candidate is the name of its "
+    "codebook's file, with several models also the name of the model.",
     examples="llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\\n"
     "  -m model.gguf -o comparison.json\n",
 )
@@ -101,7 +101,7 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     metavar="MODEL",
     multiple=True,
     required=True,
-    help=f"{_MODEL} Repeat it for others.",
+    help=f"{_MODEL} May be given several times.",
 )
 @option(
     "--measure",
@@ -166,7 +166,7 @@ def compare(
 @codebooks.command(
     "best",
     cls=Command,
-    help="Select a codebook and freeze it, so that it can be evaluated once.",
+    help="Select a codebook, and store the choice for one evaluation.",
     examples="llamaherd codebooks best comparison.json --prefer speed -o choice.json\n",
 )
 @click.argument("comparison", metavar="COMPARISON.json")
@@ -174,7 +174,7 @@ def compare(
     "--prefer",
     type=click.Choice(("value", "speed")),
     default="value",
-    help="value: the best measure; speed: the fastest candidate that may be best.",
+    help="value: the best candidate; speed: the fastest candidate that may be best.",
 )
 @option("--name", metavar="NAME", help="Candidate to select instead.")
 @option("-o", "--out", "output", metavar="FILE.json", help="Store the choice.")

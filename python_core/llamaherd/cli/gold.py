@@ -62,8 +62,8 @@ def gold() -> None:
     metavar="SHEET.csv",
     multiple=True,
     help="The sheet of the earlier waves, with its codes: N more texts are drawn, in the "
-    "same design unless --prob, --prob-column or --by is given. Several sheets: the "
-    "newest first.",
+    "same design unless --prob, --prob-column or --by is given. With several "
+    "sheets, name the newest first.",
 )
 @_drawn(
     "--prob",
@@ -74,8 +74,8 @@ def gold() -> None:
 @_drawn(
     "--prob-column",
     metavar="NAME",
-    help="Column of numbers to draw by, in place of a design: probabilities with the sum "
-    "N; with --after they are scaled.",
+    help="Column of inclusion probabilities whose sum is N, in place of a design. With "
+    "--after, the probabilities are scaled.",
 )
 @_drawn(
     "--by",
@@ -97,9 +97,13 @@ def gold() -> None:
     "0.3.",
 )
 @_drawn("--seed", type=Whole(0), metavar="N", help="Seed; default: a random one.")
-@_columns("--text", metavar="NAME", help="Texts. Default text, if it exists.")
-@_columns("--label", metavar="NAME", help="Labels. Default label, if it exists.")
-@_columns("--id", "id_", metavar="NAME", help="Identifiers. Default id, if unique.")
+@_columns("--text", metavar="NAME", help="Column of texts. Default text, if it exists.")
+@_columns(
+    "--label", metavar="NAME", help="Column of labels. Default label, if it exists."
+)
+@_columns(
+    "--id", "id_", metavar="NAME", help="Column of identifiers. Default id, if unique."
+)
 @_columns(
     "--confidence",
     metavar="NAME",
@@ -119,7 +123,8 @@ def gold() -> None:
     "names",
     metavar="LABEL",
     multiple=True,
-    help="Label that codes may have; repeat it. Default: the labels of the table.",
+    help="Label that codes may have; may be given several times. Default: the labels of "
+    "the table.",
 )
 @_sheet("--uncoded", is_flag=True, help="Write only texts that nobody has coded yet.")
 @_sheet("--overwrite", is_flag=True, help="Replace an existing sheet.")

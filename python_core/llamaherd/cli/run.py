@@ -53,7 +53,7 @@ _answers = section("Answers")
 @_answers(
     "--labels",
     metavar="A,B,C",
-    help=help_of(GenerateOptions, "choices", "Or a file with one per line."),
+    help=help_of(GenerateOptions, "choices", "Or a file with one label per line."),
 )
 @_answers(
     "--max-tokens",

@@ -38,9 +38,9 @@ _EPILOG = """\
 Ctrl-C ends the server after running requests; a second Ctrl-C ends it at once.
 """
 
-_where = section("Where it listens")
+_where = section("Address and access")
 _models = section("Several models")
-_size = section("How much runs at once")
+_size = section("Prompts at once, and limits")
 _limits = section("Limits")
 _batches = section("Files and batches")
 _chats = section("How chats are rendered")

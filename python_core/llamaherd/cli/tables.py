@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tasks.task import Kind
 
-_files = section("Rows in and out")
-_asked = section("What is asked of each row")
-_how = section("How it is computed")
-_parts = section("In parts, and again")
+_files = section("Tables")
+_asked = section("Model and prompts")
+_how = section("Computation")
+_parts = section("Journal, and parts of a run")
 _COUNT = Whole(1)
 _CLUSTER_BLOCK = 200_000  # rows per block, which is divided among actors
 
@@ -132,7 +132,9 @@ _COMMON = [
     _parts(
         "--journal",
         metavar="FILE",
-        help=help_of(GenerateOptions, "journal", "Default OUTPUT.journal; '': none."),
+        help=help_of(
+            GenerateOptions, "journal", "Default OUTPUT.journal; '' for no journal."
+        ),
     ),
     _parts(
         "--shard",
@@ -164,7 +166,7 @@ _PROMPTS = [
         "context__n_seq_max",
         type=_COUNT,
         metavar="N",
-        help="Rows that run at once. Default: chosen for the machine.",
+        help="Maximum number of concurrent rows. Default: chosen for the machine.",
     ),
     _how(
         "--n-ctx",
