@@ -27,7 +27,7 @@ mean, p_LABEL for each label, and error; for a scale of numbers: label, mean, sd
 margin, entropy, coverage, error; for several labels: label, coverage, p_LABEL, error; for
 fields: one column per field, and error. --evidence adds quote, start and end. With
 --thinking N, the model thinks first; this adds thinking, n_thinking_tokens,
-thinking_complete, and with --n-thoughts K between, the deviation between thoughts.
+thinking_complete, and with --n-thoughts K between, the deviation over the thoughts.
 --until or --larger adds step, the step that labelled the row (model, head or unsure).
 `annotate` in Python returns the same columns.
 """
@@ -78,14 +78,14 @@ _steps = section("Many texts, in steps")
     "--split",
     "annotate__split",
     type=click.Choice([each for each in SPLITS if each]),
-    help=help_of(AnnotateOptions, "split", "Default: their rows fail."),
+    help=help_of(AnnotateOptions, "split", "Default: rows with such texts fail."),
 )
 @_coding(
     "--evidence",
     "annotate__evidence",
     is_flag=True,
     default=None,
-    help=help_of(AnnotateOptions, "evidence", "Columns quote, start, end."),
+    help=help_of(AnnotateOptions, "evidence", "Adds the columns quote, start, end."),
 )
 @_steps(
     "--until",

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _HELP = """\
 Talk to a model in the terminal.
 
-Answers appear as they are written, thoughts before them dimmed. Ctrl-C ends an answer;
-at the prompt it quits, as Ctrl-D does. /help lists the commands.
+Answers appear while they are written, each after its dimmed thought. Ctrl-C ends an
+answer; at the prompt, Ctrl-C and Ctrl-D quit. /help lists the commands.
 
 If stdin is not a terminal, each of its lines is a question; answers without thoughts are
 written to stdout.
@@ -39,7 +39,7 @@ Exit status: 0 success, 1 failed while running, 2 invalid options, 3 some
 questions failed (only without a terminal), 130 Ctrl-C, 143 SIGTERM.
 """
 _answers = section("Answers")
-_how = section("How it is computed")
+_how = section("Computation")
 _COUNT = Whole(1)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "note", "warning", "error"]
 
-# libllama's names of processor features, by the names of Linux.
+# Name of each processor feature in libllama, by its name in Linux.
 _COMPILED = {
     "avx": "AVX",
     "avx2": "AVX2",
@@ -186,12 +186,12 @@ def gpu() -> Finding:
     if found:
         text = f"{names}; Model(..., n_gpu_layers=-1) uses it"
     else:
-        text = "none that nvidia-smi knows; models run on the processor"
+        text = "none that nvidia-smi lists; models run on the processor"
     return Finding(topic="GPU", state="ok", text=text)
 
 
 def cache() -> Finding:
-    """Check whether models can be downloaded to the cache."""
+    """Check whether models can be downloaded to the cache folder."""
     folder = model_cache_dir()
     there = next(x for x in (folder, *folder.parents) if x.exists())
     models = list_cached_models()
@@ -278,7 +278,7 @@ def r() -> Finding:
 
 
 def run() -> Finding:
-    """Run some prompts in a subprocess, which may crash."""
+    """Run some prompts in a separate process, which may crash."""
     models = sorted(list_cached_models(), key=lambda model: model.size_bytes)
     paths = [str(x.path) for x in models if x.size_bytes <= _SMALL_MODEL]
     command = [sys.executable, "-m", "llamaherd.cli.tiny_run", *paths]
@@ -301,13 +301,13 @@ def run() -> Finding:
         return Finding(
             topic="run",
             state="error",
-            text=f"{name} answered prompts together otherwise than one by one",
+            text=f"{name} gave different answers to prompts together and one by one",
             advice=f"libllama computes wrongly here: {_reinstall('-DGGML_NATIVE=ON')}",
         )
     return Finding(
         topic="run",
         state="ok",
-        text=f"{name} answered 8 prompts together as one by one, "
+        text=f"{name} gave the same answers to 8 prompts together and one by one, "
         f"{seen['prompts_per_s']:.1f} prompts/s",
     )
 
@@ -327,11 +327,11 @@ CHECKUPS: dict[str, Callable[[], Finding]] = {
 
 
 def look_at(topic: str) -> Finding:
-    """Return the finding of a topic; a check that raises an error is a finding, too."""
+    """Return the finding of a topic; if the check raises an error, report the error."""
     try:
         return CHECKUPS[topic]()
     except Exception as error:  # noqa: BLE001 - the other checks must still run
-        text = f"could not be looked at: {type(error).__name__}: {error}"
+        text = f"could not be checked: {type(error).__name__}: {error}"
         return Finding(topic=topic, state="warning", text=text)
 
 

@@ -25,7 +25,7 @@ No text is generated: the model computes the probability of each label after the
 New columns: label, prob, margin, entropy, coverage (total probability of all labels
 before normalization), p_LABEL for each label, and error. With --thinking N, the model
 thinks first; this adds thinking, n_thinking_tokens, thinking_complete, and with
---n-thoughts K between, the deviation between thoughts.
+--n-thoughts K between, the standard deviation over the thoughts.
 """
 _EXAMPLES = """\
 llamaherd classify news.csv -m model.gguf --labels Sports,Politics \\
@@ -43,7 +43,7 @@ _labels = section("Labels")
 @_labels(
     "--labels",
     metavar="A,B,C",
-    help=help_of(ClassifyOptions, "labels", "Or a file with one per line."),
+    help=help_of(ClassifyOptions, "labels", "Or a file with one label per line."),
 )
 @_labels(
     "--normalize",

@@ -32,11 +32,11 @@ llamaherd code sample.csv --codebook topics.yaml --coders anna,ben \\
   --export coded.csv
 """
 _EPILOG = """\
-Ctrl-C ends it. Exit status: 0 success; 1 failed while running; 2 invalid arguments; 130
-Ctrl-C; 143 SIGTERM.
+Ctrl-C ends the page. Exit status: 0 success; 1 failed while running; 2 invalid
+arguments; 130 Ctrl-C; 143 SIGTERM.
 """
-_coding = section("What is coded, and by whom")
-_where = section("Where it listens")
+_coding = section("Texts and coders")
+_where = section("Address and access")
 _out = section("The codes")
 
 
@@ -51,8 +51,8 @@ _out = section("The codes")
     "--coders",
     metavar="NAME,NAME",
     callback=split_names,
-    help="Names of the coders, who code all texts. Default: the columns for codes of "
-    "the sample, or one coder, code.",
+    help="Names of the coders, who code all texts. Default: the columns for codes "
+    "in SAMPLE.csv, or one coder 'code'.",
 )
 @_coding(
     "--ties",

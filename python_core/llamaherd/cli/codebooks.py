@@ -79,8 +79,8 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     "compare",
     cls=Command,
     help="Compare codebooks on the texts of the part select.\n\nWith several models each "
-    "codebook is tried with each model. A candidate has the name of its file, and of its "
-    "model if there are several.",
+    "codebook is tried with each model. The name of a candidate is the name of its "
+    "codebook's file, with several models also the name of the model.",
     examples="llamaherd codebooks compare gold.csv -c plain.yaml -c shots.yaml \\\n"
     "  -m model.gguf -o comparison.json\n",
 )
@@ -92,7 +92,7 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     metavar="FILE.yaml",
     multiple=True,
     required=True,
-    help="A codebook, or ready:NAME; repeat it for others.",
+    help="A codebook file, or ready:NAME; give the option once for each codebook.",
 )
 @option(
     "-m",
@@ -101,7 +101,7 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     metavar="MODEL",
     multiple=True,
     required=True,
-    help=f"{_MODEL} Repeat it for others.",
+    help=f"{_MODEL} May be given several times.",
 )
 @option(
     "--measure",
@@ -129,7 +129,7 @@ def compare(
     plot: str | None,
     **settings: Any,  # noqa: ANN401 - types of click
 ) -> None:
-    """Compare codebooks, print the page and store the comparison."""
+    """Compare codebooks, print the results and store the comparison."""
     from llamaherd.research.coding.ready_codebooks import codebook_from  # noqa: PLC0415
     from llamaherd.research.selection.candidates import CodebookCandidate  # noqa: PLC0415
     from llamaherd.research.selection.compare import compare_codebooks  # noqa: PLC0415
@@ -166,7 +166,7 @@ def compare(
 @codebooks.command(
     "best",
     cls=Command,
-    help="Select a codebook and freeze it, so that it can be evaluated once.",
+    help="Select a codebook, and store the choice for one evaluation.",
     examples="llamaherd codebooks best comparison.json --prefer speed -o choice.json\n",
 )
 @click.argument("comparison", metavar="COMPARISON.json")
@@ -174,7 +174,7 @@ def compare(
     "--prefer",
     type=click.Choice(("value", "speed")),
     default="value",
-    help="value: the best measure; speed: the fastest that may be best.",
+    help="value: the best candidate; speed: the fastest candidate that may be best.",
 )
 @option("--name", metavar="NAME", help="Candidate to select instead.")
 @option("-o", "--out", "output", metavar="FILE.json", help="Store the choice.")
@@ -185,7 +185,7 @@ def best(
     name: str | None,
     output: str | None,
 ) -> None:
-    """Freeze a choice, print it and store it."""
+    """Choose a codebook, print the choice and store it."""
     from llamaherd.research.selection.choice import best_codebook  # noqa: PLC0415
     from llamaherd.research.selection.comparison import (  # noqa: PLC0415
         CodebookComparison,
@@ -211,7 +211,7 @@ def best(
 @option("-m", "--model", metavar="MODEL", required=True, help=_MODEL)
 @option("--journal", metavar="FILE", help="Keep all answers.")
 def evaluate(choice: str, gold: str, model: str, journal: str | None) -> None:
-    """Evaluate a choice and print all measures."""
+    """Evaluate the chosen codebook and print all measures."""
     from llamaherd.research.selection.choice import CodebookChoice  # noqa: PLC0415
     from llamaherd.research.selection.evaluation import evaluate_codebook  # noqa: PLC0415
 
@@ -228,7 +228,7 @@ def evaluate(choice: str, gold: str, model: str, journal: str | None) -> None:
 
 
 def _save_plot(found: CodebookComparison, path: str) -> None:
-    """Draw a comparison into a file, whose ending tells its format."""
+    """Save the plot of a comparison to a file; the ending of its name is the format."""
     from llamaherd.research.reports.drawing_style import MISSING  # noqa: PLC0415 - optional
     from llamaherd.research.reports.plots import plot  # noqa: PLC0415
 
@@ -236,7 +236,7 @@ def _save_plot(found: CodebookComparison, path: str) -> None:
         import matplotlib as mpl  # noqa: PLC0415 - optional
     except ImportError as error:
         raise ImportError(MISSING) from error
-    mpl.use("agg")  # no window
+    mpl.use("agg")  # draw without a window
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
     plot(found)
@@ -260,7 +260,7 @@ def _save_plot(found: CodebookComparison, path: str) -> None:
 def ready(
     name: str | None, target: str | None, as_json: bool, output: str | None
 ) -> None:
-    """Print the list, or a codebook."""
+    """Print the list of ready codebooks, or one codebook."""
     from llamaherd.research.coding.codebook_file import codebook_yaml  # noqa: PLC0415
     from llamaherd.research.coding.ready_codebooks import (  # noqa: PLC0415
         ready_codebook,
@@ -285,7 +285,7 @@ def ready(
 
 
 def _context(model: str, stack: ExitStack) -> Context:
-    """Load a model and open a context, which the stack closes."""
+    """Load a model and create a context; the stack closes both."""
     from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
     from llamaherd.model.model import Model  # noqa: PLC0415
     from llamaherd.run.context import Context  # noqa: PLC0415
@@ -297,7 +297,7 @@ def _context(model: str, stack: ExitStack) -> Context:
 
 
 def _stem(name: str, names: Sequence[str]) -> str:
-    """Return the name of a file without folder and extension.
+    """Return the name of a file, without its folder and extension.
 
     Raises:
         ValueError: Two files have the same name.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PROMPT = "> "
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
-# Control characters in a model's text must not reach the terminal.
+# Control characters in a model's text, which are not sent to the terminal.
 _UNSAFE = dict.fromkeys([*range(32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
 _UNSAFE = {code: to for code, to in _UNSAFE.items() if chr(code) not in "\n\t"}
 _HELP = """\
@@ -125,7 +125,7 @@ class Console:
     # ---- commands ----
 
     def _answer(self, ask: Callable[[], Reply]) -> None:
-        """Ask a question and print the answer; Ctrl-C ends it."""
+        """Ask a question and print the answer; Ctrl-C ends the answer."""
         try:
             self._printer.show(ask())
         except KeyboardInterrupt:
@@ -177,7 +177,7 @@ class Printer:
         self._is_thought = False
 
     def show(self, reply: Reply) -> None:
-        """Print pieces as they arrive, and end the line."""
+        """Print the pieces of an answer as they arrive, then end the line."""
         for piece in reply.pieces():
             is_thought = piece.kind == "thinking"
             if is_thought and not self._is_terminal:
@@ -188,14 +188,14 @@ class Printer:
         self.end()
 
     def end(self) -> None:
-        """End the line, and a thought that was cut off."""
+        """End the line; if a thought was cut off, end its dimmed style, too."""
         if self._is_thought and self._has_style:
             self._write(_PLAIN)
         self._is_thought = False
         self._write("\n")
 
     def _turn(self, *, is_thought: bool) -> None:
-        """Begin or end a thought."""
+        """Switch between the styles of thoughts and answers."""
         self._is_thought = is_thought
         if self._has_style:
             self._write(_DIM if is_thought else f"{_PLAIN}\n\n")
@@ -212,7 +212,7 @@ def tell_user(text: str) -> None:
 
 
 def _full(error: ChatFullError) -> str:
-    """Return the message about a full context, with commands of the console."""
+    """Return the message about a full context, with the command that frees space."""
     if not error.n_forget:
         return str(error)
     return (

@@ -28,7 +28,7 @@ class ExitStatus(IntEnum):
     """Exit status of the process."""
 
     DONE = 0
-    FAILED = 1  # the work failed
+    FAILED = 1  # the command failed while it ran
     WRONG_USE = 2  # invalid arguments or input; nothing was computed
     ROWS_FAILED = 3  # finished, but some rows failed
     INTERRUPTED = 130  # ended by Ctrl-C
@@ -42,9 +42,9 @@ EXPECTED = (LlamaHerdError, ValueError, TypeError, OSError, ImportError)
 def status_of(error: BaseException) -> ExitStatus:
     """Return the exit status of an error.
 
-    A ValueError or TypeError counts as wrong use, because arguments are checked before
-    work begins. Code that finds an invalid value after work has begun must report the
-    error itself.
+    A ValueError or TypeError has the status of invalid arguments, because arguments are
+    checked before work begins. Code that finds an invalid value after work has begun must
+    report the error itself.
     """
     is_use = isinstance(error, (BadArgumentError, JournalError))
     if isinstance(error, LlamaHerdError) and not is_use:
@@ -54,14 +54,14 @@ def status_of(error: BaseException) -> ExitStatus:
 
 
 class _Taught(click.Command):
-    """Help with sections of options, and examples at the end."""
+    """Command whose help has sections of options, and examples at the end."""
 
     def __init__(self, *settings: Any, examples: str = "", **more: Any) -> None:  # noqa: ANN401 - types of click
         super().__init__(*settings, **more)
         self._examples = examples
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by section, those without a section last."""
+        """Write the options by section; options without a section are last."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -119,7 +119,7 @@ class _SectionOption(click.Option):
 
     def get_help_extra(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click
         extra = super().get_help_extra(ctx)
-        extra.pop("range", None)  # a minimum of 1 need not be shown for a count
+        extra.pop("range", None)  # the help does not show a minimum of 1
         return extra
 
 
@@ -157,7 +157,7 @@ option = section("Options")  # options without a section
 def split_names(
     ctx: click.Context, param: click.Parameter, value: str | None
 ) -> list[str] | None:
-    """Split the value NAME,NAME of an option: a callback of click."""
+    """Split the value NAME,NAME of an option. Callback of click."""
     del ctx, param
     return None if value is None else [name.strip() for name in value.split(",")]
 
@@ -183,7 +183,7 @@ _entered: list[Termination] = []  # SIGTERM handlers of the running commands
 
 
 def is_terminated() -> bool:
-    """Whether SIGTERM ends the command; a KeyboardInterrupt is then not Ctrl-C."""
+    """Whether SIGTERM ends the command, so that no KeyboardInterrupt is Ctrl-C."""
     return any(termination.has_come for termination in _entered)
 
 
@@ -191,7 +191,7 @@ class Termination:
     """Context in which SIGTERM ends a command like Ctrl-C, without loss of results.
 
     A shell starts background jobs with Ctrl-C ignored. The command then continues to
-    ignore it, but handles SIGTERM.
+    ignore Ctrl-C, but handles SIGTERM.
 
     Attributes:
         has_come: Whether SIGTERM ended the command.
@@ -223,7 +223,7 @@ class Termination:
         self._before[number] = signal.signal(number, handler)
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        if self.has_come:  # schedulers signal the shell and its children
+        if self.has_come:  # schedulers send signals to the shell and its children
             return
         self.has_come = True
         signal.raise_signal(signal.SIGINT)

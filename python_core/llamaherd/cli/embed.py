@@ -13,7 +13,7 @@ from llamaherd.cli.tables import EXIT, run_table, table_options
 from llamaherd.native.embedder import POOLING
 
 _HELP = """\
-Compute a vector of each text of a table.
+Compute a vector (embedding) for each text of a table.
 
 New columns: embedding, a list of numbers (in CSV and JSON lines a JSON array), and error.
 """
@@ -37,7 +37,9 @@ _vectors = section("Vectors")
     "embed__truncate",
     is_flag=True,
     default=None,
-    help=help_of(EmbedOptions, "truncate", "Without it, rows with such texts fail."),
+    help=help_of(
+        EmbedOptions, "truncate", "Without this option, rows with such texts fail."
+    ),
 )
 @click.pass_context
 def embed(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click

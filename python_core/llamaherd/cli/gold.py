@@ -33,7 +33,7 @@ Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was
 130 Ctrl-C; 143 SIGTERM.
 """
 _DESIGNS = ("simple", "stratified", "uncertainty", "weights")
-_MARGIN = "margin"  # of the two most probable labels, in outputs of annotate
+_MARGIN = "margin"  # difference of the two highest probabilities
 _drawn = section("How texts are drawn")
 _columns = section("Columns of the table")
 _sheet = section("The sheet")
@@ -62,8 +62,8 @@ def gold() -> None:
     metavar="SHEET.csv",
     multiple=True,
     help="The sheet of the earlier waves, with its codes: N more texts are drawn, in the "
-    "same design unless --prob, --prob-column or --by is given. Several sheets: the "
-    "newest first.",
+    "same design unless --prob, --prob-column or --by is given. With several "
+    "sheets, name the newest first.",
 )
 @_drawn(
     "--prob",
@@ -74,8 +74,8 @@ def gold() -> None:
 @_drawn(
     "--prob-column",
     metavar="NAME",
-    help="Column of numbers to draw by, in place of a design: probabilities with the sum "
-    "N; with --after they are scaled.",
+    help="Column of inclusion probabilities whose sum is N, in place of a design. With "
+    "--after, the probabilities are scaled.",
 )
 @_drawn(
     "--by",
@@ -97,9 +97,13 @@ def gold() -> None:
     "0.3.",
 )
 @_drawn("--seed", type=Whole(0), metavar="N", help="Seed; default: a random one.")
-@_columns("--text", metavar="NAME", help="Texts. Default text, if it exists.")
-@_columns("--label", metavar="NAME", help="Labels. Default label, if it exists.")
-@_columns("--id", "id_", metavar="NAME", help="Identifiers. Default id, if unique.")
+@_columns("--text", metavar="NAME", help="Column of texts. Default text, if it exists.")
+@_columns(
+    "--label", metavar="NAME", help="Column of labels. Default label, if it exists."
+)
+@_columns(
+    "--id", "id_", metavar="NAME", help="Column of identifiers. Default id, if unique."
+)
 @_columns(
     "--confidence",
     metavar="NAME",
@@ -112,14 +116,15 @@ def gold() -> None:
     "--coders",
     metavar="NAME,NAME",
     callback=split_names,
-    help="Columns for codes. Default: those of --after, or code.",
+    help="Columns for codes. Default: the columns of the --after sheet, or code.",
 )
 @_sheet(
     "--name",
     "names",
     metavar="LABEL",
     multiple=True,
-    help="Label that codes may have; repeat it. Default: the labels of the table.",
+    help="Label that codes may have; may be given several times. Default: the labels of "
+    "the table.",
 )
 @_sheet("--uncoded", is_flag=True, help="Write only texts that nobody has coded yet.")
 @_sheet("--overwrite", is_flag=True, help="Replace an existing sheet.")
@@ -183,7 +188,7 @@ def show(sheets: Sequence[str]) -> None:
 
 
 def _tell(drawn: GoldSample) -> None:
-    """Print a row for each draw, and the number of texts and of codes."""
+    """Print a row for each draw, and the numbers of texts and codes."""
     click.echo("wave\tdesign\tdrawn\tfrom\tseed\tcoded_before")
     for each in drawn.history:
         row = (each[name] for name in ("wave", "kind", "n", "N", "seed", "n_coded"))
@@ -195,9 +200,9 @@ def _tell(drawn: GoldSample) -> None:
 def _confidence(
     given: dict[str, Any], there: Sequence[str], after: GoldSample | None
 ) -> str | None:
-    """Return the column of confidence; in an uncertainty sample `margin` by default.
+    """Return the column of confidence, by default `margin` in uncertainty samples.
 
-    A wave without a design of its own has the design of the earlier waves.
+    A wave without its own design has the design of the earlier waves.
     """
     again = after is not None and given["prob"] is None and not given["by"]
     kind = after.design["kind"] if again and after is not None else given["prob"]

@@ -27,8 +27,8 @@ from llamaherd.core.starting import has_started
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# In the order of the help; "" hides a command. The module `llamaherd.cli.NAME` has a
-# command `NAME`, with "_" for "-".
+# Commands in the order of the help, with their short help; "" hides a command. The module
+# `llamaherd.cli.NAME` has a command `NAME`, with "_" for "-".
 COMMANDS = {
     "run": "Ask about each row of a table, or execute a run's TOML file.",
     "classify": "Label each row of a table, with probabilities.",
@@ -126,7 +126,7 @@ def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError:  # of `llamaherd ... | head`
+    except BrokenPipeError:  # such as `llamaherd ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.FAILED
     except EXPECTED as error:

@@ -195,7 +195,8 @@ def _row(model: CachedModel | OllamaModel, source: str) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    # File names are untrusted: replace control characters, which act on a terminal.
+    # File names are untrusted: replace control characters, which could control a
+    # terminal.
     rows = [
         tuple("".join(c if c.isprintable() else "?" for c in cell) for cell in row)
         for row in rows

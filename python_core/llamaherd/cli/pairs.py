@@ -38,8 +38,8 @@ _OF_CALL = (
     *("labels", "chat", "system", "thinking", "variables", "n_pairs", "design"),
     *("n_thoughts", "seed", "level", "journal"),
 )
-_files = section("Rows in and out")
-_asked = section("What is asked")
+_files = section("Tables")
+_asked = section("Question and model")
 _how = section("How pairs are drawn and computed")
 
 
@@ -59,7 +59,11 @@ _how = section("How pairs are drawn and computed")
 )
 @_files("--id", "id_", metavar="NAME", help="Column that identifies the texts.")
 @_files("--overwrite", is_flag=True, help="Replace existing outputs.")
-@_files("--known", metavar="NAME", help="Column of known scores, to correlate with.")
+@_files(
+    "--known",
+    metavar="NAME",
+    help="Column of known scores, to compare with the strengths.",
+)
 @_files(
     "--people",
     metavar="FILE",
@@ -91,7 +95,9 @@ _how = section("How pairs are drawn and computed")
     callback=variables_of,
     help=help_of(ClassifyOptions, "variables", "May be given several times."),
 )
-@_how("--n-pairs", type=Whole(1), metavar="N", help="Pairs. Default: 6 per text.")
+@_how(
+    "--n-pairs", type=Whole(1), metavar="N", help="Number of pairs. Default: 6 per text."
+)
 @_how(
     "--design",
     type=click.Choice(("adaptive", "random")),
@@ -106,7 +112,11 @@ _how = section("How pairs are drawn and computed")
 )
 @_how("--seed", type=Whole(0), metavar="N", help="Seed of the design. Default 1234.")
 @_how("--level", type=float, default=0.95, help="Confidence level. Default 0.95.")
-@_how("--journal", metavar="FILE", help="Store results; compute only new ones.")
+@_how(
+    "--journal",
+    metavar="FILE",
+    help="File of results, so that only missing results are computed.",
+)
 @_how("-q", "--quiet", is_flag=True, help="No progress bar.")
 def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
     """Run the command."""
@@ -182,7 +192,7 @@ def _texts(data: Any, column: str, id_: str | None) -> dict[str, str]:  # noqa: 
 
 
 def _table(rows: Sequence[Mapping[str, Any]], id_: str | None = None) -> dict[str, Any]:
-    """Return rows as columns without NaN; the name of a text is in the column of ids."""
+    """Return rows as columns, with None for NaN and texts' names in the id column."""
     return {
         (id_ or "row" if name == "name" else name): [_plain(row[name]) for row in rows]
         for name in rows[0]

@@ -28,7 +28,7 @@ llamaherd recalibrate coded.parquet --gold to_code.csv -o better.parquet \\
 
 @click.command("recalibrate", cls=Command, help=_HELP, examples=_EXAMPLES)
 @click.argument("table", metavar="TABLE")
-@click.option("--gold", required=True, metavar="FILE.csv", help="The gold sample, coded.")
+@click.option("--gold", required=True, metavar="FILE.csv", help="The coded gold sample.")
 @click.option(
     "-o",
     "--out",
@@ -44,7 +44,9 @@ llamaherd recalibrate coded.parquet --gold to_code.csv -o better.parquet \\
 )
 @click.option("--embeddings", metavar="FILE.gguf", help="Model for embeddings.")
 @click.option("--label", metavar="NAME", help="Column of labels. Default: label.")
-@click.option("--text", metavar="NAME", help="Column of texts. Default: as drawn.")
+@click.option(
+    "--text", metavar="NAME", help="Column of texts. Default: as in the gold sample."
+)
 @click.option(
     "--cluster", metavar="NAME", help="Column of clusters, whose texts share a fold."
 )

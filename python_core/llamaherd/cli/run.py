@@ -1,4 +1,4 @@
-"""`llamaherd run`: make a prompt of each row of a table and answer it."""
+"""`llamaherd run`: make a prompt from each row of a table, and answer the prompts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _answers = section("Answers")
 @_answers(
     "--labels",
     metavar="A,B,C",
-    help=help_of(GenerateOptions, "choices", "Or a file with one per line."),
+    help=help_of(GenerateOptions, "choices", "Or a file with one label per line."),
 )
 @_answers(
     "--max-tokens",

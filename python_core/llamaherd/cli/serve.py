@@ -38,9 +38,9 @@ _EPILOG = """\
 Ctrl-C ends the server after running requests; a second Ctrl-C ends it at once.
 """
 
-_where = section("Where it listens")
+_where = section("Address and access")
 _models = section("Several models")
-_size = section("How much runs at once")
+_size = section("Prompts at once, and limits")
 _limits = section("Limits")
 _batches = section("Files and batches")
 _chats = section("How chats are rendered")
@@ -174,23 +174,24 @@ def _key(given: str | None) -> str | None:
     "models",
     metavar="[NAME=]FILE",
     multiple=True,
-    help="A model with its name for clients; default: its file's. May be given several "
-    "times, in place of MODEL.gguf or with it.",
+    help="A model, with its name for clients. Default: the name of the file. May be "
+    "given several times, with or without MODEL.gguf.",
 )
 @_models(
     "--lora",
     "loras",
     metavar="NAME=FILE[@MODEL]",
     multiple=True,
-    help="A LoRA adapter, which clients ask for by its name like a model. It shares the "
-    "weights of MODEL; default: the first model. May be given several times.",
+    help="A LoRA adapter, which clients request by its name like a model. It uses the "
+    "weights of MODEL (default: the first model). May be given several times.",
 )
 @_models(
     "--memory",
     metavar="SIZE",
     callback=size,
     help="Memory of weights, KV caches and buffers of several models, such as 16GB. "
-    "Those unused for longest are unloaded. Default: what is available at the start.",
+    "The least recently used models are unloaded. Default: the memory available at the "
+    "start.",
 )
 @_models(
     "--model-wait",

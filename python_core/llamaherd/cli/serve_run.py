@@ -78,7 +78,7 @@ def _stem(path: str | None) -> str | None:
 def _embedding_model(
     given: str | None, *, progress: bool
 ) -> AbstractContextManager[Model | None]:
-    """Load the model for embeddings; None without one."""
+    """Load the model for embeddings; return None if the options name none."""
     from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
     from llamaherd.model.model import Model  # noqa: PLC0415
 

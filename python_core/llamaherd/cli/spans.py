@@ -1,4 +1,4 @@
-"""`llamaherd spans`: list the passages of coded texts, a row each."""
+"""`llamaherd spans`: list the passages of coded texts, one row per passage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard streams: closed ones, as after `>&-` or under cron; narrow encodings."""
+"""Handling of closed standard streams (`>&-`, cron) and of limited encodings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import io
 import os
 import sys
 
-# stdin is opened for writing and stdout for reading: using them is then an error, and no
-# later file gets their descriptors. Lost messages on stderr are no error.
+# Mode for each missing stream. stdin is opened for writing and stdout for reading, so
+# that using one of them is an error and no later file gets its descriptor. Messages that
+# stderr loses are no error.
 _STREAMS = (
     ("stdin", 0, os.O_WRONLY, "r"),
     ("stdout", 1, os.O_RDONLY, "w"),

@@ -1,4 +1,4 @@
-"""Shared parts of the commands over tables: options, description and end of a run."""
+"""Shared parts of commands on tables: options, description and end of a run."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from llamaherd.tables.spec import RunSpec
     from llamaherd.tasks.task import Kind
 
-_files = section("Rows in and out")
-_asked = section("What is asked of each row")
-_how = section("How it is computed")
-_parts = section("In parts, and again")
+_files = section("Tables")
+_asked = section("Model and prompts")
+_how = section("Computation")
+_parts = section("Journal, and parts of a run")
 _COUNT = Whole(1)
-_CLUSTER_BLOCK = 200_000  # rows per block; a block is divided among many actors
+_CLUSTER_BLOCK = 200_000  # rows per block, which is divided among actors
 
 EXIT = """\
 Exit status: 0 all rows are done; 3 all are done, but some failed (the column "error" has
@@ -132,7 +132,9 @@ _COMMON = [
     _parts(
         "--journal",
         metavar="FILE",
-        help=help_of(GenerateOptions, "journal", "Default OUTPUT.journal; '': none."),
+        help=help_of(
+            GenerateOptions, "journal", "Default OUTPUT.journal; '' for no journal."
+        ),
     ),
     _parts(
         "--shard",
@@ -164,7 +166,7 @@ _PROMPTS = [
         "context__n_seq_max",
         type=_COUNT,
         metavar="N",
-        help="Rows that run at once. Default: chosen for the machine.",
+        help="Maximum number of concurrent rows. Default: chosen for the machine.",
     ),
     _how(
         "--n-ctx",
@@ -258,7 +260,8 @@ def thought_options(
     helps = {
         name: help_of(declared, name, more)
         for name, more in {
-            "n_thoughts": "Probabilities are their mean. Needs --thinking. Default 1.",
+            "n_thoughts": "Probabilities are means over thoughts. Needs --thinking. "
+            "Default 1.",
             "seed": f"Used with several thoughts. Default {DEFAULT_SEED}.",
         }.items()
     }
@@ -397,7 +400,7 @@ def ended(outcome: Outcome) -> int:
 
 
 def _herd(address: str, spec: RunSpec) -> Herd:
-    """Start the herd for a run on a cluster."""
+    """Start the herd (actors on a cluster) for a run."""
     from llamaherd.ray import Herd  # noqa: PLC0415 - optional dependency
     from llamaherd.tables.execution import of_table  # noqa: PLC0415
 
@@ -432,13 +435,13 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
         given = {key: _absolute(key, value) for key, value in given.items()}
     else:
         run_fields: dict[str, Any] = {"task": task or "generate", "input": table}
-        # A run needs these fields.
+        # Fields that every run needs.
         if "classify.labels" in given:
             run_fields["classify"] = {"labels": given.pop("classify.labels")}
         if "codebook" in given:
             run_fields["codebook"] = given.pop("codebook")
         spec = spec_of(run_fields, Path.cwd())
-    for name in ("n_threads", "deterministic"):  # their table depends on the task
+    for name in ("n_threads", "deterministic"):  # in a table that depends on the task
         if name in given:
             where = "embed" if spec.task == "embed" else "context"
             given[f"{where}.{name}"] = given.pop(name)
@@ -447,7 +450,7 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
 
 
 def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
-    """Return an option's path, which refers to the working directory, as absolute."""
+    """Return the path in an option, relative to the working directory, as absolute."""
     is_path = key in (
         "output",
         "journal",
@@ -465,7 +468,7 @@ def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
 
 @contextmanager
 def _ending(spec: RunSpec, shard: tuple[int, int] | None) -> Iterator[None]:
-    """Print how to resume a run that Ctrl-C or SIGTERM ends."""
+    """After Ctrl-C or SIGTERM in the block, print how to resume the run."""
     from llamaherd.tables.execution import journal_path  # noqa: PLC0415
 
     try:

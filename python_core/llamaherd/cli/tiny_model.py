@@ -21,7 +21,7 @@ _TOKENS = [
     "<s>",
     "</s>",
     *_BYTES,
-]  # covers any text
+]  # the vocabulary covers any text
 _TOKEN_TYPES = [2, 3, 3, *[6] * 256]  # unknown, control, control, bytes
 
 # Types of values in the header, with their struct formats.

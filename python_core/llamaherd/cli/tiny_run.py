@@ -29,7 +29,7 @@ class TinyRun:
 
     Attributes:
         model: Name of the model file; "" for a model with random weights.
-        is_same: Whether some prompts got the same answers together as one by one.
+        is_same: Whether prompts got the same answers when they ran together and alone.
         prompts_per_s: Prompts per second when they run together.
     """
 
@@ -41,7 +41,7 @@ class TinyRun:
 def tiny_run(paths: list[str]) -> TinyRun:
     """Run the first model that generates text, or a tiny one if there is none."""
     for path in map(Path, paths):
-        with suppress(ContextError):  # a model for embeddings
+        with suppress(ContextError):  # a model that only computes embeddings
             return _run(path, path.name)
     with tempfile.TemporaryDirectory(prefix="llamaherd-") as folder:
         return _run(write_tiny_model(Path(folder) / "tiny.gguf"), "")

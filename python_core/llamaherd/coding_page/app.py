@@ -127,7 +127,7 @@ class _Api:
         self._keys = keys
         self._state = state
         self._bodies = Bodies(_MAX_BODY)
-        self._seen: tuple[int, dict[str, Any]] = (-1, {})  # overview by version
+        self._seen: tuple[int, dict[str, Any]] = (-1, {})  # overview of a version
 
     def answered(
         self, work: Callable[[Request], Awaitable[Response]]
@@ -234,7 +234,7 @@ class _Api:
 
     def _overview(self) -> dict[str, Any]:
         version = self._desk.version
-        if self._seen[0] != version:  # computed once for all requests of this version
+        if self._seen[0] != version:  # computed once for each version of the codes
             self._seen = version, overview(self._desk)
         return self._seen[1]
 

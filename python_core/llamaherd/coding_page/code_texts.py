@@ -45,7 +45,7 @@ def code_texts(
     tie_coder: str | None = None,
     path: str | os.PathLike[str] | None = None,
     text: str = "text",
-    id: str | None = None,  # noqa: A002 - what the column is called
+    id: str | None = None,  # noqa: A002 - name of the column
     seed: int = 1,
     host: str = "127.0.0.1",
     port: int = DEFAULT_PORT,
@@ -62,18 +62,19 @@ def code_texts(
     Args:
         data: A `GoldSample`; path of a CSV file that `GoldSample.write` wrote, or of any
             CSV file with a column of texts; or a data frame of any kind.
-        codebook: Codebook of any type. None for the labels of the sample, without
+        codebook: Codebook of any type. None uses the labels of the sample, without
             definitions.
-        coders: Name or names of the coders who code all texts. None for the coders of the
-            sample, the columns for codes of its CSV file, or else "code". Each coder gets
-            the texts in another order.
+        coders: Name or names of the coders who code all texts. None uses the coders of
+            the sample or the columns for codes of its CSV file; if there are none, one
+            coder "code". Each coder gets the texts in a different order.
         tie_coder: Name of an additional coder, who codes only texts on which the others
             disagree; None without such a coder.
         path: SQLite file that stores every code immediately. None for a file beside a CSV
             file ("sample.codes.sqlite" for "sample.csv"); for other data, a file in the
             working folder with a name that depends on the texts.
         text: Column of texts, if `data` is not a sample.
-        id: Column of identifiers; None for the column "id", or else row numbers from 1.
+        id: Column of identifiers. None uses the column "id" or, if there is no such
+            column, row numbers from 1.
         seed: Seed of the orders.
         host: Address to listen on. Other machines cannot reach the default address. With
             other addresses, every coder needs the key in the printed link.
@@ -106,7 +107,7 @@ def code_texts(
         job = Job(page)
         while not page.is_ready and not job.wait(_LOOK_S):
             pass
-        sys.stdout.write("\n".join([*page.lines(), "Ctrl-C ends it.", ""]))
+        sys.stdout.write("\n".join([*page.lines(), "Ctrl-C ends the page.", ""]))
         sys.stdout.flush()
         if checks.flag("browser", browser):
             webbrowser.open(first_link(page))
@@ -127,7 +128,7 @@ def make_page(
     allowed_hosts: Sequence[str],
     keys: bool,
 ) -> CodingPage:
-    """Create the page of a desk; its socket listens already.
+    """Create the page of a desk, with a socket that already listens.
 
     Raises:
         ImportError: The extra "server" is not installed.
@@ -151,14 +152,14 @@ def make_page(
 
 
 def first_link(page: CodingPage) -> str:
-    """Return the link to open: of the only coder, else of the page with agreement."""
+    """Return the link of the only coder or, with several coders, of the owner."""
     links = list(page.links.values())
     return links[0] if len(links) == 1 else page.owner_link
 
 
 @contextmanager
 def opened(sheet: Sheet, path: Path) -> Iterator[tuple[Desk, CodeStore]]:
-    """Context manager that opens the file of codes."""
+    """Open the file of codes, and close it after the block."""
     store = CodeStore(path, sheet)
     try:
         yield Desk(sheet, store), store

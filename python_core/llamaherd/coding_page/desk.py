@@ -26,7 +26,7 @@ _LONGEST_S = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Code or skip of a text that was not undone.
+    """A code or skip of a text that was not undone.
 
     Attributes:
         entry: Entry in the store.
@@ -44,7 +44,7 @@ class CoderProgress:
     Attributes:
         n_texts: Number of texts to code.
         n_coded: Number of coded texts.
-        n_skipped: Number of texts that were skipped and are not coded.
+        n_skipped: Number of texts that were skipped and have no code.
     """
 
     n_texts: int
@@ -81,7 +81,7 @@ class Desk:
         self._index = {key: i for i, key in enumerate(sheet.ids)}
         self._orders = {coder: order_of(sheet, coder) for coder in sheet.people}
         self._n_entries = 0
-        self._acts: dict[str, list[int]] = defaultdict(list)  # texts, in order of acts
+        self._acts: dict[str, list[int]] = defaultdict(list)  # texts, in order
         self._by_text: dict[tuple[str, int], list[Act]] = defaultdict(list)
         self._ties: set[int] = set()  # texts without a majority of the other coders
         self._read()
@@ -93,7 +93,7 @@ class Desk:
         return self._n_entries
 
     def act(self, coder: str, i: int) -> Act | None:
-        """Return the latest code or skip of a text, if not undone; None without one."""
+        """Return the latest code or skip of a text that was not undone, or None."""
         found = self._by_text.get((coder, i))
         return found[-1] if found else None
 
@@ -126,7 +126,7 @@ class Desk:
         """Return the next text without a code; None if no such text is left.
 
         Searches the texts in the coder's order, from the text after `after` and then from
-        the beginning. Skipped texts come last, without `after` itself.
+        the beginning. Skipped texts are last; `after` itself is not returned.
         """
         texts = self.texts_of(coder)
         start = texts.index(after) + 1 if after in texts else 0
@@ -153,8 +153,8 @@ class Desk:
         """Store the code of a text; return the text's index.
 
         Raises:
-            ArgumentError: The coder does not have this text, or the value is not a valid
-                code.
+            ArgumentError: The text is not one of the coder's texts, or the value is not a
+                valid code.
         """
         at = self._checked_text(coder, i)
         checked = checked_value(self.sheet.codebook, self.sheet.texts[at], value)
@@ -172,7 +172,7 @@ class Desk:
         return self._add(at, NewAct(coder, self.sheet.ids[at], "skip", None, *remark))
 
     def undo(self, coder: str) -> int | None:
-        """Undo the last code or skip of a coder; return its text, or None without one."""
+        """Undo a coder's last code or skip; return its text, or None without an undo."""
         with self._lock:
             self._read()
             if not self._acts[coder]:
@@ -263,7 +263,7 @@ def _checked_note(note: object) -> str:
 
 
 def _checked_seconds(seconds: object) -> float | None:
-    """Return a time measured by a browser; None for an impossible time."""
+    """Return the time that a browser measured, or None if it is impossible."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         return None
     is_time = math.isfinite(seconds) and 0 <= seconds < _LONGEST_S

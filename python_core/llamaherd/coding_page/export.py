@@ -30,7 +30,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A file of codes: of all codes, or of one field of a codebook with fields.
+    """A file with all codes, or with the codes of one field of a codebook.
 
     Attributes:
         ending: End of its name, such as ".csv", ".topic.csv" or ".jsonl".
@@ -50,7 +50,7 @@ class Export:
         return f"{stem}{self.ending}"
 
     def path(self, path: Path) -> Path:
-        """Return the path of the file, if `path` was asked for."""
+        """Return the path of this file; `path` is the path that the user named."""
         if self.field is None:
             return path
         stem = path.stem if path.suffix else path.name
@@ -58,7 +58,7 @@ class Export:
 
 
 def exports(desk: Desk) -> list[Export]:
-    """Return the files of a desk: one, or one for each field of the codebook."""
+    """Return the files of a desk: one file, or one file per field of the codebook."""
     codebook = desk.sheet.codebook
     if are_spans(codebook):
         return [Export(".jsonl")]
@@ -94,7 +94,7 @@ def coded_sample(desk: Desk, field: FormField | None = None) -> GoldSample | Non
 
     Args:
         desk: Codes of all coders.
-        field: Field of the codebook; the labels of the sample become those of the field.
+        field: Field of the codebook; its labels replace the labels of the sample.
     """
     sample = desk.sheet.sample
     if sample is None or are_spans(desk.sheet.codebook):
@@ -113,7 +113,7 @@ def coded_sample(desk: Desk, field: FormField | None = None) -> GoldSample | Non
 
 
 def _of_field(sample: GoldSample, field: FormField) -> GoldSample:
-    """Return a sample, without codes, whose labels are those of a field."""
+    """Return the sample without codes, with the labels of a field."""
     names = field.names if field.kind == "choice" or field.is_several else ()
     if sample.design.get("label") == field.name:
         return replace(sample, codes=[], coders=[], names=names or sample.names)

@@ -71,7 +71,7 @@ def checked_fields(schema: str, text: str, value: object) -> FieldCodes:
 
 
 def _with_quotes(field: FormField, text: str, value: object) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer in which passages have their quotes."""
+    """Return an answer with the quote of each passage."""
     if value is None:
         return None
     if field.kind == "passage":
@@ -95,7 +95,7 @@ def _passage(text: str, value: object) -> dict[str, Any]:
 
 
 def _written(answer: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer as a model writes it: passages are their quotes."""
+    """Return an answer as a model writes it, with quotes in place of passages."""
     if isinstance(answer, list):
         return [_written(each) for each in answer]
     is_passage = isinstance(answer, dict) and set(answer) == {"quote", *_PLACE}
@@ -115,7 +115,7 @@ def field_cell(field: FormField, answer: Any) -> str:  # noqa: ANN401 - JSON
 
 
 def compared(field: FormField, answer: Any) -> Hashable:  # noqa: ANN401 - JSON
-    """Return an answer in a form in which equal answers are equal; None without one."""
+    """Return an answer in a form in which equal answers compare as equal, or None."""
     if answer is None:
         return None
     if field.kind == "choices":

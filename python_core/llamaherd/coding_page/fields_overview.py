@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from llamaherd.coding_page.values import Value
     from llamaherd.research.coding.codebook import Codebook
 
-Column = list[Any]  # what coders answered about each text; None without an answer
+Column = list[Any]  # answer of each coder to each text; None without an answer
 
 
 def answers_of(field: FormField, column: Sequence[Value | None]) -> Column:
@@ -28,7 +28,7 @@ def answers_of(field: FormField, column: Sequence[Value | None]) -> Column:
 def compared_columns(
     field: FormField, columns: Sequence[Sequence[Value | None]]
 ) -> list[Column]:
-    """Return the answers of each coder in a form in which equal answers are equal."""
+    """Return each coder's answers in a form in which equal answers compare as equal."""
     return [
         [compared(field, answer) for answer in answers_of(field, column)]
         for column in columns
@@ -49,7 +49,7 @@ def unit_columns(
 
 
 def differing(codebook: Codebook, codes: Mapping[str, Value]) -> dict[str, str]:
-    """Return the answers of each coder, in words, in the fields whose answers differ."""
+    """Return each coder's answers, in words, for the fields whose answers differ."""
     form = [each for each in form_of(codebook.schema) if each.is_coded]
     answers = {
         coder: value.answers

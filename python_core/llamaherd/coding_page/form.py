@@ -44,7 +44,7 @@ class Level:
     Attributes:
         value: Value in JSON types.
         name: Text on the page.
-        definition: Definition; "" without one.
+        definition: Definition; "" without a definition.
     """
 
     value: Any
@@ -59,13 +59,13 @@ class FormField:
     Attributes:
         name: Name, as in the schema.
         title: Name on the page.
-        definition: Description; "" without one.
+        definition: Description; "" without a description.
         kind: Input element.
         levels: Possible values of "choice" and "choices".
         is_required: Whether every answer has the field.
         is_nullable: Whether null is a value: the field does not apply to the text.
-        low: Minimum of a number; None without one.
-        high: Maximum of a number; None without one.
+        low: Minimum of a number; None without a minimum.
+        high: Maximum of a number; None without a maximum.
     """
 
     name: str
@@ -80,18 +80,18 @@ class FormField:
 
     @property
     def is_several(self) -> bool:
-        """Whether cells join several labels, so that labels do not contain a ";"."""
+        """Whether a cell may list several labels, separated by ";"."""
         is_joined = all(JOINED.strip() not in name for name in self.names)
         return self.kind == "choices" and is_joined
 
     @property
     def is_coded(self) -> bool:
-        """Whether answers of coders are compared: not free text, passages and JSON."""
+        """Whether coders' answers are compared (not for free text, passages and JSON)."""
         return self.kind in ("choice", "choices", "integer", "number")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Levels as cells of a table."""
+        """Texts of the levels in cells of a table."""
         return tuple(scalar_cell(each.value) for each in self.levels)
 
     @property
@@ -142,7 +142,7 @@ def _field(name: str, node: Subschema, *, is_required: bool) -> FormField:
 
 
 def _own(node: Subschema) -> list[Subschema]:
-    """Return the schema and those that each of its values follows."""
+    """Return the schema and the schemas that every value must follow, too."""
     return parts(node, is_sure=True)
 
 
@@ -183,7 +183,7 @@ def _items(node: Subschema) -> object:
 
 
 def _levels(node: Subschema) -> tuple[Level, ...]:
-    """Return the values of a schema that lists them, without null; () for others."""
+    """Return the values that a schema lists, without null; () if it lists none."""
     schema = node.schema
     if "const" in schema or isinstance(schema.get("enum"), list):
         return _scalars(Level(each, scalar_cell(each)) for each in _values(schema))
@@ -200,7 +200,7 @@ def _each(schema: dict[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
 
 
 def _defined(given: tuple[Any, dict[str, Any]]) -> Level:
-    """Return a value with the description of its alternative."""
+    """Return a value with the description of its alternative in the schema."""
     value, schema = given
     definition = schema.get("description") or schema.get("title") or ""
     return Level(value, scalar_cell(value), str(definition))

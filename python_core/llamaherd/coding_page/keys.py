@@ -1,4 +1,4 @@
-"""Keys of the pages: a key for each coder, and one for the person who runs the coding.
+"""Keys of the pages: one for each coder, and one for the person who runs the coding.
 
 All keys are derived from the secret in the file of codes, so links stay valid when the
 page is started again.
@@ -29,7 +29,7 @@ class CoderKeys:
             always needs a key.
 
     Attributes:
-        are_needed: See above.
+        are_needed: As in the arguments.
     """
 
     def __init__(self, secret: str, people: Sequence[str], *, are_needed: bool) -> None:

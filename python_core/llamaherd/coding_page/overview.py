@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 100  # maximum number of disagreements, and of notes
 _LONGEST_TEXT = 600  # characters of a text in a list
-_MOST_IN_PAIRS = 10  # coders of which each pair is compared
+_MOST_IN_PAIRS = 10  # maximum number of coders for comparing each pair
 
 Row = dict[str, Any]
 
@@ -104,7 +104,7 @@ def _coefficients(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> li
 def _of_sets(
     part: str, columns: Sequence[Sequence[Any]], names: Sequence[str]
 ) -> list[Row]:
-    """Return the agreement on each label of texts that may have several labels."""
+    """Return the agreement on each label, if texts may have several labels."""
     rows = []
     for label in names:
         given = [
@@ -116,7 +116,7 @@ def _of_sets(
 
 
 def _of_fields(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> list[Row]:
-    """Return the agreement on each field; of free text only the percentage."""
+    """Return the agreement on each field; for free text, only the percentage."""
     rows = []
     for field in form_of(desk.sheet.codebook.schema):
         name = f"{part}, {field.title}"
@@ -156,7 +156,7 @@ def _of_labels(
 
 
 def _unitizing(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> Row:
-    """Return the agreement on passages, for texts that all of the coders coded."""
+    """Return the agreement on passages, for the texts that all coders coded."""
     both = [
         i
         for i, row in enumerate(zip(*columns, strict=True))
@@ -198,7 +198,7 @@ def _disagreements(desk: Desk, columns: dict[str, list[Value | None]]) -> Row:
 
 
 def _shown_codes(desk: Desk, i: int, codes: dict[str, Value]) -> dict[str, str]:
-    """Return the code of each coder in words; with fields only those that differ."""
+    """Return each coder's code in words; with fields, only the fields that differ."""
     if are_fields(desk.sheet.codebook):
         return differing(desk.sheet.codebook, codes)
     return {coder: _shown(desk, i, code) for coder, code in codes.items()}

@@ -29,7 +29,7 @@ class CodingProgress(JobProgress):
 
     Attributes:
         n_done: Number of codes.
-        n_total: Number of codes that all coders have to give.
+        n_total: Number of codes when all coders have finished.
     """
 
     n_done: int
@@ -118,11 +118,11 @@ class CodingPage:
 
     @property
     def problem(self) -> str:
-        """Return "" (no warning): browsers get an error if a code cannot be stored."""
+        """Return "", because browsers already show an error if a code is not stored."""
         return ""
 
     def cancel(self) -> None:
-        """Stop serving soon."""
+        """Make the page stop soon; return at once."""
         self._server.should_exit = True
 
     def run(self, when_ready: Callable[[], None] = lambda: None) -> int:

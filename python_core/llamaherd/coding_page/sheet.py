@@ -21,9 +21,9 @@ from llamaherd.research.estimation import gold_file
 from llamaherd.research.estimation.gold_drawn import OURS, PART, GoldSample, sidecar
 from llamaherd.research.estimation.gold_read import read_gold
 
-DEFAULT_CODER = "code"  # also the name of the column that `GoldSample.write` creates
+DEFAULT_CODER = "code"  # column of codes that `GoldSample.write` creates
 _MOST_CODERS = 50
-_LONGEST_NAME = 60  # characters of the name of a coder
+_LONGEST_NAME = 60  # maximum number of characters of a coder's name
 _QUESTION = "Which label does the text have?"
 
 
@@ -69,7 +69,7 @@ def make_sheet(
     tie_coder: str | None,
     *,
     text: str = "text",
-    id: str | None = None,  # noqa: A002 - what the column is called
+    id: str | None = None,  # noqa: A002 - name of the column
     seed: int = 1,
 ) -> Sheet:
     """Check the arguments of `code_texts` and collect the texts."""
@@ -94,7 +94,7 @@ def make_sheet(
 
 
 def _default_coders(data: object, sample: GoldSample | None) -> list[str]:
-    """Return the columns for codes of a coding sheet, or the coders of a sample."""
+    """Return the code columns of a coding sheet, or the coders of a sample."""
     found: list[str] = []
     if sample is not None and isinstance(data, (str, os.PathLike)):
         path = Path(data)
@@ -129,7 +129,7 @@ def _names(names: Sequence[object], tie_coder: str | None) -> tuple[str, ...]:
             or plain.casefold() in (*OURS, PART)
         )
         taken = {each.casefold() for each in made}
-        taken |= {f"{each}{gold_file.NOTE}" for each in taken}  # columns of notes
+        taken |= {f"{each}{gold_file.NOTE}" for each in taken}  # names of note columns
         taken |= {each.removesuffix(gold_file.NOTE) for each in taken}
         if is_wrong or plain.casefold() in taken:
             raise ArgumentError(
@@ -186,7 +186,7 @@ def _check_agrees(codebook: Codebook, sample: GoldSample | None) -> None:
 def _texts_of(
     data: Any,  # noqa: ANN401 - GoldSample, a path or a data frame
     text: str,
-    id: str | None,  # noqa: A002 - what the column is called
+    id: str | None,  # noqa: A002 - name of the column
 ) -> tuple[GoldSample | None, list[str], list[str]]:
     """Return the sample (None for other data), ids and texts."""
     file = None
@@ -212,7 +212,7 @@ def _texts_of(
     # Texts are not normalized, because positions of passages count their characters.
     texts = [each if isinstance(each, str) else text_of(each) for each in cells]
     if id is None and "id" in frames.names(data):
-        id = "id"  # noqa: A001 - what the column is called
+        id = "id"  # noqa: A001 - name of the column
     given = range(1, len(texts) + 1) if id is None else frames.column(data, id, "id")
     ids = [text_of(each) or "" for each in given]
     _check_rows(ids, texts, file)

@@ -90,7 +90,7 @@ class CodeStore:
     """File with the codes of a sheet, which several processes may use at once.
 
     Args:
-        path: Path of the file; it is created if it does not exist.
+        path: Path of the file, which is created if it does not exist.
         sheet: Texts and codebook; an existing file must have codes of these texts.
 
     Attributes:
@@ -137,7 +137,7 @@ class CodeStore:
         ]
 
     def add(self, act: NewAct) -> None:
-        """Store a code, skip or undo; it is on the disk when the call returns."""
+        """Store a code, skip or undo. The entry is on the disk when the call returns."""
         written = json.dumps(act.value, ensure_ascii=False)
         row = (
             act.coder,

@@ -86,7 +86,7 @@ def cell_of(codebook: Codebook, value: Value | None) -> str:
 def is_tie(codebook: Codebook, values: Sequence[Value]) -> bool:
     """Return True if there are at least two codes and none has a majority.
 
-    With fields: if this holds for a field whose answers are compared.
+    With fields: return True if this holds for a field whose answers are compared.
     """
     columns = zip(*(compared_parts(codebook, each) for each in values), strict=True)
     return any(_has_no_majority(each) for each in columns)
@@ -95,7 +95,7 @@ def is_tie(codebook: Codebook, values: Sequence[Value]) -> bool:
 def compared_parts(codebook: Codebook, value: Value) -> tuple[Hashable, ...]:
     """Return the parts of a code that are compared between coders, in a fixed order.
 
-    With fields: the answers of fields that are neither free text nor passages.
+    With fields: return the answers of fields that are neither free text nor passages.
     """
     if not isinstance(value, FieldCodes):
         return (value,)

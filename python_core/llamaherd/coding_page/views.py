@@ -64,7 +64,7 @@ def text_view(desk: Desk, coder: str, i: int | None) -> dict[str, Any]:
 
 
 def _kind(codebook: Codebook) -> str:
-    """Return how a text is coded: "one" label, "several", a "number", and others."""
+    """Return the kind of codes: "one" (label), "several", "number" and others."""
     kind = codebook.kind
     if are_fields(codebook):
         return "fields"

@@ -1,4 +1,4 @@
-"""Search for a model's file, which is downloaded if necessary."""
+"""Functions that find a model's file, and download the file if necessary."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
 
 
 def _named(name: str, cache: Path) -> Path | None:
-    """Return the cached file with this name, or the only file whose name contains it.
+    """Return the cached file with this name, or the only file whose name contains `name`.
 
     Raises:
         ModelLoadError: Several files match.
@@ -255,7 +255,7 @@ def _web(url: str, options: FetchOptions) -> Path:
         raise DownloadError(f"{shown_url(url)} names no file")
     if not name.lower().endswith(".gguf"):
         name += ".gguf"
-    # There is one folder per whole address, because the part after "?" can select
+    # Each complete address has its own folder, because the part after "?" can select
     # another file.
     address = address_hash(url)
     target = options.cache / f"web-{address[:16]}" / _safe(name)
@@ -318,7 +318,7 @@ def _hub(what: HubModel, options: FetchOptions) -> Path:
 def _hub_files(
     what: HubModel, commit: str, offer: Offer, folder: Path, options: FetchOptions
 ) -> Path:
-    """Download all parts; the first part is last, because it marks a complete model."""
+    """Download all parts. The first part comes last, as it marks a complete model."""
     if options.sha256 is not None and len(offer.files) > 1:
         raise ArgumentError(
             f"cannot be given: {what} has {len(offer.files)} files", argument="sha256"
@@ -349,7 +349,7 @@ def _hub_files(
 
 
 def _is_of(target: Path, file: RemoteFile, commit: str) -> bool:
-    """Return whether a local file is the hub's file at the commit."""
+    """Return whether a local file equals the hub's file of this commit."""
     note = folders.note_of(target)
     if file.sha256 is not None and "sha256" in note:
         return bool(note["sha256"] == file.sha256)

@@ -43,15 +43,15 @@ class FetchWork:
         return self._meter.progress
 
     def cancel(self) -> None:
-        """Ends the download after the current block; keeps the received bytes."""
+        """Cancel the download after the current block; the received bytes are kept."""
         self._is_cancelled = True
 
     def run(self) -> Path | None:
-        """Finds or downloads the file. Returns its path, or None if it was cancelled.
+        """Find or download the file; return its path, or None if it was cancelled.
 
         Raises:
             ModelLoadError: There is no such file, or it does not fit into memory.
-            DownloadError: It could not be downloaded, or has an unexpected content.
+            DownloadError: The file could not be downloaded, or has an unexpected content.
         """
         try:
             return fetch(self._source, self._options, self._name)

@@ -18,7 +18,7 @@ from llamaherd.core.words import words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OPTIMIZED = "optimized"  # folder of the files that model_optimize created
+OPTIMIZED = "optimized"  # folder for files that model_optimize creates
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 
 

@@ -56,7 +56,7 @@ def repository(repo: str, revision: str, token: str | None) -> Repository:
         info = api.model_info(
             repo, revision=revision, files_metadata=True, timeout=_TIMEOUT_S
         )
-    except Exception as error:  # noqa: BLE001 - of whichever HTTP library it uses
+    except Exception as error:  # noqa: BLE001 - errors of any HTTP library
         raise DownloadError(_failure(hub, repo, revision, error, own)) from None
     files = tuple(_remote_file(sibling) for sibling in info.siblings or ())
     return Repository(commit=info.sha or revision, files=files)

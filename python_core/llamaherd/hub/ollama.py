@@ -36,7 +36,7 @@ class OllamaModel:
 
 
 def stores() -> list[Path]:
-    """Return the possible folders of Ollama's store: OLLAMA_MODELS alone, if set."""
+    """Return the possible folders of Ollama's store; only OLLAMA_MODELS if it is set."""
     named = os.environ.get("OLLAMA_MODELS")
     if named:
         return [Path(named).expanduser()]

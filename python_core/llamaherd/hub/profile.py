@@ -33,7 +33,7 @@ _FEATURES = (
     *("avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "asimd", "asimddp", "i8mm"),
     *("sve", "sme"),
 )
-_READ_BYTES = 1 << 28  # bytes, more than caches hold
+_READ_BYTES = 1 << 28  # bytes; larger than the caches
 _MATRIX = 1024  # rows
 _LEAST_S = 0.1  # minimum duration of a measurement
 _ROUNDS = 3
@@ -130,7 +130,7 @@ class HardwareProfile:
 
 @cache
 def _measured() -> tuple[float, float]:
-    """Measure several times and return the best values; other programs may run."""
+    """Return the best of several measurements, because other programs may run."""
     rounds = [(_bandwidth(), _flops()) for _ in range(_ROUNDS)]
     return max(bandwidth for bandwidth, _ in rounds), max(flops for _, flops in rounds)
 

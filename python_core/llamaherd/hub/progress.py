@@ -34,7 +34,7 @@ class FetchProgress(JobProgress):
 
     @property
     def line(self) -> str:
-        """Speed in MB/s."""
+        """Text with the speed in MB/s."""
         return f"{self.bytes_per_s / 1e6:.1f} MB/s" if self.bytes_per_s else ""
 
 
@@ -69,7 +69,7 @@ class FetchMeter:
 
 
 class ProgressReporter:
-    """Reports a download: with a bar and messages, by calling a function, or not at all.
+    """Reports a download by a bar and messages, by calling a function, or not at all.
 
     Args:
         option: True shows a bar and messages on stderr; a function is called.
@@ -84,7 +84,7 @@ class ProgressReporter:
     def say(self, text: str) -> None:
         """Print a message."""
         if self._option is True:
-            print(text, file=sys.stderr)  # noqa: T201 - it was asked for
+            print(text, file=sys.stderr)  # noqa: T201 - the user requested it
 
     def step(self, n_done: int, n_total: int | None) -> None:
         """Report the bytes received, and the total if known."""

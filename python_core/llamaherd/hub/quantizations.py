@@ -1,4 +1,4 @@
-"""Selection of a file of a repository by name, type and available memory."""
+"""Functions that select a file of a repository by name, type and memory."""
 
 from __future__ import annotations
 
@@ -156,7 +156,8 @@ def choose(
             return fitting[0]
         smallest = min(there, key=lambda offer: offer.size_bytes or 0)
         raise ModelLoadError(
-            f"{source}: no file of it fits into memory. {_shortage(smallest, available)} "
+            f"{source}: none of its files fits into memory. "
+            f"{_shortage(smallest, available)} "
             "Use a smaller model, close other programs, or pass "
             f"{setting('check_memory', False)}"
         )

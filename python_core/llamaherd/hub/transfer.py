@@ -1,6 +1,6 @@
 """Download of a file over HTTP.
 
-It can be resumed, and is verified before it is renamed.
+A download can be resumed. The file is verified before it gets its final name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 _SHA256 = re.compile(r'"?([0-9a-f]{64})"?')
 
 
-class Cancelled(Exception):  # noqa: N818 - not an error: it was asked for
+class Cancelled(Exception):  # noqa: N818 - a request, not an error
     """Raised if the download was cancelled.
 
     The received part is kept for the next call.
@@ -307,7 +307,7 @@ def _remove(part: Path) -> None:
 
 @contextmanager
 def _alone(part: Path, watch: Watch) -> Iterator[None]:
-    """Wait while another process downloads the same file."""
+    """Wait until no other process downloads the same file."""
     lock = _lock(part.with_name(f"{part.name}.lock"), watch)
     try:
         yield
@@ -317,7 +317,7 @@ def _alone(part: Path, watch: Watch) -> Iterator[None]:
 
 
 def _lock(path: Path, watch: Watch) -> LockFile | None:
-    """Wait for a lock; None if the file system has no locks."""
+    """Wait for a lock and return it; return None if the file system has no locks."""
     while True:
         with suppress(LockHeldError):
             return take_lock(path)
@@ -328,7 +328,7 @@ def _lock(path: Path, watch: Watch) -> LockFile | None:
 
 
 def _size_of(response: http.client.HTTPResponse, n_there: int) -> int | None:
-    """Return the size of the whole file in bytes; None if the server omits it."""
+    """Return the size of the whole file in bytes; None if it is not in the headers."""
     if response.status == http.HTTPStatus.PARTIAL_CONTENT:
         match = re.fullmatch(
             r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18}|\*)",

@@ -36,7 +36,7 @@ class Listener(Protocol):
 
 
 class _Nobody:
-    """Listener of an ended group, so that the caller's listener can be freed."""
+    """Listener that does nothing. It replaces an ended group's, which can be freed."""
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
         """Do nothing: the group is over."""
@@ -117,7 +117,7 @@ class Group:
 
     @property
     def may_draft(self) -> bool:
-        """Return whether draft tokens may be used; for a single prompt they may not."""
+        """Return whether draft tokens may be used, which a single prompt never uses."""
         return len(self.requests) > 1
 
     def started(self, i: int, now_s: float) -> None:
@@ -197,7 +197,7 @@ class GroupLoop(Protocol):
         """Start no more requests of a group; running requests finish."""
 
     def watch(self, group: Group) -> None:
-        """From now on, send new parts of the group's answer to its listener."""
+        """Send each new part of the group's answer to its listener from now on."""
 
     def wait_for(self, is_done: Event) -> None:
         """Wait for an event that a listener sets.
@@ -208,7 +208,7 @@ class GroupLoop(Protocol):
         """
 
     def settle(self) -> None:
-        """Wait until a thread without work has ended; do not wait if it has work."""
+        """Wait until the thread has ended; return at once if it has work."""
 
     def close(self) -> None:
         """End all groups with ContextClosedError and free the memory."""

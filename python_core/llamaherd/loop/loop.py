@@ -88,7 +88,7 @@ class Loop(ThreadedLoop):
         return self._counts
 
     def watched_slots(self) -> SlotTimes:
-        """Return recent times of the slots, as `watched_counts` returns counts."""
+        """Return recent times of the slots; see `watched_counts`."""
         self._counted_until = monotonic() + _WATCHED_S
         return self._slot_times
 
@@ -114,7 +114,7 @@ class Loop(ThreadedLoop):
                 raise
 
     def share(self, n: int) -> None:
-        """From now on, plan caches for only 1/n of the memory."""
+        """Plan later caches for only 1/n of the memory."""
         self._sizing.n_sharing = n
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class Loop(ThreadedLoop):
             runner.engine.close()
 
     def _rouse(self) -> None:
-        """Interrupt the thread's steps so that it processes changes."""
+        """Interrupt the thread's current step, so that it processes changes."""
         if self._is_gone:
             self._start()
         elif self._runner is not None:
@@ -181,7 +181,7 @@ class Loop(ThreadedLoop):
         return True
 
     def _count(self, runner: Runner) -> None:
-        """Update counts and times of slots if somebody read them recently."""
+        """Update counts and times of slots if a caller read them recently."""
         if self._counted_until > monotonic():
             self._counts = runner.engine.counts()
             self._slot_times = runner.slot_times()

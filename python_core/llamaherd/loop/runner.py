@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _SLICE_MS = 50  # maximum interval between progress reports
 _WATCHED_MS = 25  # maximum interval between new texts of watched answers
-_FEW = 4  # slices are short if at most this many answers run and all are watched
+_FEW = 4  # short slices if at most this many answers run, all of them watched
 _EACH_STEP_MS = 1
 
 
@@ -68,7 +68,7 @@ class Runner:
         self._live: dict[int, Client] = {}  # clients in the engine, by id
         self._watched: dict[int, Group] = {}  # groups of watched clients, by id
         self._is_short = False  # whether the last batch found too few cells
-        self._slots: SlotWatch | None = None  # None while nobody looks
+        self._slots: SlotWatch | None = None  # None without a reader
 
     @property
     def n_running(self) -> int:
@@ -112,7 +112,7 @@ class Runner:
             self._send_piece(client.id, self._watched.get(client.id))
             self._release(client)
             group.ended(client.index, output, perf_counter())
-        del self.groups[group.number]  # last: `fail_all` must still end the group
+        del self.groups[group.number]  # last, so that `fail_all` can still end the group
         self._close_group(group, error)
 
     def fail_all(self, reason: str, error: BaseException | None = None) -> None:
@@ -365,7 +365,7 @@ class Runner:
                 self._finish(client, output)
 
     def _settle_prefix(self, prefix: Client) -> None:
-        """Tell the scheduler that a prefix is held or has failed."""
+        """Inform the scheduler that a prefix is held or has failed."""
         output = self.engine.get(prefix.id)
         first = first_waiting(prefix)
         if first is not None:

@@ -1,4 +1,4 @@
-"""Time of each slot of a context on prompts and answers, measured only on demand."""
+"""Time that each slot spends on prompts and answers, measured only on demand."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
     from llamaherd.schedule.client import Client
 
-_EVERY_S = 0.02  # interval of looks at running requests
+_EVERY_S = 0.02  # interval of reading the times of running requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotTime:
-    """Seconds of a slot since the measurement began; else the slot was free.
+    """Seconds of a slot since the measurement began. The rest of the time it was free.
 
     Attributes:
         prefill_s: Its request computed tokens of the prompt.
         decode_s: Its request computed tokens of a thought or an answer.
-        waiting_s: Its request was in no batch: it waited for a place in one.
+        waiting_s: Its request was in no batch, because batches had no space for it.
     """
 
     prefill_s: float = 0.0
@@ -51,7 +51,7 @@ class SlotTimes:
     """Times of all slots of a context.
 
     Attributes:
-        began_s: Time at which the measurement began, to tell measurements apart.
+        began_s: Time at which the measurement began, which identifies the measurement.
         at_s: Time of the last change.
         prompts: Times of the slots of prompts used so far.
         prefixes: Times of the slots in which shared prefixes were computed.
@@ -68,7 +68,7 @@ NO_TIMES = SlotTimes(began_s=0.0, at_s=0.0)
 
 @dataclass(slots=True)
 class _Running:
-    """A request in a slot: time of the last look, and its times in batches until then."""
+    """A request in a slot: time of the last reading, and times in batches until then."""
 
     is_prefix: bool
     slot: int
@@ -78,7 +78,7 @@ class _Running:
 
 
 class SlotWatch:
-    """Measures the slots of an engine. For the thread of the loop.
+    """Measures the slots of an engine. Only the thread of the loop may use it.
 
     Requests get the free slot with the lowest number; a paused request leaves its slot.
     The numbers are for display only: sequence ids of libllama differ from them.
@@ -136,7 +136,7 @@ class SlotWatch:
             if client.id in self._running:
                 self._update(client.id)
             else:
-                self.enter(client)  # it ran when the measurement began
+                self.enter(client)  # it ran before the measurement began
 
     def _update(self, id_: int) -> None:
         running, now_s = self._running[id_], self._clock()

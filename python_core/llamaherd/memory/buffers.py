@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from llamaherd.native.models import ModelInfo
 
-# As `n_outputs_max` in capi_shim/engine/context.cpp.
+# Same value as `n_outputs_max` in capi_shim/engine/context.cpp.
 _OUTPUT_BYTES = 32 << 20
 _MOST_OUTPUTS = 64
 _PER_LINE = 16
 _F32, _F16 = 4, 2
 _LEAST_BATCH, _MOST_BATCH = 256, 2048  # tokens of texts that are computed together
-# Bytes that libllama takes for graphs and small tensors, whatever the model.
+# Bytes that libllama uses for graphs and small tensors, for every model.
 _FIXED = 1 << 20
 
 
@@ -53,8 +53,8 @@ def buffers_of(
     """Return an upper estimate of the buffers of a context.
 
     Rows of logits are in memory twice: where libllama computes them and where callers
-    read them. Of the activations, those of a layer's widest part and the residual stream
-    are in memory at once. A mask has a number per token and cell of a pool.
+    read them. The activations of a layer's widest part and the residual stream are in
+    memory at the same time. A mask has one number per pair of token and cell.
 
     Args:
         metadata: Metadata of the GGUF file.
@@ -88,7 +88,7 @@ def buffers_of(
 
 
 def buffers_of_encoder(metadata: Mapping[str, str], info: ModelInfo) -> int:
-    """Return an upper estimate of the memory that a model for embeddings computes with.
+    """Return an upper estimate of the buffers of a model for embeddings.
 
     A text is computed in one batch, of at most the training context.
 

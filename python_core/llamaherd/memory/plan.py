@@ -24,7 +24,7 @@ AUTO_SLOTS = 40  # default maximum number of slots; more slots gain little on a 
 # Number of sequences per batch of a deterministic context.
 UNIFORM_ROWS = shim.UNIFORM_ROWS
 ROWS = 4  # number of rows of a batch that ggml computes together, see docs/decisions/0018
-ROWS_AMX = shim.AMX_ROWS  # this number with AMX, see docs/decisions/0018
+ROWS_AMX = shim.AMX_ROWS  # the same with AMX, see docs/decisions/0018
 _BLOCK = shim.CELL_BLOCK  # libllama rounds cells up to multiples of this
 MAX_CTX = 2**31 - _BLOCK  # the largest of these multiples that fits into an int32
 MEMORY_SHARE = 0.5  # share of the available memory that a planned size may use

@@ -58,7 +58,7 @@ def check_options(task: str, options: Mapping[str, Any]) -> None:
 def check_of_several_requests(options: Mapping[str, Any], at_once: int) -> None:
     """Refuse batch calibration of texts that are sent in several requests.
 
-    Each request would have a calibration of its own, fitted to its few texts.
+    Each request would be calibrated separately, by its few texts.
 
     Args:
         options: Options of the task "annotate".
@@ -78,7 +78,7 @@ def check_of_several_requests(options: Mapping[str, Any], at_once: int) -> None:
 
 
 def seed_of_request(options: Mapping[str, Any], first: int) -> dict[str, int]:
-    """Return the seed of a request of a job, so that its answers differ from the others'.
+    """Return a seed for one request of a job, so that answers of requests differ.
 
     Seeds of answers depend on the index of a text in its request, so equal texts of
     several requests would have the same random numbers. The first request keeps the
@@ -89,7 +89,7 @@ def seed_of_request(options: Mapping[str, Any], first: int) -> dict[str, int]:
         first: Index of the request's first text in the job.
     """
     seed = options.get("seed", DEFAULT_SEED)
-    least = {"temperature": 0, "n_thoughts": 1}  # above it, random numbers are drawn
+    least = {"temperature": 0, "n_thoughts": 1}  # above these, answers are drawn
     given = {name: options.get(name) for name in least}
     is_drawn = any(
         isinstance(value, (int, float)) and value > least[name]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from llamaherd.remote.client import RemoteServer
 
 Task = Literal["generate", "classify", "annotate"]
-_AT_ONCE = 32  # texts per request; after a crash an unfinished request runs again
+_AT_ONCE = 32  # texts per request; a crash repeats unfinished requests
 _WINDOW = "30d"
-_LEFT_OUT = ("usage", "tokens")  # of answers
+_LEFT_OUT = ("usage", "tokens")  # fields of answers to leave out
 _OF_TASK = "llamaherd_task"
 
 
@@ -45,7 +45,7 @@ class _Kind:
 
 
 def _options(path: str) -> frozenset[str]:
-    """Return the options that the server accepts for a path, without those of streams."""
+    """Return the options that the server accepts for a path, except for streaming."""
     return frozenset(SERVER[path].expected()) - {"priority", "stream"}
 
 
@@ -120,7 +120,7 @@ def submit_job(
         texts: Prompts or texts; None for a missing text, which is left out.
         options: Options of the task, as in `generate_parallel`, `classify_parallel` and
             `annotate`.
-        model: Name of the model or adapter; None for the first of the server.
+        model: Name of the model or adapter; None uses the first model of the server.
 
     Raises:
         ArgumentError: An argument is invalid.
@@ -242,7 +242,7 @@ def _rows(outcome: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
 
 
 def _row(each: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of one of the texts that were computed together."""
+    """Return the row of one text of a request with several texts."""
     error = each.get("error")
     row = {name: value for name, value in each.items() if name != "index"}
     probs = row.pop("probs", None) or {}

@@ -40,7 +40,7 @@ _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def servers_folder() -> Path:
-    """Return the folder of all servers: `LLAMAHERD_SERVERS`, or in the user's home."""
+    """Return the folder of all servers: `LLAMAHERD_SERVERS`, or a folder in the home."""
     given = os.environ.get(FOLDER_VARIABLE)
     return Path(given) if given else Path.home() / ".local" / "state" / "llamaherd"
 
@@ -147,7 +147,7 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
     """
     is_running = server.is_running
     child = _CHILDREN.get(server.pid)
-    if is_running:  # otherwise the process id may now belong to another process
+    if is_running:  # without an answer, the pid may belong to another process
         _ask_to_end(server.pid, child)
     elif child is None:
         return False
@@ -163,7 +163,7 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
 
 
 def _ask_to_end(pid: int, child: subprocess.Popen[bytes] | None) -> None:
-    """Ask a server to end; on Windows one without an open stdin is ended at once."""
+    """Ask a server to end. On Windows, end it at once if its stdin is not open."""
     if _IS_WINDOWS and child is not None and child.stdin is not None:
         child.stdin.close()
     else:
@@ -198,7 +198,7 @@ def server_named(name: str) -> RemoteServer:
 
 
 def list_servers() -> list[RemoteServer]:
-    """Return all servers that were started, running or not, sorted by name."""
+    """Return all servers that were ever started, sorted by name."""
     folder = servers_folder()
     names = sorted(path.parent.name for path in folder.glob(f"*/{_INFO}"))
     found = [_info(folder / name) for name in names if _NAME.fullmatch(name)]

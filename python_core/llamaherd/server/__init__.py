@@ -1,6 +1,6 @@
 """HTTP server for one context: prompts of all clients share batches.
 
-It needs the packages of the extra `server`, which no other room imports.
+The server needs the packages of the extra `server`. Only this package imports them.
 """
 
 from llamaherd.core import installing

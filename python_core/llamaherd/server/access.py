@@ -72,7 +72,7 @@ class AccessMiddleware:
             await self._app(scope, incoming.receive, sent)
         except ApiError as error:
             await send_json(sent, error.status, error.body, error.headers)
-        except asyncio.CancelledError:  # the server stops at once, within a body
+        except asyncio.CancelledError:  # the server stops at once, while a body is read
             record.is_gone = True
         finally:
             self._note(scope, record, time.perf_counter() - start)

@@ -65,8 +65,8 @@ _QUICK = frozenset(
         "priority",
     }
 )
-# Fields with constraints. They are compiled on separate threads, so that they delay only
-# each other.
+# Fields with constraints. Constraints are compiled on separate threads, so that they
+# delay only each other.
 CONSTRAINING = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools", "codebook"})
 
 
@@ -100,7 +100,7 @@ class Endpoint(ABC):
             with suppress(asyncio.TimeoutError):
                 last_words = self._fail(errors.stopping(), record, send)
                 await asyncio.wait_for(last_words, _LAST_WORDS_S)
-        except Exception as error:  # noqa: BLE001 - nothing that a request does ends us
+        except Exception as error:  # noqa: BLE001 - no request ends the server
             await self._fail(error, record, send)
 
     @abstractmethod
@@ -177,7 +177,7 @@ class Answering(Endpoint):
         try:
             return await asyncio.wrap_future(pending)
         except asyncio.CancelledError:
-            pending.add_done_callback(_drop)  # cannot be interrupted, but ends soon
+            pending.add_done_callback(_drop)  # the thread cannot be interrupted
             raise
 
     def _submit_now(
@@ -243,7 +243,7 @@ async def _send_pieces(
     answer: AnswerWriter, running: Running, record: RequestRecord, send: Send
 ) -> list[Result]:
     """Send pieces as they arrive. An error before the first piece sets the status."""
-    with suppress(CutOffError):  # raised after the last piece; `results` handles it
+    with suppress(CutOffError):  # comes after the last piece; `results` handles it
         if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
             async for piece in running.handle.pieces():
                 if record.status:

@@ -19,7 +19,7 @@ class ParsedRequest:
     """Parsed request; `Context.submit` checks its values.
 
     Attributes:
-        prompts: Prompts for `Context.submit`, mostly one.
+        prompts: Prompts for `Context.submit`; most requests have one prompt.
         params: Sampling settings.
         options: Other arguments of `Context.submit`.
         n: Number of answers to each prompt.
@@ -56,7 +56,7 @@ class ParsedRequest:
 
     @property
     def returns_prompts(self) -> bool:
-        """Whether answers have something of their prompts."""
+        """Whether answers contain their prompts or the log-probabilities of prompts."""
         return self.echo or self.prompt_logprobs is not None
 
     @property
@@ -78,7 +78,7 @@ class AnswerWriter(Protocol):
         """Return the event of a piece of the thought or of the answer."""
 
     def end(self, results: Sequence[Result]) -> str:
-        """Return the events after the last piece; for several answers all events."""
+        """Return the events after the last piece; for several answers, all events."""
 
 
 class ApiShape(Protocol):

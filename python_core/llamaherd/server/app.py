@@ -104,7 +104,7 @@ def create_app_of_models(
         any_model=settings.any_model,
         least=[spec.n_working(_number(options.get("n_seq_max"))) for spec in specs],
     )
-    # Each model has a limit of its own; this one is for all of them.
+    # Each model has its own limit; this limit is for the requests of all models.
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
     shared.when_ending = models.stop_loading
     endpoints: dict[str, Endpoint] = {
@@ -130,9 +130,9 @@ def _application(
     Args:
         shared: State shared by all requests.
         settings: Settings of the application.
-        models: Models as pages show them.
+        models: Models of the server, for its pages and metrics.
         endpoints: Application of each path that answers with a model.
-        close: Called at the end.
+        close: Function called when the application ends.
     """
     metrics = Metrics(models)
     pages = ModelPages(models, metrics)

@@ -1,4 +1,4 @@
-"""Options of chats: defaults of the server, and the fields of other servers for thoughts.
+"""Options of chats: defaults of the server, and fields that control thinking.
 
 Clients turn thinking on and off with fields of OpenAI's API, vLLM, llama-server and
 DeepSeek's API. Each is converted to the options `thinking` and `variables` of the
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from llamaherd.server.settings import ServerSettings
 
 KWARGS = "chat_template_kwargs"
-# Numbers of tokens of a thought in several APIs; the last of a request applies.
+# Fields of several APIs that limit the tokens of a thought. If a request has several of
+# them, the last in this order applies.
 BUDGETS = (
     *("thinking_token_budget", "reasoning_budget_tokens"),
     *("thinking_budget", "thinking_budget_tokens"),
 )
-# Fields of a chat besides those of completions.
+# Fields that chats have in addition to the fields of completions.
 FIELDS = frozenset(
     {
         *("messages", "thinking", KWARGS, "reasoning_effort"),
@@ -107,13 +108,13 @@ def check_last_message(given: Mapping[str, object], *, is_assistants: bool) -> N
         if name in given and checks.flag(name, given[name]) is not usual:
             raise bad_field(
                 name,
-                f"{name} must be {JSON.literal(usual)} here: a last message of the "
-                "assistant is continued, and after any other a new one begins",
+                f"{name} must be {JSON.literal(usual)} here: the answer continues "
+                "the last message if it is the assistant's, or else begins a new one",
             )
 
 
 def _budget(name: str, given: Mapping[str, object]) -> int | bool | None:
-    """Return a number of tokens; as in llama-server -1 sets no limit, 0 disables."""
+    """Return the token limit of a thought: None for -1, False for 0 (no thought)."""
     n = checks.integer(name, given[name], -1, MOST_TOKENS)
     return None if n == -1 else n or False
 

@@ -19,7 +19,7 @@ class ConnectionLimits:
 
     Attributes:
         most: Maximum number of connections. A further connection replaces the one that
-            has been idle the longest, if that was idle for at least `spare_s` seconds;
+            has been idle the longest, if its idle time is at least `spare_s` seconds;
             otherwise the new connection gets status 503.
         head_s: Maximum time for the head of a request in seconds, from its first byte or
             from the start of a new connection.
@@ -27,7 +27,7 @@ class ConnectionLimits:
         body_s: Maximum time for a whole body in seconds.
         drain_s: Maximum time in seconds to read the rest of a refused body.
         drain_bytes: Maximum number of bytes of the rest of a refused body.
-        stall_s: Maximum time in seconds without reading by the client.
+        stall_s: Maximum time in seconds during which a client may read nothing.
         spare_s: Minimum time in seconds before an idle connection is replaced.
     """
 
@@ -68,7 +68,7 @@ class Connections:
         self._idle.pop(protocol, None)
 
     def refuse(self) -> bool:
-        """Add a connection that gets an error; return False if it is closed at once."""
+        """Count a refused connection; return False if too many wait for their error."""
         self._n_refused += 1
         return self._n_refused <= self.limits.most
 

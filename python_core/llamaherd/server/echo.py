@@ -72,8 +72,8 @@ class _EchoCall:
     """Call that computes prompts with their log-probabilities, then their answers.
 
     With log-probabilities, a single greedy token is read from the logits after the
-    prompt, so that the prompt is computed once. For other answers it is computed a second
-    time.
+    prompt, so that the prompt is computed once. For other answers, the prompt is computed
+    a second time.
     """
 
     problem = ""
@@ -117,7 +117,7 @@ class _EchoCall:
         return None if call is None else call.progress
 
     def cancel(self) -> None:
-        """End both parts soon."""
+        """Cancel both parts, which end soon."""
         for call in (self._scoring, self._answering):
             if call is not None:
                 call.cancel()
@@ -193,14 +193,14 @@ def _tokens(
     params: SamplingParams,
     options: GenerateOptions,
 ) -> list[array[int]]:
-    """Return the tokens of each prompt, of a chat those of the rendered messages.
+    """Return the tokens of each prompt; for a chat, of the rendered messages.
 
     Raises:
         PromptError: A prompt has no tokens, or the template refuses its messages.
     """
     name = "messages" if options.chat else "prompt"
     is_bound = is_constrained(params)
-    # The call for the answers, which follows, warns.
+    # The later call for the answers gives the warnings.
     every = rendered_prompts(
         model, prompts, options, [is_bound] * len(prompts), is_silent=True
     )

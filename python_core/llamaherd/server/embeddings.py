@@ -35,7 +35,7 @@ class EmbeddingsApi:
     """Format of `/v1/embeddings`.
 
     Args:
-        own: Model that computes vectors if there is no other model.
+        own: Model of the server, used if `model` is None.
         settings: Settings of the server.
         model: Model for embeddings; None uses `own`.
     """
@@ -50,7 +50,7 @@ class EmbeddingsApi:
         self._own = own
         self._settings = settings
         self._model = model
-        self._lock = Lock()  # one request at a time uses the processor
+        self._lock = Lock()  # computes the vectors of one request at a time
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
@@ -94,7 +94,7 @@ class EmbeddingsApi:
         Args:
             model: Model from `chosen`.
             texts: Texts, or lists of token ids.
-            given: Fields of the request; `truncate_prompt_tokens` has an effect.
+            given: Fields of the request, of which `truncate_prompt_tokens` is read.
             options: Options of `embed_parallel`.
 
         Raises:
@@ -193,7 +193,7 @@ def _check_all(found: Embeddings) -> None:
 
 
 def _cut(vectors: Any, size: int, *, is_scaled: bool) -> NDArray[np.float32]:  # noqa: ANN401 - an array
-    """Return the first dimensions of vectors, scaled to length 1 again."""
+    """Return the first dimensions; scale them to length 1 if `is_scaled`."""
     rows = np.asarray(vectors, dtype="<f4")
     if size == rows.shape[1]:
         return rows

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from llamaherd.server.shared_state import SharedState
     from llamaherd.server.work_api import WorkShape
 
-# Paths that OpenAI's clients use. The server offers each with and without /v1, because
-# clients differ in this.
+# Paths that OpenAI's clients use. The server offers each path with and without /v1,
+# because some clients omit /v1.
 OF_OPENAI = frozenset(
     {
         *("/completions", "/chat/completions", "/responses", "/embeddings"),
@@ -74,7 +74,7 @@ def endpoints_of(
     Args:
         shared: State shared by all requests.
         model: Model that answers.
-        ctx: Its context; None for a model that computes embeddings only.
+        ctx: Context of the model; None for a model that computes embeddings only.
         settings: Settings of the server, with the names of the model.
         embedding_model: Model for embeddings; None to use `model`.
     """

@@ -37,7 +37,7 @@ _TYPES = {
     429: "rate_limit_error",
 }
 _WITH_PARTS = ("messages", "stream_options")  # objects whose fields OpenAI's errors name
-_PROMPTS = ("messages", "prompts", "input", "texts")  # fields; else "prompt"
+_PROMPTS = ("messages", "prompts", "input", "texts")  # fields with prompts
 _NO_RETRY = (("x-should-retry", "false"),)  # OpenAI's clients read this header
 
 
@@ -123,7 +123,7 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
 
     Args:
         error: Exception.
-        names: Fields of requests.
+        names: Field of the request by argument of the library.
     """
     if isinstance(error, ApiError):
         return error
@@ -151,7 +151,7 @@ def _asks(names: Collection[str]) -> str:
 
 
 def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
-    """Return the error of an invalid argument, which has the client's name in it."""
+    """Return the error of an invalid argument, under its name in the request."""
 
     def field(argument: Argument) -> Argument:
         if argument.name == "prompts" and "prompts" not in names:
@@ -172,7 +172,7 @@ def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
 def _of_failure(error: GenerationError, asks: str) -> ApiError:
     """Return the error of a prompt that failed."""
     text = str(error.results[0].error if len(error.results) else error)
-    if isinstance(error, AnswerError):  # a retry may fail again
+    if isinstance(error, AnswerError):  # a retry would probably fail again
         return ApiError(422, text, code="schema_not_followed", headers=_NO_RETRY)
     if not isinstance(error, PromptError):
         return ApiError(500, text, code="generation_failed")

@@ -107,7 +107,7 @@ def _ending(result: Result) -> dict[str, object]:
 
 
 def _quotes(result: Result) -> dict[str, object]:
-    """Return the quotes of an answer with their positions; {} if it has none."""
+    """Return the quotes of an answer with their positions; {} without quotes."""
     found = quotes_in(result.parsed)
     return {"quotes": found} if found else {}
 

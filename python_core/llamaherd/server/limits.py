@@ -33,7 +33,7 @@ class Loaded(Protocol):
 
 
 class RequestQueue:
-    """Counter of requests from their body to the end of their answer.
+    """Counter of requests, each from the end of its body to the end of its answer.
 
     Requests beyond the number of slots are treated as waiting. The number of waiting
     prompts of the context is not used, since it would refuse simultaneous requests while
@@ -60,7 +60,7 @@ class RequestQueue:
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Count a request within the block.
+        """Count a request while the block runs.
 
         Raises:
             ApiError: The queue is full.
@@ -102,7 +102,7 @@ class RequestQueue:
 
 
 class Bodies:
-    """Limit on the memory of bodies that are read at the same time.
+    """Limit on the total size of bodies that are read at the same time.
 
     Attributes:
         most: Maximum size of a body in bytes.
@@ -129,7 +129,7 @@ class Bodies:
             )
 
     def give_back(self, n_bytes: int) -> None:
-        """Release bytes."""
+        """Subtract bytes that are no longer in memory."""
         self.n_bytes -= n_bytes
 
 
@@ -146,8 +146,8 @@ class Guard:
         """Check the headers of a request.
 
         A page in a browser can reach a server on the same machine by a name that resolves
-        to it, or by a request to another origin. The Host header shows the former, the
-        Origin header the latter.
+        to it, or by a request to another origin. The Host header shows such a name, and
+        the Origin header shows such an origin.
 
         Args:
             scope: Scope of the request.

@@ -1,4 +1,4 @@
-"""Reading of requests and writing of responses as JSON."""
+"""Functions that read requests and write responses as JSON."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 _Metric = TypeVar("_Metric", Counter, Histogram)
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
 OF_LOAD = {  # by field of `Load`
-    "n_running": "Prompts that are computed now.",
-    "n_waiting": "Prompts that wait for a slot now.",
-    "n_slots": "Prompts that can be computed at the same time; 0 before the first.",
+    "n_running": "Prompts that are being computed.",
+    "n_waiting": "Prompts that are waiting for a slot.",
+    "n_slots": "Prompts that can be computed at the same time; 0 before the first one.",
     "n_prefixes": "Prefixes of prompts that are cached, so that they are computed once.",
     "n_ctx": "Maximum number of tokens in the KV cache, for all prompts together.",
 }
@@ -38,7 +38,7 @@ _OF_MODELS = {  # by field of `ShownModel`, with several models
     "n_loads": "Times that the loading of a model began.",
     "n_unloads": "Times that a model was unloaded.",
     "n_failures": "Times that a model could not be loaded.",
-    "n_bytes": "Memory that a model takes of that for all models.",
+    "n_bytes": "Bytes that a model uses of the memory for all models.",
 }
 _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 

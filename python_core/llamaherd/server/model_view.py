@@ -57,7 +57,7 @@ class InMemory(Protocol):
 
 
 class ModelView(Protocol):
-    """Protocol of the models of a server: one that is always loaded, or several.
+    """Protocol of the models of a server: one model, always loaded, or several.
 
     Attributes:
         load: Running and waiting prompts of all models.
@@ -79,7 +79,7 @@ class ModelView(Protocol):
 
     @property
     def has_several(self) -> bool:
-        """Whether the server has several models, and metrics by model."""
+        """Whether the server has several models; its metrics then have a model label."""
 
     def name_of(self, asked: str | None) -> str | None:
         """Return the name of the model for a request; None if `asked` is unknown."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Values of `verbosity` in OpenAI's API. Only models that are trained for them read them.
+# Values of `verbosity` in OpenAI's API. Only models trained for these values use them.
 VERBOSITY = ("low", "medium", "high")
 # Fields of OpenAI's API and of similar servers, with their neutral values. Null is
 # neutral, too.
@@ -118,14 +118,14 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "watermarking": (False,),
     "web_search_options": (),
 }
-# Fields about the client, or for other servers, with the types of their values. They do
-# not affect the answer.
+# Fields about the client, or for other servers, with the types of their values. These
+# fields do not affect the answer.
 _OF_CLIENTS: dict[str, tuple[type, ...]] = {
     "cache_prompt": (bool,),
     "chat_id": (str,),
     "id": (str,),
     "metadata": (dict,),
-    "parallel_tool_calls": (bool,),  # no tools are supported
+    "parallel_tool_calls": (bool,),  # without an effect, as no tools are offered
     "prompt_cache_key": (str,),
     "prompt_cache_retention": (str,),
     "request_id": (str,),

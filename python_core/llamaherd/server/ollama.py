@@ -1,6 +1,6 @@
-"""`/api/tags` and `/api/show` of Ollama's API, with which ellmer's `chat_ollama` begins.
+"""`/api/tags` and `/api/show` of Ollama's API, which ellmer's `chat_ollama` calls first.
 
-Its chats then go to `/v1/chat/completions`.
+`chat_ollama` then sends its chats to `/v1/chat/completions`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from llamaherd.server.model_view import ShownModel
     from llamaherd.server.settings import ServerSettings
 
-LATEST = ":latest"  # tag of a name without a tag
+LATEST = ":latest"  # tag added to a name without a tag
 _BILLION = 1_000_000_000
 
 
@@ -102,7 +102,7 @@ class Described(Protocol):
 
     @property
     def chat_template(self) -> str | None:
-        """Chat template; None without one."""
+        """Chat template; None without a template."""
 
 
 def described(

@@ -231,7 +231,7 @@ def _check_special_tokens(given: Mapping[str, object], *, usual: bool) -> None:
     """Check that special tokens are added as usual: by a chat template, or to a text.
 
     Raises:
-        ApiError: The request wants them added otherwise.
+        ApiError: The request asks for another behaviour.
     """
     name = "add_special_tokens"
     if checks.flag(name, given.get(name, usual)) is not usual:
@@ -258,5 +258,5 @@ def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
         )
         for name in _OF_STREAMS
     )
-    # As in vLLM, the pieces have the usage only if the stream has it.
+    # As in vLLM, pieces have the usage only if the stream ends with the usage.
     return {"with_usage": at_end, "with_running_usage": at_end and in_pieces}

@@ -112,7 +112,7 @@ class _OpenAiAnswer(ABC):
         return "".join((*events, _DONE))
 
     def _stop(self, result: Result) -> str:
-        """Return the stop text that the answer has to end with; "" if none."""
+        """Return the stop text that must end the answer; "" without a stop text."""
         own = self._parsed
         return (
             stop_of(self._model, result, own.params.stop or ())
@@ -254,7 +254,7 @@ class ChatAnswer(_OpenAiAnswer):
                 for each in self._call.add(piece)
             )
         if self._parsed.tools is not None:
-            return ""  # it may be a call, which is read when it is complete
+            return ""  # a possible call is read when it is complete
         return self._delta(f'"content":{dumps(piece)}', n_tokens=piece.n_tokens)
 
     def _delta(self, inside: str, index: int = 0, n_tokens: int = 0) -> str:
@@ -269,7 +269,7 @@ class ChatAnswer(_OpenAiAnswer):
         return self._parsed.tools is not None and not is_streamed
 
     def _read(self, result: Result) -> tuple[str | None, list[FunctionCall], str]:
-        """Return content, calls and finish reason, each answer read once."""
+        """Return content, calls and finish reason; read each answer only once."""
         tools = self._parsed.tools
         if tools is None:
             return result.text or "", [], str(result.finish_reason)
@@ -297,7 +297,7 @@ class ChatAnswer(_OpenAiAnswer):
         }
         if calls:
             message["tool_calls"] = [call.shape for call in calls]
-        if result.thinking is not None:  # both names that clients read
+        if result.thinking is not None:  # clients read one of these two names
             message |= dict.fromkeys(("reasoning_content", "reasoning"), result.thinking)
         return {"message": message}
 

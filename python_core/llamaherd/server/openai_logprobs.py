@@ -1,6 +1,6 @@
 """Log-probabilities of tokens in the format of OpenAI's API.
 
-They are the model's log-probabilities before bias, constraints, penalties and
+The values are the model's log-probabilities before bias, constraints, penalties and
 temperature. A token that was not sampled, because a constraint allowed no other, has
 null.
 """
@@ -57,13 +57,13 @@ def of_prompt(given: Mapping[str, object]) -> int | None:
 
 
 def of_completion(given: Mapping[str, object]) -> int | None:
-    """Return the number of alternatives that a completion requests; None if none.
+    """Return the number of alternatives of a completion; None without `logprobs`.
 
     Raises:
         TypeError: `logprobs` is not a number.
         ValueError: `logprobs` is out of range.
     """
-    if given.get("logprobs", False) is False:  # some clients send False for none
+    if given.get("logprobs", False) is False:  # some clients send False instead of null
         return None
     return checks.integer("logprobs", given["logprobs"], 0, MOST)
 
@@ -111,8 +111,7 @@ class LogprobsWriter:
     def prompt(self, result: Result) -> list[dict[str, object] | None]:
         """Return the `prompt_logprobs` of vLLM's API: a map from token id for each token.
 
-        The first token has none. The rank of a token among all tokens is 1 for the most
-        likely one.
+        The entry of the first token is null. The most likely of all tokens has rank 1.
         """
         scores = result.scores_of_prompt if isinstance(result, EchoedResult) else None
         if scores is None:
@@ -136,10 +135,10 @@ class LogprobsWriter:
         return found
 
     def _prompt(self, result: Result) -> tuple[list[_Row], int]:
-        """Return an echoed prompt's rows, and how many first characters its text lacks.
+        """Return the rows of an echoed prompt, and the number of characters to skip.
 
-        The text contains neither the start token nor the space that some vocabularies
-        insert before a text.
+        The characters to skip are those of the start token and the space that some
+        vocabularies insert before a text; the echoed text lacks them.
         """
         scores = result.scores_of_prompt if isinstance(result, EchoedResult) else None
         if scores is None or not isinstance(result, EchoedResult) or result.echo is None:
@@ -192,7 +191,7 @@ class LogprobsWriter:
 
 
 def _decoded(own: bytes) -> str:
-    """Return the text of a token; for a part of a character its bytes."""
+    """Return the text of a token, or its bytes if it is a part of a character."""
     try:
         return own.decode()
     except UnicodeDecodeError:

@@ -58,7 +58,7 @@ _ERRORS = {
     "504": "The request took too long.",
 }
 _OF_GET = ("400", "401", "403", "404", "503")
-_BY_MODEL = "/tokenizer_info"  # takes the name of a model in its query
+_BY_MODEL = "/tokenizer_info"  # has the name of a model in its query
 
 
 def openapi(routes: Iterable[Route]) -> Schema:

@@ -23,9 +23,9 @@ _LINGER_S = 2.0  # time for a refused client to read the error
 class BoundedProtocol(HttpToolsProtocol):
     """Protocol of one connection, with limits.
 
-    It closes a connection when the head of a request is too long or too slow, since the
-    parser keeps the head in memory. It writes no log, which would contain queries. Its
-    errors have the common format.
+    The protocol closes a connection when the head of a request is too long or too slow,
+    since the parser keeps the head in memory. The protocol writes no log, because a log
+    would contain queries. Errors have the same format as errors of the application.
 
     Args:
         settings: Settings of uvicorn.
@@ -37,7 +37,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.access_log = False
         self._all = connections_
         self._is_counted = False
-        self._is_deaf = False  # reads only to notice that the client disconnects
+        self._is_deaf = False  # reads only to notice a disconnect
         self._n_unheard = 0
         self._is_refused = False
         self._is_in_head = True
@@ -45,7 +45,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
         self._n_unsent = 0
-        self._answered: Any = None  # cycle of the next answer; uvicorn keeps the last
+        self._answered: Any = None  # cycle of the next answer; uvicorn's is the last
 
     # ---- called by asyncio ----
 
@@ -121,7 +121,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def on_message_complete(self) -> None:
-        """Handle the end of a message: another head follows."""
+        """Handle the end of a message, after which another head may follow."""
         self._is_in_head = True
         self._n_head = 0
         super().on_message_complete()
@@ -129,7 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # ---- called by uvicorn ----
 
     def on_response_complete(self) -> None:
-        """Continue after a sent answer; the next request may wait already."""
+        """Continue after a sent answer; the next request may be waiting already."""
         following = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         if self.transport.get_write_buffer_size() > 0:

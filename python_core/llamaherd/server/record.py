@@ -22,13 +22,13 @@ class RequestRecord:
             clients.
 
     Attributes:
-        is_background: See above.
+        is_background: As in the arguments.
         results: Answers of the request; none if no prompt ran.
         stats: Statistics of the embeddings, scores, labels or codes of the request; None
             for other requests.
         status: HTTP status; 0 before the response.
         is_gone: Whether the client disconnected first.
-        model: Name of the model that was asked, with several models; "" without one.
+        model: Name of the requested model on a server with several models; otherwise "".
     """
 
     __slots__ = ("is_background", "is_gone", "model", "results", "stats", "status")

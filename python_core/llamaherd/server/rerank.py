@@ -1,7 +1,7 @@
 """`POST /v1/rerank`: documents ordered by their relevance to a query.
 
-The format is that of Jina's and Cohere's APIs, or with `texts` that of Text Embeddings
-Inference, as vLLM and llama-server have them.
+As in vLLM and llama-server, the format is that of Jina's and Cohere's APIs. With `texts`,
+the format is that of Text Embeddings Inference.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RerankApi:
 
     Args:
         vectors: Format of `/v1/embeddings`, which selects the model.
-        ctx: Context of the server's model; None for a model without answers.
+        ctx: Context of the server's model; None for a model that only embeds texts.
     """
 
     fields = frozenset(
@@ -119,14 +119,14 @@ class _Answer:
         self._model_name = model_name
 
     def of_vectors(self, found: Embeddings) -> object:
-        """Return the body of an answer from vectors, first that of the query."""
+        """Return the body of an answer, from the vectors of the query and documents."""
         self._check([*found.errors], 1)
         vectors = np.asarray(found.vectors, dtype=np.float64)
         scores = vectors[1:] @ vectors[0]
         return self._body([float(each) for each in scores], found.stats.n_tokens)
 
     def of_scores(self, found: ScoreResults) -> object:
-        """Return the body of an answer from log-probabilities of the query."""
+        """Return the body of an answer, from the query's log-probabilities."""
         self._check([*found.errors], 0)
         rows = [each for row in found.continuations for each in row or ()]
         scores = [math.exp(float(np.mean(each.token_logprobs))) for each in rows]

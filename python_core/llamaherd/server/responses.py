@@ -63,8 +63,8 @@ REFUSED: dict[str, tuple[str, tuple[object, ...]]] = {
 _KINDS = ("text", "json_object", "json_schema")
 _SUMMARIES = ("auto", "concise", "detailed")
 _LOGPROBS = "message.output_text.logprobs"
-_INCLUDES = (_LOGPROBS, "reasoning.encrypted_content")  # the latter without an effect
-# Name of a field here by its name in chats, for errors.
+_INCLUDES = (_LOGPROBS, "reasoning.encrypted_content")  # the second has no effect
+# Name of a field in this API by its name in chats, for errors.
 _NAMES = {
     "messages": "input",
     "response_format": "text",
@@ -207,7 +207,7 @@ def _logprobs(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _tools(value: object) -> object:
-    """Return the functions in the format of chats, where the rest is checked."""
+    """Return the functions in the format of chats, which is checked later."""
     if not isinstance(value, list):
         return value
     found = []

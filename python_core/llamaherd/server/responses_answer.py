@@ -76,7 +76,7 @@ class ResponseAnswer:
         if piece.kind == "thinking":
             return self._grow(self._reasoning("", "in_progress"), piece)
         if self._parsed.tools is not None:
-            return ""  # it may be a call, which is read when it is complete
+            return ""  # a possible call is read when it is complete
         return self._grow(_message("", "in_progress", []), piece)
 
     def end(self, results: Sequence[Result]) -> str:
@@ -205,7 +205,7 @@ class ResponseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """Names of a kind of text.
+    """Names of the fields and events for one kind of text.
 
     Attributes:
         text: Prefix of the names of events for its pieces.
@@ -285,7 +285,7 @@ def _usage(result: Result) -> dict[str, object]:
         "input_tokens": n_prompt,
         "input_tokens_details": {
             "cached_tokens": result.n_reused_tokens,
-            "cache_write_tokens": 0,  # nothing is charged for
+            "cache_write_tokens": 0,  # no cost in this server
         },
         "output_tokens": n_new,
         "output_tokens_details": {"reasoning_tokens": result.n_thinking_tokens},

@@ -35,7 +35,7 @@ class LoadedModel:
 
     Args:
         model: Model.
-        ctx: Its context; None for a model that computes embeddings only.
+        ctx: Context of the model; None for a model that computes embeddings only.
     """
 
     def __init__(self, model: Model, ctx: Context | None) -> None:
@@ -122,7 +122,7 @@ class OneModel:
     Args:
         loaded: Model with its context.
         settings: Settings of the server.
-        embedding_model: Model for embeddings; None without one.
+        embedding_model: Model for embeddings; None if there is no such model.
     """
 
     has_several = False

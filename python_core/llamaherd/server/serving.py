@@ -1,4 +1,4 @@
-"""Life of a server, from its sockets to its last answer."""
+"""Starts a server, and ends it after the last answer."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def room_for(most: int) -> int:
-    """Return the possible number of connections, at most `most`.
+    """Return the number of connections that open files allow, at most `most`.
 
-    It raises the limit on open files as far as necessary and allowed.
+    The function raises the limit on open files as far as necessary and allowed.
     """
     try:
         import resource  # noqa: PLC0415 - Windows has none, and no such limit
@@ -109,7 +109,7 @@ class ServedState(Protocol):
 class Server(uvicorn.Server):
     """Server that runs until a signal; running requests then have `grace_s` to end.
 
-    uvicorn would raise the signal again at the end; this server lets its caller exit.
+    uvicorn would raise the signal again at the end; this server returns to its caller.
 
     Args:
         app: Application of `create_app`.

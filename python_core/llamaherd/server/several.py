@@ -1,4 +1,4 @@
-"""Several answers to one request: to a list of prompts, or samples of each prompt."""
+"""Several answers to one request: for several prompts, or samples of a prompt."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class SeveralAnswers(AwaitedJob[Results]):
         """Wait for the answers.
 
         Raises:
-            GenerationError: A prompt failed; its result is the first of the results.
+            GenerationError: A prompt failed. The error contains the result of this
+                prompt.
             ContextClosedError: The context was closed.
         """
         return self._answers().__await__()

@@ -33,7 +33,7 @@ class SharedState:
         timeout_s: Maximum duration of a request in seconds; None for no limit.
         connections: Limits on connections.
         is_ending: Whether new requests are refused during shutdown.
-        when_ending: Called when the shutdown begins; None for nothing.
+        when_ending: Function called when the shutdown begins; None to call no function.
     """
 
     def __init__(self, slots: Loaded, settings: ServerSettings) -> None:
@@ -51,7 +51,7 @@ class SharedState:
     def enter(self, running: Running) -> Running:
         """Register a running prompt, which `stop` ends."""
         self._running.add(running)
-        if self._is_stopped:  # stopped while the request was read or compiled
+        if self._is_stopped:  # the server stopped while the request was read
             running.end("stopping")
         return running
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
 
 FIELD = "include_stop_str_in_output"
-_MOST_PENDING = 3  # bytes of a character that an earlier token began
+_MOST_PENDING = 3  # most bytes of a character from earlier tokens
 
 
 def includes_stop(given: Mapping[str, object]) -> bool:
@@ -37,7 +37,7 @@ def stop_of(model: Model, result: Result, stops: Sequence[str]) -> str:
     """Return the stop text that ended an answer; "" if none did.
 
     The text of the answer ends before the first stop text that its last token completes;
-    of several stop texts that begin there, the shortest was complete first.
+    if several stop texts begin there, the shortest was complete first.
 
     Args:
         model: Model with the vocabulary.
@@ -61,7 +61,7 @@ def stop_of(model: Model, result: Result, stops: Sequence[str]) -> str:
 
 
 def _valid(text: str) -> str:
-    """Return a text without the characters that stand for bytes of no character."""
+    """Return a text without replacement characters, which stand for invalid bytes."""
     return text.replace("\ufffd", "")
 
 

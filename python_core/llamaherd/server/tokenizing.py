@@ -1,4 +1,4 @@
-"""Tokens and prompts over HTTP, in the formats of vLLM and llama-server."""
+"""Conversion between texts, tokens and prompts, as in vLLM and llama-server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from llamaherd.server.api_shape import ParsedRequest
     from llamaherd.server.settings import ServerSettings
 
-# Fields of `/tokenize` with a text: of vLLM, then of llama-server.
+# Fields of `/tokenize` for a text: the name in vLLM, then in llama-server.
 _OF_TEXTS = frozenset(
     {
         *("prompt", "model", "add_special_tokens", "return_token_strs"),
@@ -87,7 +87,7 @@ class TokenizeApi(_OfModel):
         return answer
 
     def _with_pieces(self, tokens: list[int]) -> list[dict[str, object]]:
-        """Return the tokens as llama-server does: a part of a character as its bytes."""
+        """Return tokens in llama-server's format: bytes for a part of a character."""
         return [
             {"id": token, "piece": _text_or_bytes(piece)}
             for token, piece in zip(tokens, token_bytes(self._model, tokens), strict=True)

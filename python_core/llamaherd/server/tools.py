@@ -272,7 +272,7 @@ def _format(model: Model, template: str | None) -> ToolFormat:
     if found is None:
         raise bad_field(
             "tool_choice",
-            "this model's chat template writes no calls of tools that can be read: use "
+            "calls in the format of this model's chat template cannot be read: use "
             '"tool_choice": "required", or the name of a function',
         )
     return found

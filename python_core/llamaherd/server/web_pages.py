@@ -1,4 +1,4 @@
-"""HTML pages with their scripts and styles: files of a package, with strict headers."""
+"""Routes of HTML pages with their scripts and styles, with strict headers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def page_routes(package: str, names: Mapping[str, str]) -> list[Route]:
 
     Args:
         package: Package with a folder `static` of the files.
-        names: Name of a file by path.
+        names: File name for each path.
     """
     folder = files(package) / "static"
     return [

@@ -37,7 +37,7 @@ class _Json(LanguageTerms):
     def value(self, value: object, text: str) -> str:
         try:
             text = self.literal(value)
-        except (TypeError, ValueError):  # a value that is not from the request
+        except (TypeError, ValueError):  # the value is not from the request
             return text
         return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
 

@@ -51,7 +51,7 @@ class WorkShape(Protocol):
         """Names of all fields of a request."""
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Any] | dict[str, object]:
-        """Check a request; return its work, or the answer itself if it costs little.
+        """Check a request; return its work, or its answer if that needs little work.
 
         Raises:
             ApiError: A field is unknown or invalid.

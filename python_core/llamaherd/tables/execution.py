@@ -99,8 +99,9 @@ def do_run(
 ) -> Outcome:
     """Execute a run, or one shard of it.
 
-    A shard writes no output. It stores its rows in its journal, from which `merge_runs`
-    makes the output. The answer to a row does not depend on the shard that computes it.
+    A shard writes no output, but stores its rows in its journal. `merge_runs` makes the
+    output from the journals. The answer to a row does not depend on the shard that
+    computes it.
 
     Args:
         spec: The run.

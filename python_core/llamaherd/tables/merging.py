@@ -1,4 +1,4 @@
-"""Merging of the shards of a run. Needs no model; checks that all shards are given."""
+"""Merge the shards of a run, without a model, after checking that none is missing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def merge_runs(
     overwrite: bool = False,
     block: int = BLOCK,
 ) -> Outcome:
-    """Merge the shards of a run; the output equals that of an undivided run.
+    """Merge the shards of a run; the output equals the output of an undivided run.
 
     Args:
         journals: Paths of the journals of all shards, in any order.
@@ -97,7 +97,7 @@ def merge_runs(
 def _read(
     db: sqlite3.Connection, path: str | os.PathLike[str], before: Sequence[_Shard]
 ) -> _Shard:
-    """Check that a journal belongs to the run of the others, and copy its rows."""
+    """Check that a journal belongs to the same run as the others, and copy its rows."""
     found: list[tuple[Record, int]] = []
 
     def use(record: Record, rows: Iterator[Stored]) -> None:

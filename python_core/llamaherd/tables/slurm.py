@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_TASKS = 100_000
 _WARNING_S = 120  # seconds before the time limit, enough to copy a journal
-_KEEP_S = 600  # seconds between copies of the journal: the most that a failed node loses
+_KEEP_S = 600  # seconds between copies of the journal; a failed node loses at most this
 _MOST_STARTS = 20  # maximum number of restarts, for tasks that always fail
 
 _SCRIPT = r"""#!/usr/bin/env bash

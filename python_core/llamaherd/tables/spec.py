@@ -330,7 +330,7 @@ class RunSpec:
 
     @property
     def path(self) -> str:
-        """Source of the model. A file in the description's folder comes first."""
+        """Source of the model. A file in the description's folder has precedence."""
         path = self.model.get("path")
         if path is None:
             raise ArgumentError(
@@ -356,7 +356,7 @@ class RunSpec:
         }
 
     def _near(self, path: Any) -> Any:  # noqa: ANN401 - any TOML value
-        """Resolve paths; a file in the description's folder comes first."""
+        """Resolve paths; a file in the description's folder has precedence."""
         if isinstance(path, list):
             found = [self._near(each) for each in path]
             is_pair = len(found) == 2 and isinstance(found[1], (int, float))

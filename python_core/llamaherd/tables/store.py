@@ -51,7 +51,7 @@ Stored = tuple[int, str, "bytes | None"]
 
 
 class Store:
-    """Rows of one run in a journal. The process may also have the journal open elsewhere.
+    """Rows of one run in a journal, which the process may also use elsewhere.
 
     Args:
         path: Path of the journal.

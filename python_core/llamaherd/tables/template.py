@@ -87,7 +87,7 @@ class Template:
             if not text.strip():
                 if len(self.parts) > 1:
                     return "", f"the text is empty in column {part!r}"
-                problem = "the text is empty"  # as in calls without a table
+                problem = "the text is empty"  # the same text as in calls without a table
                 return "", MissingText(problem) if row[part] is None else problem
             texts.append(text)
         return "".join(texts), ""

@@ -26,7 +26,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class CsvTable:
-    """A CSV file with a header. A decoding error invalidates only its row.
+    """A CSV file with a header. A decoding error makes only its own row invalid.
 
     Args:
         file: Path of the file.

@@ -45,7 +45,7 @@ class TextWriter:
     """Writer of CSV or JSON lines.
 
     Args:
-        stream: Stream to write to; it is not closed.
+        stream: Stream to write to, which is not closed.
         columns: Columns of the input.
         new: Columns that are added.
         delimiter: Delimiter of CSV; "" for JSON lines.
@@ -183,7 +183,7 @@ def writing(
                 )
                 yield text
                 text.close()
-            # This file is written first. Without it, the output would seem to be
+            # This file is written first. Without this file, the output would seem to be
             # another program's.
             sidecar = json.loads(meta) | {"output_sha256": sha256_of(draft)}
             with replacing(path.with_name(path.name + META)) as beside:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from llamaherd.run.job import Runnable
     from llamaherd.tasks.task import Cells
 
-_TEXT = ".text"  # name of the column of texts in this module, different from all roles
+_TEXT = ".text"  # name for the column of texts, different from all roles
 _PREFIX = "coded "  # prefix of the new columns, so that no new column is called `_TEXT`
 
 
@@ -114,7 +114,7 @@ class Annotate(Task["Coded"]):
         }
 
     def failed(self, reason: str) -> dict[str, object]:
-        """Return the cells of a row without a prompt; no error if its text is missing."""
+        """Return the cells of a row without a prompt. A missing text is no error."""
         if isinstance(reason, MissingText):
             return dict.fromkeys(self.columns)
         return super().failed(reason)
@@ -135,5 +135,5 @@ class Annotate(Task["Coded"]):
 
     @property
     def _numbers(self) -> tuple[Column, ...]:
-        """Types of the columns of float arrays, in which NaN means missing."""
+        """Types of the columns that are float arrays, in which NaN means missing."""
         return () if self.codebook.kind.is_generated else (NUMBER,)

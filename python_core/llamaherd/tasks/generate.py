@@ -72,7 +72,7 @@ class Generate(Task["Results"]):
                 template=options.template,
                 variables=options.variables,
             )
-        except (ArgumentError, ChatTemplateError):  # the call itself raises this error
+        except (ArgumentError, ChatTemplateError):  # the call will raise this error
             return self
         return replace(self, model_thinks=plan is not None and plan.budget is not None)
 
@@ -138,7 +138,7 @@ class Generate(Task["Results"]):
 
     @cached_property
     def _own(self) -> dict[str, str]:
-        """Return a dict from the roles other than fields to names of values."""
+        """Return the name of the value for each role, except for the roles of fields."""
         thoughts = THOUGHT_COLUMNS if self._thinks else ()
         if self.in_file:
             roles = ("answer", "finish_reason", *thoughts, "error")

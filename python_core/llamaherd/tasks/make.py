@@ -1,4 +1,4 @@
-"""Creation of a task from its kind and the arguments of its public call."""
+"""Function that creates a task from its kind and the arguments of its public call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interface of a task. Runs of files, Ray and R call it."""
+"""Base class of all tasks, which runs of files, Ray and R call."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _R = TypeVar("_R")
 
 
 class MissingText(str):
-    """Reason why a row has no prompt: its text is missing (null), not only empty."""
+    """Reason why a row has no prompt: its text is missing (null), not just empty."""
 
     __slots__ = ()
 
 
 class Task(ABC, Generic[_R]):
-    """Base class of tasks on texts, independent of the source of texts and the output.
+    """Task on texts, independent of the source of the texts and of the output.
 
     Attributes:
         is_journalled: Whether a journal stores the results, so that an interruption
@@ -51,7 +51,7 @@ class Task(ABC, Generic[_R]):
 
     @property
     def summary(self) -> str:
-        """Description of the computation of the last call; "" without one."""
+        """Description of how the last call computed its results; may be ""."""
         return ""
 
     @property
@@ -90,7 +90,7 @@ class Task(ABC, Generic[_R]):
 
     @abstractmethod
     def rows(self, results: _R) -> Cells:
-        """Return the cells of each column for the results of a call; None: no value."""
+        """Return the cells of each column for the results of a call; None is no value."""
 
     def answer(
         self,
@@ -124,7 +124,7 @@ class Task(ABC, Generic[_R]):
         )
 
     def notes(self, cells: Cells) -> list[str]:  # noqa: ARG002 - used by overriding methods
-        """Return notes about cells that say little about their texts."""
+        """Return notes about labels and numbers that contain little information."""
         return []
 
     def failed(self, reason: str) -> dict[str, object]:
@@ -134,7 +134,7 @@ class Task(ABC, Generic[_R]):
 
 
 def free_name(name: str, taken: object) -> str:
-    """Return a role that is not in `taken`; dots are prepended to `name` if needed."""
+    """Return `name`, with dots prepended until it is not in `taken`."""
     while name in taken:  # type: ignore[operator]
         name = f".{name}"
     return name

@@ -24,7 +24,7 @@ test_that("a split has parts that are samples", {
   expect_null(part$parts)
   expect_error(
     gold_part(gold, "evaluate"),
-    "closed until",
+    "locked until",
     class = "llamaherd_error_argument"
   )
   expect_error(gold_part(gold, "other"), class = "llamaherd_error_argument")

@@ -1,4 +1,4 @@
-"""`llamaherd chat`, at a terminal and without one."""
+"""`llamaherd chat`, with and without a terminal."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Terminal:
     def wait_for_prompt(self) -> None:
         """Wait until a prompt is shown and the process waits for input.
 
-        Python's readline loses a Ctrl-C between the two.
+        Python's readline loses a Ctrl-C that arrives between these two events.
         """
         self.wait_for("> ")
         stat = Path(f"/proc/{self.process.pid}/stat")
@@ -117,7 +117,7 @@ def test_ctrl_c_ends_the_answer_and_then_the_command(
     terminal.wait_for("> ")
     terminal.type("Name a river.\n")
     terminal.wait_for("Name a river.\r\n")
-    terminal.wait_for(" ")  # of the answer
+    terminal.wait_for(" ")  # pieces of the answer
     terminal.type("\x03")
     terminal.wait_for("(interrupted; the text so far is kept)")
     terminal.wait_for_prompt()
@@ -217,7 +217,7 @@ def test_without_a_terminal_each_line_is_a_question(tiny: str) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     answers = done.stdout.splitlines()
-    assert len(answers) == 2  # here a slash begins no command
+    assert len(answers) == 2  # without a terminal, a slash begins no command
     assert set(answers) <= {"yes", "no"}
 
 

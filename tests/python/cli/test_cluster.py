@@ -1,4 +1,4 @@
-"""`--cluster`: commands over tables use the actors of a Ray cluster."""
+"""`--cluster`: commands on tables use the actors of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def address() -> Iterator[str]:
         tempfile.TemporaryDirectory(prefix="lh", dir="/tmp") as folder,
     ):
         warnings.simplefilter("ignore")
-        # Cluster writes its address into this folder and does not create it.
+        # `Cluster` writes its address into this folder, which must exist.
         patch.setenv("RAY_TMPDIR", folder)
         own = Path(folder, "ray")
         own.mkdir()

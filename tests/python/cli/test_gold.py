@@ -87,7 +87,7 @@ def test_waves_as_in_python(
     before = lh.read_gold("first.csv")
     again = ["sample", "coded.csv", "-n", 20, "--seed", 2, "--after", "first.csv", "-o"]
 
-    # The same design: one sample with pooled probabilities.
+    # With the same design, both waves are one sample with pooled probabilities.
     assert run(*again, "both.csv") == 0
     both = lh.read_gold("both.csv")
     wanted = lh.gold_sample(data, 20, seed=2, after=before)
@@ -162,4 +162,4 @@ def test_an_existing_sheet_is_kept(
     assert "--overwrite replaces it" in capsys.readouterr().err
     assert sum(code is not None for code in lh.read_gold("sheet.csv").gold) == 40
     assert run(*sample, "--overwrite") == 0
-    assert isinstance(lh.read_gold("sheet.csv").design["seed"], int)  # a random one
+    assert isinstance(lh.read_gold("sheet.csv").design["seed"], int)  # a random seed

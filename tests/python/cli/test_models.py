@@ -56,7 +56,7 @@ def test_a_path_is_that_of_a_file_that_is_here(
     for source in ("tiny", "hf:owner/repo", "hf:owner/repo:Q8_0", str(path)):
         assert main(["models", "path", source]) == 0
         assert capsys.readouterr().out == f"{path}\n"
-    assert main(["models", "download", "hf:owner/repo:Q8_0"]) == 0  # nobody is asked
+    assert main(["models", "download", "hf:owner/repo:Q8_0"]) == 0  # no question is asked
     assert capsys.readouterr().out == f"{path}\n"
 
 
@@ -84,7 +84,7 @@ def test_a_model_is_removed_with_all_that_is_its(
     other = add(cache, "other.gguf")
     note = parts[0].with_name(parts[0].name + ".json")
     note.write_text("{}")
-    assert main(["models", "remove", "big"]) == 2  # there is no user to ask
+    assert main(["models", "remove", "big"]) == 2  # no terminal for a question
     assert "--yes" in capsys.readouterr().err
     assert all(part.exists() for part in parts)
     assert main(["models", "remove", "big", "--yes"]) == 0

@@ -104,7 +104,7 @@ def test_optimize_hands_its_options_on(
         "max_kl": 0.05,
         "text": "Añ",
         "n_threads": None,
-        "progress": False,  # nobody looks on
+        "progress": False,  # nothing reads the progress
     }
     assert main([*model, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""`llamaherd annotate --until` and `--larger`: steps over a table, resumed, refused."""
+"""`llamaherd annotate --until` and `--larger`: steps, resumed runs, refusals."""
 
 from __future__ import annotations
 

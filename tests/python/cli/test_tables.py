@@ -407,7 +407,7 @@ def test_ctrl_c_without_a_journal_says_that_nothing_is_kept(tiny_path: Tiny) -> 
     table(20_000)
     process = launch("run", "in.csv", "-m", tiny_path("llama"), "--max-tokens", "20")
     assert process.stdout is not None
-    process.stdout.readline()  # the header shows that it runs
+    process.stdout.readline()  # the header shows that the server runs
     os.kill(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=600)
     assert process.returncode == 130

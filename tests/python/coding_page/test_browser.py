@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
+pytestmark = pytest.mark.slow(
+    reason="starts Chromium, because only a browser can run a page"
+)
 
 HOSTILE = (
     '<img src=x onerror="document.title=1"><script>document.title=2</script>'
     "</textarea>&lt;b&gt;\u202e\u2028 \U0001f469\u200d\U0001f467 e\u0301 \0\r\n end"
 )
 ACTORS = lh.Codebook("Who acts?", {"actor": "A person.", "claim": ""}, type="spans")
-# Visible texts, with names and states in the form for screen readers.
+# Visible texts, with the names and states that screen readers get.
 PHONE = {"viewport": {"width": 375, "height": 700}, "color_scheme": "dark"}
 
 
@@ -299,7 +301,7 @@ def test_everybody_can_use_and_read_the_pages(
 def test_two_browsers_go_on_after_the_server_was_killed(
     browser: Browser, tmp_path: Path
 ) -> None:
-    """SIGKILL, and the same command again: no code is lost, no page is loaded again."""
+    """After SIGKILL and the same command, no code is lost and no page is reloaded."""
     sheet, book = tmp_path / "texts.csv", tmp_path / "book.yaml"
     sheet.write_text("id,text\n" + "".join(f"{i},Text {i}.\n" for i in range(6)))
     lh.write_codebook(TOPICS, book)
@@ -340,7 +342,7 @@ def test_two_browsers_go_on_after_the_server_was_killed(
 def running(
     sheet: Path, *options: str
 ) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
-    """Process of `llamaherd code`, and its links by name; killed after the block."""
+    """Yield a process of `llamaherd code` and its links by name; then kill it."""
     program = [sys.executable, "-m", "llamaherd.cli", "code", str(sheet), *options]
     process = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
     try:

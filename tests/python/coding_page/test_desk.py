@@ -72,7 +72,7 @@ def test_the_coder_of_ties_has_the_texts_on_which_others_disagree(
             desk.code("cleo", 2, "War")
         desk.code("cleo", 1, "War")
         desk.code("ben", 1, "War")
-        assert desk.texts_of("cleo") == [1]  # her code is not lost
+        assert desk.texts_of("cleo") == [1]  # the tie coder's code is not lost
         desk.undo("cleo")
         assert desk.texts_of("cleo") == []
 
@@ -80,7 +80,7 @@ def test_the_coder_of_ties_has_the_texts_on_which_others_disagree(
 def test_ties_are_decided_once_for_each_act(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request of the coder of ties does not go through all texts."""
+    """A request of the coder of ties does not check all texts for ties."""
     calls: list[Any] = []
 
     def counted(*args: Any) -> bool:

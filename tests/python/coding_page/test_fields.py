@@ -163,7 +163,7 @@ def test_answers_are_stored_and_undone(tmp_path: Path) -> None:
         assert found == {**WHOLE, "evidence": quote}
         desk.undo("anna")
         assert desk.values("anna")[0].answers == NEEDED
-    # The stored answers follow the fields of the codebook, or it is refused.
+    # A codebook is refused if the stored answers do not follow its fields.
     fewer = lh.Codebook(
         "?", schema={"type": "object", "properties": {"x": {}}}, type="fields"
     )
@@ -215,7 +215,7 @@ def test_agreement_of_each_field_is_that_of_the_library(tmp_path: Path) -> None:
     assert rows["all coders, evidence", "unitizing alpha"] == 1
     assert rows["all coders, who", "percent agreement"] == 1
     assert ("all coders, who", "Krippendorff's alpha") not in rows
-    assert rows["all coders, year", "percent agreement"] is None  # nobody answered
+    assert rows["all coders, year", "percent agreement"] is None  # no coder answered
 
 
 # ---- results ----
@@ -301,7 +301,7 @@ def test_names_of_files_are_distinct(tmp_path: Path) -> None:
 
 # ---- the page ----
 
-slow = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
+slow = pytest.mark.slow(reason="starts Chromium, because only a browser can run a page")
 
 
 def shown(page: Page, text: str) -> None:
@@ -318,8 +318,8 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         page.keyboard.press("Enter")
         shown(page, "Topic of the text is not answered yet.")
         page.keyboard.press("3")  # War; the next field is current
-        page.keyboard.press("3")  # of 0 to 4
-        page.keyboard.press("2")  # no; now a field to type in
+        page.keyboard.press("3")  # the first number of 0 to 4
+        page.keyboard.press("2")  # "no"; the next field is a text box
         shown(page, "names_person: no")
         page.keyboard.type("17")
         page.keyboard.press("Enter")

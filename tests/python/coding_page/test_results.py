@@ -1,4 +1,4 @@
-"""Results of `code_texts` for its arguments, and the command `llamaherd code`."""
+"""Results of `code_texts` for different arguments; the command `llamaherd code`."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_code_texts_returns_what_was_coded_until_it_ends(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A browser codes a text and ends the page; the function then returns."""
+    """The function returns after a browser has coded a text and ended the page."""
     links: list[str] = []
 
     def visit(link: str) -> None:

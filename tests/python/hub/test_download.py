@@ -404,7 +404,7 @@ def test_what_does_not_fit_is_not_begun(
     assert get(SOURCE).name == "tiny-Q4_K_M.gguf"
     assert get(f"{SOURCE}:Q8_0", check_memory=False).read_bytes() == Q8
     monkeypatch.setattr(hardware, "available_memory", lambda: 1_000_000)
-    with pytest.raises(lh.ModelLoadError, match="no file of it fits into memory"):
+    with pytest.raises(lh.ModelLoadError, match="none of its files fits into memory"):
         get(SOURCE, force=True)
 
 

@@ -45,7 +45,7 @@ def _results(server: remote.RemoteServer, job: remote.RemoteJob) -> remote.JobOu
 @pytest.mark.slow(reason="servers are processes that load a model")
 def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     server = remote.start_server(path, stay=True, options=ONE)
-    assert remote.start_server(path) == server  # it runs already
+    assert remote.start_server(path) == server  # the server is already running
     with pytest.raises(lh.ArgumentError, match="a running server with"):
         remote.start_server("other.gguf")
     prompts: list[Any] = ["a", None, "b c", "a" * 9999, "a"]
@@ -239,7 +239,7 @@ def test_requests_of_a_job_that_draws_have_their_own_seeds() -> None:
     thoughts = seeds("classify", {"labels": ["a", "b"], "n_thoughts": 3})
     assert thoughts[0] is None
     assert thoughts[1] is not None
-    assert seeds("generate", {"seed": 7}) == [7] * 40  # the most likely tokens
+    assert seeds("generate", {"seed": 7}) == [7] * 40  # greedy
     assert seeds("generate", {"temperature": 1.0, "seed": -1}) == [-1] * 40  # random
 
 

@@ -1,4 +1,4 @@
-"""A server on a context that answers at once."""
+"""Fixtures: a server on a context that answers at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from served import Client
 
-# Writes all that is in a message, and only that.
+# Template that writes only the content of a message.
 TEMPLATE = (
     "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}"
@@ -24,7 +24,7 @@ TEMPLATE = (
 
 @pytest.fixture(scope="session")
 def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Model]:
-    """A tiny model with a chat template."""
+    """Return a tiny model with a chat template."""
     path = tmp_path_factory.mktemp("chat") / "tiny.gguf"
     with lh.Model(tiny_models.write(path, "llama", chat_template=TEMPLATE)) as model:
         yield model
@@ -40,12 +40,12 @@ def _both(chat_model: lh.Model) -> Iterator[tuple[FakeContext, Client]]:
 
 @pytest.fixture
 def fake(_both: tuple[FakeContext, Client]) -> FakeContext:
-    """The context of `client`, which remembers no other test."""
+    """Return the context of `client`, without data of other tests."""
     _both[0].reset()
     return _both[0]
 
 
 @pytest.fixture
 def client(fake: FakeContext, _both: tuple[FakeContext, Client]) -> Client:  # noqa: ARG001
-    """A server with no limits."""
+    """Return the client of a server without limits."""
     return _both[1]

@@ -137,9 +137,9 @@ def test_clients_are_answered_while_a_batch_runs(
 ) -> None:
     fake.may_run.clear()
     batch = _batch(sdk, _jsonl([_line(i) for i in range(200)]))
-    wait_until(lambda: len(fake.handles) == 64)  # no more wait at once
+    wait_until(lambda: len(fake.handles) == 64)  # no more prompts wait at the same time
     assert client.server is not None
-    assert client.server.shared.queue.n_inside == 0  # they take nobody's place
+    assert client.server.shared.queue.n_inside == 0  # batches do not count here
     fake.may_run.set()
     assert client.post(TEXT, {"prompt": "a", "max_tokens": 2})[0] == 200
     assert _ended(sdk, batch).request_counts.completed == 200
@@ -341,7 +341,7 @@ def test_a_batch_that_expires(fake: FakeContext, monkeypatch: pytest.MonkeyPatch
 def test_a_killed_server_loses_no_answer(chat_model: lh.Model, tmp_path: Path) -> None:
     content = _jsonl([_line(i, prompt=f"a{i}", max_tokens=40) for i in range(300)])
     data = ("--data", str(tmp_path / "data"))
-    with started(chat_model, *data) as client:  # ends it with SIGKILL
+    with started(chat_model, *data) as client:  # end the server with SIGKILL
         sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
         batch = _batch(sdk, content)
         wait_until(lambda: sdk.batches.retrieve(batch.id).request_counts.completed > 9)
@@ -359,7 +359,7 @@ def test_a_killed_server_loses_no_answer(chat_model: lh.Model, tmp_path: Path) -
 
 
 def test_batches_go_on_with_the_next_server(fake: FakeContext, tmp_path: Path) -> None:
-    """The server ends while the second request of three runs."""
+    """A batch continues on the next server if the first ends at its second request."""
     requests = [_line(0), _line(1, prompt="b", max_tokens=4), _line(2)]
     fake.held, fake.step_s = "b", 0.01
     with served(fake, data=tmp_path, grace_s=0.1) as client:

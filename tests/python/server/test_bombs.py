@@ -1,4 +1,4 @@
-"""A constraint that takes long to compile keeps nobody waiting but who asked for it."""
+"""A constraint that takes long to compile delays only the client that sent it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOMBS: dict[str, dict[str, Any]] = {
 
 
 class _Held(FakeContext):
-    """Its constraints are compiled for as long as a test wants."""
+    """Context whose constraints are compiled for as long as a test requires."""
 
     def __init__(self, model: lh.Model) -> None:
         super().__init__(model)
@@ -59,7 +59,7 @@ def test_others_are_answered_while_a_constraint_is_compiled(
     held: _Held, name: str
 ) -> None:
     with served(held) as client:
-        links = [_bomb(client, name) for _ in range(4)]  # more than there are threads
+        links = [_bomb(client, name) for _ in range(4)]  # more than the number of threads
         assert held.is_compiling.acquire(timeout=600)
         status, body = client.post("/generate", {"prompt": "p", "max_tokens": 2})
         assert (status, body["text"]) == (200, answer("p", 2))
@@ -79,7 +79,7 @@ def test_others_are_answered_while_a_constraint_is_compiled(
 
 def test_a_server_ends_when_a_constraint_was_compiled(held: _Held) -> None:
     with served(held, grace_s=0.0) as client:
-        held.may_run.clear()  # its answer would never end
+        held.may_run.clear()  # an answer under this constraint would never end
         link = _bomb(client, "regex")
         assert held.is_compiling.acquire(timeout=600)
         assert client.server is not None

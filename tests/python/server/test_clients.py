@@ -1,7 +1,7 @@
-"""Requests of other people's programs, as they were recorded, are answered.
+"""Recorded requests of other programs are answered.
 
-`client_bodies.json` has what the programs of tests/clients sent. BODIES are of programs
-that are not run there: written after descriptions of what they send.
+`client_bodies.json` contains the requests that the programs of tests/clients sent. BODIES
+contains requests of further programs, written from descriptions of their requests.
 """
 
 from __future__ import annotations

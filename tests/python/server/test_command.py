@@ -1,4 +1,4 @@
-"""The command as a process, on a tiny model."""
+"""The command `llamaherd serve` as a process, with a tiny model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOSTS = [
 
 @pytest.fixture(scope="module")
 def client(chat_model: lh.Model) -> Iterator[Client]:
-    """A server that others can reach."""
+    """Return the client of a server that other machines can reach."""
     options = [
         *("--host", "0.0.0.0", "--no-api-key"),
         *("--alias", "one", "--alias", "two"),

@@ -1,4 +1,4 @@
-"""Connections byte by byte: odd requests, slow clients, too many of them."""
+"""Connections at the level of bytes: unusual requests, slow clients, many clients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _connect(client: Client) -> socket.socket:
 
 
 def _rest(link: socket.socket) -> bytes:
-    """All that comes until the server closes the connection."""
+    """Return all bytes until the server closes the connection."""
     parts = []
     while part := link.recv(1 << 16):
         parts.append(part)
@@ -51,7 +51,7 @@ def _talk(client: Client, data: bytes) -> bytes:
 
 
 def _error(answer: bytes) -> tuple[int, str]:
-    """Status and code of an answer that is an error."""
+    """Return the status and the code of an answer with an error."""
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"application/json" in head, answer
     return int(head.split(b" ")[1]), json.loads(body)["error"]["code"]
@@ -61,7 +61,7 @@ def _works(client: Client) -> bool:
     return client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
 
 
-# ---- heads that are no HTTP -----------------------------------------------------------
+# ---- invalid heads --------------------------------------------------------------------
 
 NO_HTTP = [
     POST + "Content-Length: ²\r\n\r\n".encode(),
@@ -174,7 +174,7 @@ def test_bodies_that_are_compressed_are_refused_by_name(
     assert (status, got["error"]["code"]) == (415, "unsupported_encoding")
 
 
-# ---- legal HTTP that is seldom seen ---------------------------------------------------
+# ---- unusual but valid HTTP -----------------------------------------------------------
 
 
 def test_http_1_0_is_answered_and_closed(client: Client) -> None:
@@ -290,7 +290,7 @@ def test_nonsense_within_a_body_in_chunks_is_told(
     assert _works(client)
 
 
-# ---- bodies that nobody wants ---------------------------------------------------------
+# ---- refused bodies -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("told", [b"100000000000", b"1001"])
@@ -302,7 +302,7 @@ def test_a_length_that_is_too_large_gets_413_before_the_body_comes(
         head = b"POST " + path + b" HTTP/1.1\r\n" + HOST
         link.sendall(head + b"Content-Length: " + told + b"\r\n\r\n{")
         got = b""
-        while not got.endswith(b"}}"):  # though the body has not come
+        while not got.endswith(b"}}"):  # before the body has arrived
             got += link.recv(1 << 16)
         assert _error(got) == (413, "request_too_large")
         assert b"connection: close" in got
@@ -357,7 +357,7 @@ def test_a_body_that_is_not_read_ends_the_connection(
 # ---- slow clients ---------------------------------------------------------------------
 
 SLOW_HEAD = ConnectionLimits(head_s=SOON_S)
-# A whole head has to come in time on a busy machine, too.
+# A complete head must arrive in time on a busy machine, too.
 SLOW_SECOND_HEAD = ConnectionLimits(head_s=20 * SOON_S)
 
 
@@ -441,7 +441,7 @@ def test_a_slow_client_does_not_keep_the_server_from_ending(
     link.close()
 
 
-HUGE = {"prompt": "x" * 100_000, "max_tokens": 100}  # more than sockets hold
+HUGE = {"prompt": "x" * 100_000, "max_tokens": 100}  # more than the buffers of sockets
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -479,7 +479,7 @@ def test_a_client_that_reads_slowly_gets_all(fake: FakeContext) -> None:
 
 @pytest.fixture
 def four(fake: FakeContext) -> Iterator[Client]:
-    """A server that takes four connections at once."""
+    """Return the client of a server that accepts at most four connections."""
     with served(fake, connections=ConnectionLimits(most=4)) as client:
         yield client
 
@@ -529,7 +529,7 @@ def test_connections_that_ask_nothing_make_way(
         connections = client.server.server_state.connections
         wait_until(lambda: all(c._n_head == len(sent) for c in connections))
         assert _works(client)
-        assert _rest(idle[0]).startswith(told)  # the oldest
+        assert _rest(idle[0]).startswith(told)  # the oldest connection
         for link in idle:
             link.close()
 
@@ -553,7 +553,7 @@ def test_a_client_that_is_refused_and_stays_is_cut_off(four: Client) -> None:
     refused = [_connect(four) for _ in range(6)]
     for link in refused[:4]:
         assert link.recv(1 << 16).startswith(b"HTTP/1.1 503")
-    assert [_rest(link) for link in refused[4:]] == [b"", b""]  # not even told
+    assert [_rest(link) for link in refused[4:]] == [b"", b""]  # closed without an answer
     wait_until(lambda: _n_open(four) == 4)
     for link in (*links, *refused):
         link.close()

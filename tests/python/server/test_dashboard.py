@@ -1,4 +1,4 @@
-"""The page of what the server does: its data, who gets them, and what it shows."""
+"""The dashboard of the server: its data, access to the data, and its content."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from served import Client
 
 REFUSED = "Failed to load resource: the server responded with a status of"
-pytestmark = pytest.mark.slow(reason="starts Chromium, as no other program runs a page")
+pytestmark = pytest.mark.slow(
+    reason="starts Chromium, because only a browser can run a page"
+)
 
 
 def test_data_are_of_this_moment(fake: FakeContext, client: Client) -> None:
@@ -85,15 +87,15 @@ def test_the_engine_counts_for_the_page_only_while_somebody_looks(
 ) -> None:
     with lh.Context(chat_model, n_ctx=256, n_seq_max=2) as ctx:
         lh.generate_parallel(ctx, ["One."], max_tokens=4)
-        assert ctx.loop.watched_counts() == Counts()  # nobody looked before
+        assert ctx.loop.watched_counts() == Counts()  # the first request for the data
         out = lh.generate_parallel(ctx, ["Two.", "Three."], max_tokens=4)
         counts = ctx.loop.watched_counts()
-        assert counts.n_batches > out.stats.n_batches  # of both calls
+        assert counts.n_batches > out.stats.n_batches  # the batches of both calls
         assert counts.n_decode > 0
 
 
 def growing() -> Callable[[], SlotTimes]:
-    """Times of which each call returns an hour more."""
+    """Return a function whose times are one hour later at each call."""
     hours = count()
 
     def times() -> SlotTimes:
@@ -156,7 +158,7 @@ def test_batches_have_a_bar_and_the_time_left(
             **expected,
             "status": "in_progress",
             "n_done": 0,
-            "left_s": None,  # nothing is answered yet
+            "left_s": None,  # no request is answered yet
         }
         with visited(browser, client.url) as page:
             page.get_by_role("row", name=f"{batch.id} (/v1/completions)").wait_for()
@@ -194,7 +196,7 @@ def test_looks_read_the_store_of_batches_only_after_a_change(
 
     monkeypatch.setattr(BatchStore, "last_ended", counted)
     with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
-        sdk.files.create(file=("in.jsonl", b"{}\n"), purpose="batch")  # opens the store
+        sdk.files.create(file=("in.jsonl", b"{}\n"), purpose="batch")  # open the store
     n_before = len(calls)
     for _ in range(3):
         client.ask("GET", DATA)

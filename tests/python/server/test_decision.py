@@ -1,4 +1,4 @@
-"""Loading and unloading of models as decisions, without any model."""
+"""Decisions to load and unload models, tested without any model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from llamaherd.server.models.spec import cache_sizes
 
 
 def _models(**models: tuple[int, str, int, int]) -> dict[str, Resident]:
-    """Models by name: bytes, state, requests, time of the last one."""
+    """Return models by name, from bytes, state, requests and time of the last request."""
     return {
         name: Resident(n_bytes=n, state=state, n_leases=leases, used=used)  # type: ignore[arg-type]
         for name, (n, state, leases, used) in models.items()
@@ -23,13 +23,13 @@ A, B, C = "a", "b", "c"
 @pytest.mark.parametrize(
     ("models", "wanted", "expected"),
     [
-        # there is room
+        # there is enough memory
         (
             _models(a=(4, "loaded", 1, 1), b=(6, "unloaded", 0, 0)),
             [Wanted(B)],
             Decision(load=(B,)),
         ),
-        # the least recently used makes room
+        # the least recently used model makes room
         (
             _models(
                 a=(5, "loaded", 0, 2), b=(5, "loaded", 0, 1), c=(5, "unloaded", 0, 0)
@@ -37,7 +37,7 @@ A, B, C = "a", "b", "c"
             [Wanted(C)],
             Decision(unload=(B,)),
         ),
-        # not one with requests
+        # a model with requests is not unloaded
         (
             _models(
                 a=(5, "loaded", 0, 2), b=(5, "loaded", 1, 1), c=(5, "unloaded", 0, 0)
@@ -45,7 +45,7 @@ A, B, C = "a", "b", "c"
             [Wanted(C)],
             Decision(unload=(A,)),
         ),
-        # a single large one suffices
+        # one large model suffices
         (
             _models(
                 a=(8, "loaded", 0, 2), b=(2, "loaded", 0, 1), c=(7, "unloaded", 0, 0)
@@ -53,7 +53,7 @@ A, B, C = "a", "b", "c"
             [Wanted(C)],
             Decision(unload=(A,)),
         ),
-        # nothing suffices, so nothing is unloaded
+        # no model is unloaded if all together do not suffice
         (
             _models(
                 a=(5, "loaded", 0, 2), b=(5, "loaded", 1, 1), c=(7, "unloaded", 0, 0)
@@ -61,7 +61,7 @@ A, B, C = "a", "b", "c"
             [Wanted(C)],
             Decision(),
         ),
-        # unless it is urgent
+        # unless the waiting request is urgent
         (
             _models(
                 a=(5, "loaded", 0, 2), b=(5, "loaded", 1, 1), c=(7, "unloaded", 0, 0)
@@ -69,13 +69,13 @@ A, B, C = "a", "b", "c"
             [Wanted(C, is_urgent=True)],
             Decision(unload=(A,), hold=frozenset({B})),
         ),
-        # what comes free is waited for
+        # wait for memory that becomes free
         (
             _models(a=(8, "unloading", 0, 1), b=(7, "unloaded", 0, 0)),
             [Wanted(B)],
             Decision(),
         ),
-        # it is for one only
+        # the memory is for one model only
         (
             _models(
                 a=(8, "unloading", 0, 1), b=(7, "unloaded", 0, 0), c=(2, "unloaded", 0, 0)
@@ -83,7 +83,7 @@ A, B, C = "a", "b", "c"
             [Wanted(B), Wanted(C)],
             Decision(),
         ),
-        # a later one that fits does not wait for one that gets no room
+        # a later model that fits does not wait for an earlier one that does not fit
         (
             _models(
                 a=(7, "loaded", 1, 1), b=(7, "unloaded", 0, 0), c=(2, "unloaded", 0, 0)
@@ -91,7 +91,7 @@ A, B, C = "a", "b", "c"
             [Wanted(B), Wanted(C)],
             Decision(load=(C,)),
         ),
-        # unless that is urgent: its room is not given away
+        # unless the earlier one is urgent: its memory stays reserved
         (
             _models(
                 a=(7, "loaded", 1, 1), b=(9, "unloaded", 0, 0), c=(3, "unloaded", 0, 0)
@@ -99,7 +99,7 @@ A, B, C = "a", "b", "c"
             [Wanted(B, is_urgent=True), Wanted(C)],
             Decision(hold=frozenset({A})),
         ),
-        # one that can never fit costs nobody anything
+        # a model that can never fit has no effect on others
         (
             _models(a=(5, "loaded", 0, 1), b=(11, "unloaded", 0, 0)),
             [Wanted(B, is_urgent=True)],
@@ -139,7 +139,7 @@ def test_memory_is_never_exceeded_and_no_request_loses_its_model(
     for name in got.hold:
         assert (models[name].state, models[name].n_leases) == ("loaded", 1)
     assert len(set(got.unload)) == len(got.unload)
-    # The first is loaded as soon as all that make room are gone.
+    # The first model is loaded as soon as all models that make room are unloaded.
     first = models[names[0]]
     if first.state == "unloaded" and first.n_bytes <= n_bytes and wanted[0].is_urgent:
         stays = sum(
@@ -158,11 +158,11 @@ def test_memory_is_never_exceeded_and_no_request_loses_its_model(
 @pytest.mark.parametrize(
     ("weights", "n_bytes", "caches"),
     [
-        ([80, 80], 1000, [420, 420]),  # both fit
+        ([80, 80], 1000, [420, 420]),  # both models fit
         ([800, 80], 1000, [100, 60]),
-        ([800, 800], 1000, [200, 200]),  # one at a time
+        ([800, 800], 1000, [200, 200]),  # one model at a time
         ([800, 400, 300], 1000, [200, 200, 200]),
-        ([950, 80], 1000, [920, 920]),  # the first never fits
+        ([950, 80], 1000, [920, 920]),  # the first model never fits
         ([2000], 1000, [250]),
         ([8] * 10, 90, [1] * 10),
     ],
@@ -174,11 +174,11 @@ def test_caches_share_what_the_weights_leave(
 
 
 def test_the_least_memory_counts_which_models_fit_together() -> None:
-    """Without it both of 300 would get 200 each."""
+    """Without the least memory, both models of 300 bytes would get 200 bytes each."""
     assert cache_sizes([300, 300], 1000) == [200, 200]
     assert cache_sizes([300, 300], 1000, [250, 250]) == [700, 700]
     assert cache_sizes([100, 900], 1000, [800, 50]) == [800, 100]
-    assert cache_sizes([100, 900], 1000, [950, 150]) == [950, 150]  # neither fits
+    assert cache_sizes([100, 900], 1000, [950, 150]) == [950, 150]  # no model fits
 
 
 @given(

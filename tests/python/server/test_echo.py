@@ -1,4 +1,4 @@
-"""Prompts that come back with log-probabilities, as lm_eval reads them."""
+"""Answers with their prompts and log-probabilities, as lm_eval reads them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def client(ctx: lh.Context) -> Iterator[Client]:
 
 
 def _requests(model: lh.Model) -> list[list[int]]:
-    """Contexts with their endings as lm_eval sends them: token ids, four at a time."""
+    """Return requests as lm_eval sends them: token ids, four prompts per request."""
     return [
         lh.tokenize(model, f"{context}{ending}")
         for context, ending in zip(CONTEXTS, ENDINGS, strict=True)
@@ -184,7 +184,7 @@ def test_wrong_requests(
 
 
 def test_the_end_of_an_answer_counts_as_its_token(tmp_path: Path) -> None:
-    """Lm_eval leaves out the last number, whatever it is."""
+    """lm_eval ignores the last number."""
     path = tiny_models.write(tmp_path / "tiny.gguf", "llama")
     with lh.Model(path) as model, lh.Context(model) as ctx, served(ctx) as client:
         for prompt in ("a", "b", "c d", "e f g", "h"):

@@ -40,7 +40,7 @@ def _turn(role: str, text: str) -> dict[str, Any]:
 
 
 def _body(*turns: dict[str, Any], stream: bool = False, **more: Any) -> dict[str, Any]:
-    # An empty list of R stays in the body.
+    # The body contains R's empty list.
     own = {"input": list(turns), "include": [], "model": NAME, "stream": stream}
     return {**own, "tools": [], "store": False, "service_tier": "auto", **more}
 
@@ -95,7 +95,7 @@ def test_structured_data(real: Client) -> None:
 
 
 def test_a_call_and_its_result(real: Client) -> None:
-    """ellmer names a call by the id of its item, not by its call_id."""
+    """ellmer refers to a call by the id of its item, not by its call_id."""
     turns = [_turn("user", "a")]
     asked = _body(*turns, tools=[TOOL], tool_choice="required")
     (call,) = real.post(PATH, asked)[1]["output"]
@@ -117,7 +117,7 @@ def test_a_thought_is_its_summary(client: Client, fake: FakeContext) -> None:
     assert "".join(e["delta"] for e in events if e["type"] == kind) == "hm0 hm1"
     thought, message = events[-1]["response"]["output"]
     assert thought["summary"] == [{"type": "summary_text", "text": "hm0 hm1"}]
-    # The next turn sends the item as it came.
+    # The next turn sends the item unchanged.
     answer = _turn("assistant", message["content"][0]["text"])
     turns = [_turn("user", "a"), thought, answer, _turn("user", "b")]
     assert client.post(PATH, _body(*turns, **ask))[0] == 200
@@ -145,7 +145,7 @@ def test_batch_chat(real: Client) -> None:
         for i, text in enumerate(("a", "b"), 1)
     ]
     content = "\n".join(lines) + "\n"
-    # As libcurl writes a form.
+    # The form as libcurl writes it.
     start = "------------------------1a2b3c"
     form = (
         f'--{start}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'

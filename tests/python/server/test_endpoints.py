@@ -1,4 +1,4 @@
-"""Embeddings, scores, labels, codes and tokens over HTTP are those of the library."""
+"""Embeddings, scores, labels, codes and tokens over HTTP equal the library's."""
 
 from __future__ import annotations
 
@@ -397,7 +397,7 @@ def test_wrong_tokens(
 
 
 def test_what_chat_ollama_asks_first(client: Client) -> None:
-    """Ellmer lists the models, asks what each can do, then sends OpenAI's chats."""
+    """ellmer lists the models, requests the abilities of each, and then sends chats."""
     (model,) = _get(client, "/api/tags")["models"]
     assert model["name"] == NAME
     assert isinstance(model["size"], int)

@@ -1,4 +1,4 @@
-"""Answers that fail: each way in says so with the same status and code."""
+"""Failed answers have the same status and code on every path."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 GENERATE = "/generate"
 TEXT = "/v1/completions"
 CHAT = "/v1/chat/completions"
-PLACES = {GENERATE: "", TEXT: "", CHAT: "user:"}  # what stands before what is asked
+PLACES = {GENERATE: "", TEXT: "", CHAT: "user:"}  # text before the prompt
 
 
 @pytest.fixture(autouse=True)
 def _plain_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chats whose prompt is what the user says, so that it can choose how it ends."""
+    """Make the prompt of a chat the user's text, which selects how the answer ends."""
     monkeypatch.setattr(
         "fake_context.FakeContext.rendered",
         lambda _context, messages, _options: messages[-1]["content"],
@@ -40,7 +40,7 @@ def _ask(path: str, prompt: str, **fields: Any) -> dict[str, Any]:
 
 
 def _told(path: str, got: dict[str, Any]) -> tuple[str, str]:
-    """Text and finish reason of an answer."""
+    """Return the text and the finish reason of an answer."""
     if path == GENERATE:
         return got["text"], got["finish_reason"]
     (choice,) = got["choices"]
@@ -73,7 +73,7 @@ def test_a_stream_cut_off_ends_as_others_do(client: Client, path: str) -> None:
     assert last["finish_reason"] == "length"
 
 
-# By the prompt: status, code, whether the clients of OpenAI may try it again.
+# By prompt: status, code, and whether OpenAI's clients may try again.
 FAILED = {
     "fail": (500, "generation_failed", True),
     "wrong": (422, "schema_not_followed", False),
@@ -107,7 +107,7 @@ def test_the_sdk_does_not_ask_again_for_what_was_cut(client: Client) -> None:
 
 @pytest.fixture(scope="module")
 def real(chat_model: lh.Model) -> Iterator[Client]:
-    """A server on a context that computes."""
+    """Return the client of a server with a real context."""
     with lh.Context(chat_model, n_threads=1) as ctx, served(ctx) as client:
         yield client
 

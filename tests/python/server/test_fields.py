@@ -42,8 +42,9 @@ STRANGE = {"never": "a value without an effect"}
 
 
 def test_the_record_has_the_fields_of_the_installed_client() -> None:
-    """Fails for a field that a new version of the client adds: record it, and serve it,
-    or add it to `server/neutral.py`.
+    """Fails for a field that a new version of the client adds.
+
+    Record the field, and serve it or add it to `server/neutral.py`.
     """
     recorded = RECORD["OpenAI"]["paths"]
     for path, names in request_fields.of_openai().items():

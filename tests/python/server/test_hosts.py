@@ -1,4 +1,4 @@
-"""Names by which a server is called, however it listens."""
+"""Allowed host names of a server, for each kind of address."""
 
 from __future__ import annotations
 

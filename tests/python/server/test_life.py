@@ -49,7 +49,7 @@ def _process(
 
 
 def _tell(process: subprocess.Popen[str], word: str) -> None:
-    """Tells the context of a process to hold or to go on."""
+    """Make the context of a process pause or continue."""
     assert process.stdin is not None
     process.stdin.write(f"{word}\n")
     process.stdin.flush()
@@ -64,14 +64,14 @@ def _rest(link: socket.socket) -> bytes:
 
 
 def _n_inside(client: Client) -> float:
-    """Requests that run or wait."""
+    """Return the number of requests that run or wait."""
     text = client.ask("GET", "/metrics")[1]
     found = re.findall(r"^llamaherd_n_(?:running|waiting) (\S+)$", text, re.MULTILINE)
     return sum(map(float, found))
 
 
 def _started(client: Client, body: dict[str, Any]) -> socket.socket:
-    """A stream whose first piece has come."""
+    """Return a stream whose first piece has arrived."""
     link = client.connect("/generate", {**body, "stream": True})
     assert link.recv(15) == b"HTTP/1.1 200 OK"
     return link
@@ -151,7 +151,7 @@ def test_a_second_signal_ends_at_once_and_clients_are_told(
             if head.startswith(b"HTTP/1.1 503"):
                 assert b"application/json" in head
                 assert json.loads(text)["error"]["code"] == "stopping"
-            else:  # a stream that had begun
+            else:  # a stream that has begun
                 assert b'"code": "stopping"' in text
         half.close()
         assert process.wait(120) == 128 + second

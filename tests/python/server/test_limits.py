@@ -92,7 +92,7 @@ def test_a_body_that_never_ends_is_cut_off(fake: FakeContext) -> None:
         )
         with socket.create_connection(("127.0.0.1", client.port), timeout=600) as link:
             link.sendall(head)
-            with pytest.raises(OSError):  # noqa: PT012 - which write it is, is the system's
+            with pytest.raises(OSError):  # noqa: PT012 - the system decides which write
                 for _ in range(10_000):
                     link.sendall(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
         assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
@@ -119,7 +119,7 @@ def test_large_bodies_at_once_are_bounded(fake: FakeContext) -> None:
 def test_a_head_that_never_ends_is_cut_off(client: Client) -> None:
     with socket.create_connection(("127.0.0.1", client.port), timeout=600) as link:
         link.sendall(b"POST /generate HTTP/1.1\r\nX: ")
-        with pytest.raises(OSError):  # noqa: PT012 - which write it is, is the system's
+        with pytest.raises(OSError):  # noqa: PT012 - the system decides which write
             for _ in range(10_000):
                 link.sendall(b"x" * 0x10000)
     assert client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
@@ -134,7 +134,7 @@ def test_one_connection_takes_many_requests(client: Client) -> None:
             assert got.json()["text"] == f"{big}/0"
 
 
-# ---- who may come in ------------------------------------------------------------------
+# ---- access ---------------------------------------------------------------------------
 
 
 def test_a_key_opens_every_door_but_health(fake: FakeContext) -> None:
@@ -166,7 +166,7 @@ def test_names_of_this_machine_are_served(client: Client, host: str) -> None:
     ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "", "[::1", "a@b"],
 )
 def test_other_names_are_not(client: Client, host: str) -> None:
-    """A page that made its own name point to this machine would send that name."""
+    """A page whose own name points to this machine would send this name."""
     status, got, _ = client.ask("GET", "/health", None, {"Host": host})
     assert (status, got["error"]["code"]) == (403, "host")
 
@@ -182,7 +182,7 @@ def test_pages_of_other_origins_are_not_served(client: Client, fake: FakeContext
     assert not any(name.startswith("access-control") for name in answer[2])
 
 
-# ---- how many, how long ---------------------------------------------------------------
+# ---- numbers and times ----------------------------------------------------------------
 
 
 def test_more_than_the_queue_holds_get_429(fake: FakeContext) -> None:
@@ -225,7 +225,7 @@ def test_retry_after_is_the_time_of_the_whole_queue(fake: FakeContext) -> None:
             stack.enter_context(queue.slot())
         with pytest.raises(ApiError) as caught, queue.slot():
             pass
-        assert dict(caught.value.headers)["retry-after"] == "60"  # clients wait no longer
+        assert dict(caught.value.headers)["retry-after"] == "60"  # maximum for clients
 
 
 def test_300_connections_are_each_answered_or_told_to_wait(fake: FakeContext) -> None:
@@ -261,7 +261,7 @@ def test_a_request_that_takes_too_long_ends(fake: FakeContext) -> None:
     assert [handle.is_cancelled for handle in fake.handles[:2]] == [True, True]
 
 
-# ---- clients that go away -------------------------------------------------------------
+# ---- clients that disconnect ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("stream", [False, True])

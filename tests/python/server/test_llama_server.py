@@ -1,7 +1,7 @@
 """Behaviours of llama-server that its own tests check, and that this server shares.
 
-Five of its test files ran once against this server (docs/server.md); the tests here hold
-what was found then.
+Five test files of llama-server ran once against this server (docs/server.md). The tests
+here check the differences that were found and removed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_answers_and_chunks_have_a_fingerprint(
 
 
 def test_tokens_with_their_pieces(client: Client, model: lh.Model) -> None:
-    """A part of a character is a list of bytes."""
+    """A token that is a part of a character has a list of bytes."""
     text = "a text with \u5abd and \U0001f917"
     plain = client.post("/tokenize", {"content": text})[1]["tokens"]
     got = client.post("/tokenize", {"content": text, "with_pieces": True})[1]["tokens"]
@@ -61,6 +61,6 @@ def test_tokens_with_their_pieces(client: Client, model: lh.Model) -> None:
     assert any(isinstance(piece, list) for piece in pieces)
     encoded = [p.encode() if isinstance(p, str) else bytes(p) for p in pieces]
     assert encoded == token_bytes(model, plain)
-    # vLLM's form keeps numbers.
+    # The answer in vLLM's form contains numbers.
     asked = {"prompt": text, "return_token_strs": True}
     assert all(isinstance(t, int) for t in client.post("/tokenize", asked)[1]["tokens"])

@@ -22,7 +22,7 @@ HELLO = [{"role": "user", "content": "a"}]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model without a template, a damaged one, a damaged adapter, a ranking model."""
+    """Write a model without a template, a damaged model and adapter, and a reranker."""
     made = tmp_path_factory.mktemp("secret-folder")
     tiny_models.write(made / "plain.gguf", "llama")
     tiny_models.write(made / "ranks.gguf", "bert", changes={"pooling_type": 4})

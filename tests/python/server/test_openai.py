@@ -29,10 +29,10 @@ def sdk(client: Client) -> Iterator[openai.OpenAI]:
 
 
 def _text(fake: FakeContext, handle: int = -1) -> str:
-    """The prompt of a request."""
+    """Return the prompt of a request."""
     prompt = fake.handles[handle].prompt
     text = prompt if isinstance(prompt, str) else lh.detokenize(fake.model, prompt)
-    return text.removeprefix(" ")  # SentencePiece's
+    return text.removeprefix(" ")  # SentencePiece's space
 
 
 def test_chat(sdk: openai.OpenAI, fake: FakeContext) -> None:
@@ -118,14 +118,14 @@ def test_defaults_are_openais(client: Client, fake: FakeContext) -> None:
     assert client.post(TEXT, {"prompt": "a"})[0] == 200
     params = fake.handles[0].params
     assert (params.temperature, params.top_p, params.max_tokens) == (1.0, 1.0, 16)
-    assert params.seed == -1  # a fresh one
-    assert (params.top_k, params.min_p) == (40, 0.05)  # not of its API: the library's
+    assert params.seed == -1  # a new seed
+    assert (params.top_k, params.min_p) == (40, 0.05)  # the library's defaults
 
 
 @pytest.mark.parametrize(
     ("settings", "n"),
     [
-        ({}, 512 - 21),  # what the model has room for
+        ({}, 512 - 21),  # the rest of the context
         ({"n_ctx": 100}, 100 - 21),
         ({"max_tokens": 50}, 50),
         ({"n_ctx": 10}, 1),

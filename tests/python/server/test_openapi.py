@@ -1,4 +1,4 @@
-"""The OpenAPI document says what the server does."""
+"""The OpenAPI document agrees with the behaviour of the server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHAPES = {
 }
 MESSAGES = [{"role": "user", "content": "a"}]
 CODEBOOK = {"question": "Which?", "labels": ["a", "b"]}
-# A good request of each path.
+# A valid request for each path.
 BODIES: dict[str, list[Schema]] = {
     "/generate": [{"prompt": "a", "max_tokens": 2}],
     "/v1/completions": [
@@ -139,7 +139,7 @@ def test_it_has_every_field(path: str) -> None:
 
 @pytest.mark.parametrize("path", list(SHAPES))
 def test_every_field_is_known(client: Client, document: Schema, path: str) -> None:
-    """Null, which counts as no value, is taken for all fields that are not needed."""
+    """Null, which means no value, is accepted for all optional fields."""
     schema = _body_of(document, path)
     kinds = schema.get("anyOf", [schema])
     for kind, body in zip(kinds, BODIES[path], strict=False):
@@ -206,7 +206,7 @@ ODD: list[Any] = [
 def test_odd_values_are_answered_or_refused_by_name(
     client: Client, document: Schema, path: str
 ) -> None:
-    """In `make test` each field gets two of the values, in turn."""
+    """In `make test`, two of the values are tried for each field."""
     bodies = BODIES[path]
     n_values = thorough.sized(2, len(ODD))
     for i, name in enumerate(sorted(_properties(_body_of(document, path)))):

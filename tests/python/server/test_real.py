@@ -1,4 +1,4 @@
-"""The command itself, on a real model."""
+"""The command `llamaherd serve`, with a real model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ N_SLOTS = 8
 ASK = {"max_tokens": 12}
 PROMPTS = [f"The number {i} is followed by" for i in range(9)]
 LONG = " ".join(f"The number {i} is followed by {i + 1}." for i in range(8))
-PROMPTS.append(LONG)  # worth a place in the prefix cache
+PROMPTS.append(LONG)  # long enough for the prefix cache
 HELLO: list[Any] = [{"role": "user", "content": "Say hello."}]
 
 
@@ -38,7 +38,7 @@ HELLO: list[Any] = [{"role": "user", "content": "Say hello."}]
 def _process(path: Path, *options: str) -> Iterator[tuple[Client, subprocess.Popen[str]]]:
     command = [sys.executable, "-m", "llamaherd.cli", "serve", str(path), "--port", "0"]
     command += ["--n-seq-max", str(N_SLOTS), "--n-threads", "1", *options]
-    log = subprocess.DEVNULL  # nobody reads it: a pipe would be full one day
+    log = subprocess.DEVNULL  # a pipe that is not read would become full
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         assert process.stdout is not None
@@ -58,7 +58,7 @@ def client(smollm2_path: Path) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def alone(smollm2: lh.Model) -> Iterator[dict[str, str | None]]:
-    """What each prompt is answered by itself."""
+    """Return the answer to each prompt, computed alone."""
     with lh.Context(smollm2, n_threads=1, deterministic=True) as ctx:
         yield {prompt: lh.generate(ctx, prompt, max_tokens=12).text for prompt in PROMPTS}
 
@@ -81,7 +81,7 @@ def _n_inside(client: Client) -> float:
 
 
 def _n_seen(client: Client) -> float:
-    """Prompts that are here, or were."""
+    """Return the number of prompts so far, including running and waiting prompts."""
     text = client.ask("GET", "/metrics")[1]
     found = re.search(r'_requests_total\{path="/generate".* (\S+)$', text, re.MULTILINE)
     return _n_inside(client) + (float(found.group(1)) if found else 0)
@@ -230,11 +230,11 @@ def test_what_the_model_cannot_is_the_clients_fault(client: Client) -> None:
 def test_sigterm_lets_requests_end(
     smollm2_path: Path, alone: dict[str, str | None]
 ) -> None:
-    # Enough time for a machine that is busy.
+    # Enough time on a busy machine.
     with _process(smollm2_path, "--deterministic", "--grace", "600") as (client, process):
-        prompts = PROMPTS * 3  # more than there are slots
+        prompts = PROMPTS * 3  # more than the number of slots
         links = [client.connect("/generate", {"prompt": p, **ASK}) for p in prompts]
-        # One that has not been read when the signal comes is not let in.
+        # A request that was not read before the signal is refused.
         wait_until(lambda: _n_seen(client) >= len(links))
         process.send_signal(signal.SIGTERM)
         for link, prompt in zip(links, prompts, strict=True):

@@ -75,7 +75,7 @@ def test_a_model_for_embeddings_compares_vectors(ctx: lh.Context, tmp_path: Path
     with lh.Model(encoder) as other:
         query, *vectors = lh.embed_parallel(other, [QUERY, *DOCUMENTS]).vectors
         expected = [float(query @ each) for each in vectors]
-        with served(other) as client:  # alone
+        with served(other) as client:  # a single document
             assert _scores(client) == pytest.approx(expected, abs=1e-5)
         with served(ctx, embedding_model=other, embedding_name="other") as client:
             assert _scores(client) == pytest.approx(expected, abs=1e-5)
@@ -91,7 +91,7 @@ def test_the_other_fields_and_formats(client: Client) -> None:
         {name: each[name] for name in ("index", "relevance_score")} for each in whole[:2]
     ]
     assert len(_ok(client, {**ask, "top_n": 99})["results"]) == 3
-    assert len(_ok(client, {**ask, "top_n": 0})["results"]) == 3  # vLLM's default
+    assert len(_ok(client, {**ask, "top_n": 0})["results"]) == 3  # the default in vLLM
     plain = _ok(client, {"query": QUERY, "texts": DOCUMENTS, "priority": 0})
     assert [(each["index"], each["score"]) for each in plain] == [
         (each["index"], each["relevance_score"]) for each in whole
@@ -131,7 +131,7 @@ def test_wrong_requests(client: Client, fields: dict[str, Any], param: str) -> N
 
 
 def test_a_reranker_with_a_head_is_refused(tmp_path: Path) -> None:
-    """Its file says that it ranks texts, which needs a head that is not run here."""
+    """The model's file declares a classification head, which libllama does not run."""
     path = tiny_models.write(tmp_path / "ranks.gguf", "bert", changes={"pooling_type": 4})
     with lh.Model(path) as model, served(model) as client:
         status, got = client.post(PATH, {"query": QUERY, "documents": DOCUMENTS})
@@ -142,7 +142,7 @@ def test_a_reranker_with_a_head_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.model
 def test_a_real_encoder_finds_the_right_document(minilm: lh.Model) -> None:
-    """A tiny random model has no idea of relevance."""
+    """Needs a real model, because a tiny random model cannot judge relevance."""
     with served(minilm) as client:
         got = _ok(client, {"query": QUERY, "documents": DOCUMENTS})
     assert got["results"][0]["index"] == 1

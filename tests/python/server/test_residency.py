@@ -1,4 +1,4 @@
-"""Requests for several models, with loads that the test controls."""
+"""Requests for several models, whose loading the test controls."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from llamaherd.native.models import LoadInterrupt
 
-SIZE = 800  # of a file; with an eighth for its cache one fits into ROOM, two do not
+SIZE = 800  # size of a file; ROOM holds one file with its cache, but not two
 ROOM = 1000
 
 
 class FakeServed:
-    """A model that answers nothing."""
+    """Model without endpoints."""
 
     model = None
     load = Load(n_running=0, n_waiting=0, n_slots=2, n_prefixes=0, n_ctx=0)
@@ -35,7 +35,7 @@ class FakeServed:
 
 
 class FakeFile:
-    """A model file in memory."""
+    """Model file in memory."""
 
     def __init__(self, bench: Bench, spec: ModelSpec, n_cache: int) -> None:
         self._bench = bench
@@ -55,17 +55,17 @@ class FakeFile:
 
 
 class Bench:
-    """Loads of a registry, and what they do.
+    """Controls and records the loading of models in a registry.
 
     Attributes:
         log: "+a" for each load of a that began, "-a" for each that was closed, "!a" for
             each that was interrupted.
         in_memory: Models in memory.
-        gates: Loads of these models wait until their event is set.
-        slow: Models whose loads wait at their gates until they are interrupted.
+        gates: Events by model; loading the model waits until its event is set.
+        slow: Models whose loading waits until it is interrupted.
         broken: Models that cannot be loaded.
         damaged: Whether adapters cannot be loaded.
-        n_cache: Memory that caches turn out to need; None: as much as they may.
+        n_cache: Memory that caches really use; None uses the reserved memory.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ async def _connected() -> Any:
 
 
 class Case:
-    """A registry of the models a, b and c, of which one fits."""
+    """Registry of the models a, b and c; only one fits into memory at a time."""
 
     def __init__(self, folder: Path, *, room: int = ROOM, **options: Any) -> None:
         self.bench = Bench()
@@ -115,7 +115,7 @@ class Case:
         self.registry = ModelRegistry(specs, self.bench.load, n_bytes=room, **given)
 
     async def ask(self, name: str, **options: Any) -> Any:
-        """A request that ends at once."""
+        """Send a request that ends at once."""
         async with self.registry.lease(name, _connected, **options) as served:
             return served
 
@@ -123,7 +123,7 @@ class Case:
         return asyncio.get_running_loop().create_task(self.ask(name, **options))
 
     async def until_log(self, *log: str) -> None:
-        """Wait until this has happened, and nothing else."""
+        """Wait until the log consists of exactly these entries."""
         while self.bench.log[: len(log)] != list(log):
             assert len(self.bench.log) <= len(log), self.bench.log
             await asyncio.sleep(0.001)
@@ -151,7 +151,7 @@ async def _case(folder: Path, **options: Any) -> AsyncIterator[Case]:
 
 
 async def _idle() -> None:
-    """Let everything go on that can."""
+    """Run all tasks that can continue."""
     for _ in range(20):
         await asyncio.sleep(0.001)
 
@@ -231,7 +231,7 @@ def test_a_wait_for_memory_is_bounded(tmp_path: Path) -> None:
                     await case.ask("b")
             assert (e.value.status, e.value.code) == (503, "no_memory_for_model")
             assert dict(e.value.headers)["retry-after"].isdigit()
-            await case.ask("b")  # nothing of the first is left
+            await case.ask("b")  # the first model is completely removed
 
     asyncio.run(run())
 
@@ -258,7 +258,7 @@ def test_a_load_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> None:
             first.cancel()
             await asyncio.gather(first, return_exceptions=True)
             await asyncio.sleep(0.02)
-            assert case.bench.log == ["+a"]  # the second still waits
+            assert case.bench.log == ["+a"]  # the second request still waits
             second.cancel()
             await case.until_log("+a", "!a")
             while case.state("a") != "unloaded":  # noqa: ASYNC110 - there is no event
@@ -281,8 +281,8 @@ def test_a_request_that_comes_during_an_interruption_has_its_model_loaded(
             first = case.start("a")
             await case.until_log("+a")
             first.cancel()
-            with case.bench.lock:  # the load cannot end yet
-                while not first.done():  # noqa: ASYNC110 - it ends by itself
+            with case.bench.lock:  # loading cannot end yet
+                while not first.done():  # noqa: ASYNC110 - the loop always ends
                     await asyncio.sleep(0.001)
                 second = case.start("a")
                 await asyncio.sleep(0)
@@ -310,14 +310,14 @@ def test_the_end_of_a_server_interrupts_loads(tmp_path: Path) -> None:
 
 
 def test_a_model_in_use_makes_room_after_a_while(tmp_path: Path) -> None:
-    """Else one client could keep all others from their models."""
+    """Otherwise one client could block the models of all other clients."""
 
     async def run() -> None:
         async with _case(tmp_path, patience_s=0.01) as case, AsyncExitStack() as first:
             await first.enter_async_context(case.registry.lease("a", _connected))
             other = case.start("b")
             await case.until_held("a")
-            later = case.start("a")  # does not keep a in memory
+            later = case.start("a")  # this request does not hold a in memory
             await _idle()
             assert case.bench.log == ["+a"]
             assert not later.done()
@@ -376,7 +376,7 @@ def test_a_client_that_goes_leaves_nothing(tmp_path: Path) -> None:
             with pytest.raises(ClientGoneError):
                 await task
             case.bench.gates["a"].set()
-            await case.ask("b")  # a is loaded, in use by nobody, and makes room
+            await case.ask("b")  # a is loaded and unused, and makes room
             assert case.bench.log == ["+a", "-a", "+b"]
 
     asyncio.run(run())
@@ -385,7 +385,7 @@ def test_a_client_that_goes_leaves_nothing(tmp_path: Path) -> None:
 def test_a_model_that_can_never_fit_is_unknown(tmp_path: Path) -> None:
     async def run() -> None:
         async with _case(tmp_path, room=SIZE) as case:
-            with pytest.raises(ApiError, match=r"'a' takes 0\.0 MB .*--memory") as e:
+            with pytest.raises(ApiError, match=r"'a' needs 0\.0 MB .*--memory") as e:
                 await case.ask("a")
             assert (e.value.status, e.value.code) == (404, "model_not_found")
             assert e.value.param == "model"
@@ -448,7 +448,7 @@ def test_a_full_queue_of_a_model_refuses_no_request_of_another(tmp_path: Path) -
         async with _case(tmp_path, room=2 * ROOM, n_waiting=1) as case:
             await case.ask("b")
             case.bench.gates["a"] = threading.Event()
-            tasks = [case.start("a") for _ in range(2)]  # one waits, one has a slot
+            tasks = [case.start("a") for _ in range(2)]  # one waits, one runs
             await case.until_log("+b", "+a")
             with pytest.raises(ApiError) as e:
                 await case.ask("a")
@@ -493,7 +493,7 @@ def test_a_thousand_swaps_under_load(tmp_path: Path) -> None:
             await asyncio.gather(*(client(x) for x in ["abc", "cab", "aab", "bca"] * 3))
             n_loads = sum(each.startswith("+") for each in case.bench.log)
             n_seen = case.registry.counts.n_generated
-            assert n_seen == 2 * n_loads  # those of unloaded models included
+            assert n_seen == 2 * n_loads  # including counts of unloaded models
             files = case.registry._files
             assert [(file.n_leases, file.waiters) for file in files] == [(0, [])] * 3
 

@@ -1,4 +1,4 @@
-"""OpenAI's Responses over HTTP, read by its own package."""
+"""OpenAI's Responses API over HTTP, with OpenAI's package as client."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
 
 @pytest.fixture(scope="module")
 def real(ctx: lh.Context) -> Iterator[openai.OpenAI]:
-    """The client of a server with a tiny random model."""
+    """Return the client of a server with a tiny random model."""
     with (
         served(ctx) as server,
         openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as made,
@@ -85,7 +85,7 @@ def sdk(client: Client) -> Iterator[openai.OpenAI]:
 
 
 def _checked_events(client: Client, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """The events of a stream, each as the types of OpenAI's package say."""
+    """Return the events of a stream; check each by the types of OpenAI's package."""
     status, text, _ = client.ask("POST", PATH, {**body, "stream": True})
     assert status == 200, text
     parts = text.split("\n\n")
@@ -295,7 +295,7 @@ def test_a_stream_of_calls_has_the_types_of_its_package(ctx: lh.Context) -> None
 
 
 def test_text_and_calls_of_a_free_answer(ctx: lh.Context) -> None:
-    """A random model writes no call, so it is put into its answer."""
+    """A random model writes no call, so the test inserts a call into the answer."""
     shape = Responses(ctx.model, ServerSettings(model_name=NAME))
     parsed = shape.understand({"input": "a", "tools": [PAINT, WIPE]})
     text = 'Well.<tool_call>{"name": "wipe", "arguments": {"colour": "red"}}</tool_call>'

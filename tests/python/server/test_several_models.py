@@ -1,4 +1,4 @@
-"""Several models on one server: tiny random ones, so that swaps cost little."""
+"""Several models on one server. Tiny random models are loaded quickly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ASK = {"prompt": "yes, the answer", "max_tokens": 6, "temperature": 0}
 TEXT = "/v1/completions"
-# Of the tiny llama: input and output of its weights.
+# Input and output sizes of the tiny llama's weights.
 SHAPES = {
     f"blk.{i}.{name}.weight": (tiny_models.N_EMBD, tiny_models.N_EMBD)
     for i in range(2)
@@ -40,7 +40,7 @@ SHAPES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models that answer, an encoder, an adapter of the first."""
+    """Write two models that answer, an encoder, and an adapter of the first model."""
     made = tmp_path_factory.mktemp("models")
     tiny_models.write(made / "one.gguf", "llama", 1)
     tiny_models.write(made / "two.gguf", "llama", 2)
@@ -59,7 +59,7 @@ def _specs(folder: Path) -> list[ModelSpec]:
 
 
 def _room_for_one(folder: Path) -> int:
-    """Memory for any of the models, and for no two of them."""
+    """Return an amount of memory in which any one model fits, but no two models."""
     sizes = sorted(spec.n_bytes + spec.n_working(N_SLOTS) for spec in _specs(folder))
     assert sizes[-1] < sizes[0] + sizes[1]
     return sizes[-1]
@@ -97,7 +97,7 @@ def test_each_model_answers_as_it_does_alone(client: Client, folder: Path) -> No
         "style": _alone(folder / "one.gguf", lora=folder / "style.gguf"),
     }
     assert len(set(texts.values())) == 3
-    assert _text(client, "one") == texts["one"]  # its adapter changed nothing
+    assert _text(client, "one") == texts["one"]  # the adapter did not change the model
 
 
 def test_every_path_takes_the_name_of_a_model(client: Client) -> None:
@@ -203,7 +203,7 @@ def test_figures_are_by_model(client: Client) -> None:
         assert value(path) >= 1
     assert value('llamaherd_model_n_loads{model="one"}') == 1
     assert value('llamaherd_model_n_bytes{model="two"}') > 1000
-    assert 'model_n_loads{model="style"}' not in text  # it is loaded with its model
+    assert 'model_n_loads{model="style"}' not in text  # loaded with its model
 
 
 def test_batches_use_any_model(client: Client) -> None:
@@ -234,7 +234,9 @@ def test_batches_use_any_model(client: Client) -> None:
         assert got == _text(client, name, prompt=f"the answer {i}")
 
 
-@pytest.mark.slow(reason="180 loads: memory of fewer is lost in that of the process")
+@pytest.mark.slow(
+    reason="180 loads, because a leak in fewer loads would be too small to see"
+)
 def test_swaps_are_alike_and_leave_no_memory(tmp_path: Path, folder: Path) -> None:
     for path in folder.glob("*.gguf"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -253,10 +255,10 @@ def test_swaps_are_alike_and_leave_no_memory(tmp_path: Path, folder: Path) -> No
         found = re.search(r'model_n_unloads{model="two"} (\d+)', figures)
         assert found
         assert int(found[1]) >= 60
-        assert sizes[3] - sizes[1] < 8 << 20, sizes  # 180 tiny models would be more
+        assert sizes[3] - sizes[1] < 8 << 20, sizes  # 180 models exceed this
         models = [x for x in gc.get_objects() if isinstance(x, Model)]
         paths = [x.path for x in models if x.path and x.path.parent == folder]
-        assert len(paths) <= 2  # no model that was unloaded
+        assert len(paths) <= 2  # no memory of unloaded models
 
 
 def test_swaps_under_load_lose_no_answer(folder: Path) -> None:
@@ -266,7 +268,7 @@ def test_swaps_under_load_lose_no_answer(folder: Path) -> None:
 
         def ask(i: int) -> bool:
             name = names[i % 3]
-            if i % 7 == 0:  # goes away at any time
+            if i % 7 == 0:  # disconnects at any time
                 client.connect(TEXT, {**ASK, "model": name}).close()
                 return True
             return _text(client, name) == expected[name]
@@ -300,13 +302,13 @@ def test_a_damaged_file_fails_alone_until_it_is_replaced(
 
 
 def test_a_fixed_context_takes_memory_for_all_of_it(folder: Path) -> None:
-    """Its size is known when the model was read: then it is refused or makes room."""
+    """The context's size is known after loading: refuse the model, or make room."""
     room = _room_for_one(folder)
     with served_models(_specs(folder), 1 << 20, memory=room) as client:
         status, got = client.post(TEXT, {**ASK, "model": "two"})
         assert (status, got["error"]["code"]) == (404, "model_not_found")
         assert "--memory" in got["error"]["message"]
-    # With the memory limit its cache has a size that the prompt must fit.
+    # The memory limit determines the size of the cache, which the prompt must fit.
     spec = ModelSpec("two", folder / "two.gguf")
     room = spec.n_bytes + spec.n_working(N_SLOTS)
     with served_models([spec], memory=room) as client:
@@ -317,7 +319,7 @@ def test_a_fixed_context_takes_memory_for_all_of_it(folder: Path) -> None:
 def test_a_client_that_goes_while_its_model_is_loaded(folder: Path) -> None:
     with served_models(_specs(folder)) as client:
         client.connect(TEXT, {**ASK, "model": "two"}).close()
-        # Its load is interrupted, unless it was over by then.
+        # Loading is interrupted, unless it had already ended.
         wait_until(lambda: _states(client)["two"] in {"unloaded", "loaded"})
         wait_until(lambda: client.server.shared.queue.n_inside == 0)  # type: ignore[union-attr]
         assert _text(client, "two")
@@ -413,7 +415,7 @@ def test_requests_go_on_while_another_model_is_loaded(folder: Path) -> None:
 
 
 def test_buffers_count_as_memory_of_a_model(folder: Path) -> None:
-    """Of three models, weights and caches fit together; with their buffers two do."""
+    """Three models fit by weights and caches; with their buffers, only two fit."""
     specs = [
         ModelSpec(name, tiny_models.write(folder / f"{name}.gguf", "llama", seed))
         for seed, name in enumerate(("first", "second", "third"), 5)

@@ -1,4 +1,4 @@
-"""Real models that take turns: their weights are repacked, which tiny ones' are not."""
+"""Real models, loaded in turn. ggml repacks their weights, but not tiny models'."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from served import N_SLOTS, served_models
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.model, pytest.mark.slow(reason="loads real models in turns")]
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.slow(reason="loads real models one after the other"),
+]
 
 ASK: dict[str, Any] = {"prompt": "The sky is", "max_tokens": 8, "temperature": 0}
 TEXT = "The cat sat on the mat."
@@ -54,7 +57,7 @@ def test_real_models_take_turns(
     }
     assert len(set(expected.values())) == 3
     vector = lh.embed_parallel(minilm, [TEXT]).vectors[0]
-    gemma_spec = specs[1]  # room for each of them, and for gemma alone
+    gemma_spec = specs[1]  # enough for each model alone
     room = gemma_spec.n_bytes + gemma_spec.n_working(N_SLOTS)
     before, gemma = _mapped(), str(gemma3_path)
     with served_models(specs, memory=room) as client:

@@ -102,7 +102,7 @@ def test_several_answers_and_echo(client: Client, *, stream: bool) -> None:
 def test_an_answer_that_ends_otherwise_is_unchanged(client: Client) -> None:
     whole = _text(client, TEXT)
     assert _text(client, TEXT, stop="never in it", **{FIELD: True}) == whole
-    # Within min_tokens the stop text ends nothing.
+    # Within min_tokens a stop text does not end the answer.
     asked: dict[str, Any] = {"stop": whole[2:5], "min_tokens": 24}
     assert _text(client, TEXT, **asked, **{FIELD: True}) == whole
 

@@ -472,7 +472,7 @@ def test_wrong_functions(client: Client, fields: dict[str, Any], param: str) -> 
 
 
 def _deltas(client: Client, body: dict[str, Any]) -> tuple[list[Any], str]:
-    """Elements of `tool_calls` of a stream, and the reason of its end."""
+    """Return the `tool_calls` elements of a stream, and its finish reason."""
     events = client.events(CHAT, {**body, "stream": True})
     choices = [event["choices"][0] for event in events[:-1]]
     assert all("content" not in each["delta"] for each in choices[1:])

@@ -1,4 +1,4 @@
-"""Thoughts over HTTP: fields that ask for them, and where answers have them."""
+"""Thoughts over HTTP: fields that control thoughts, and fields that return them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Requests of tidyllm's `openai_chat()` and `llamacpp_chat()`, as its sources write them.
 
-`openai_chat()` is for `/v1/responses`: here with the server's address.
+`openai_chat()` sends requests to `/v1/responses`, here at the server's address.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _ok(client: Client, path: str, body: dict[str, Any]) -> Any:
 
 
 def _text(response: Any) -> str:
-    """Text of the first message, as `parse_chat_response()` takes it."""
+    """Return the text of the first message, as `parse_chat_response()` does."""
     message = next(each for each in response["output"] if each["type"] == "message")
     part = next(each for each in message["content"] if each["type"] == "output_text")
     return str(part["text"])
@@ -83,7 +83,7 @@ def test_structured_data(client: Client) -> None:
 
 
 def test_a_call_and_its_result(client: Client) -> None:
-    """The items of an answer come back as they were, with all of their fields."""
+    """The client sends the items of an answer back, with all of their fields."""
     tool = {"type": "function", "name": "age_of", "description": "", "strict": True}
     turns: list[Any] = [{"role": "user", "content": "a"}]
     body = {"model": NAME, "tools": [{**tool, "parameters": SCHEMA}]}

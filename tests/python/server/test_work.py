@@ -1,4 +1,4 @@
-"""Requests without a stream end early like all others: client gone, time over, stop."""
+"""Requests without a stream end after a disconnect, a timeout or a stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT_S = 120
 
 
 class _Work:
-    """Work that runs until it is cancelled or let go."""
+    """Work that runs until the test cancels or releases it."""
 
     progress = None
     problem = ""

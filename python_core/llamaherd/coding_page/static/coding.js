@@ -1,4 +1,4 @@
-// The page of a coder: a text, the labels beside it, and what was coded so far.
+// The page of a coder: a text, the labels, and the codes so far.
 
 import { FieldForm } from "/fields.js";
 import { Problem } from "/inputs.js";
@@ -42,13 +42,13 @@ async function start() {
   $("names").querySelector("button").focus();
 }
 
-// Coders select words: for passages, and for fields that quote the text.
+// Whether coders select words: for passages, and for fields that quote the text.
 function selects() {
   const isQuote = (field) => field.kind === "passage" || field.kind === "passages";
   return book.kind === "spans" || book.fields.some(isQuote);
 }
 
-// What the form needs of the page.
+// Functions of the page that the form calls.
 const ofForm = {
   quote: (place) => marked.quote(place),
   place: () => marked.take(),
@@ -246,7 +246,7 @@ function saidOf(value) {
 
 const skip = () => act("/api/skip", {}, "Skipped");
 
-// Stores a code or a skip; the page keeps what was chosen if that fails.
+// Stores a code or a skip. If storing fails, the page keeps the selected labels.
 async function act(path, body, message) {
   if (!shown) return;
   const now = hiddenAt ?? performance.now();
@@ -269,7 +269,7 @@ async function go(step) {
   show(await attempt(() => ask("GET", `/api/text?position=${position}`, undefined, coder)));
 }
 
-// One request at a time: a key that is held down codes one text.
+// Only one request at a time, so that a key that is held down codes only one text.
 async function attempt(work) {
   if (isBusy) return null;
   isBusy = true;

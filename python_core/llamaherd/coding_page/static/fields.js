@@ -1,5 +1,5 @@
-// Form of a codebook with fields. One field is the current one: keys 1 to 9 choose its
-// levels, or take the selected words as its passage.
+// Form of a codebook with fields. Keys 1 to 9 act on the current field: they choose its
+// levels, or store the selected words as its passage.
 
 import { inputOf, Problem } from "/inputs.js";
 
@@ -27,7 +27,7 @@ export class FieldForm {
     });
   }
 
-  // The next field; takes the focus if it needs words to be typed.
+  // Makes the next field current, and focuses it if it is a text box.
   next() {
     if (this.current + 1 === this.inputs.length) return this.page.focusText();
     this.turnTo(this.current + 1);
@@ -50,7 +50,7 @@ export class FieldForm {
     return this.inputs.flatMap((each) => each.spans());
   }
 
-  // The answers by field; throws a Problem that names the field.
+  // Returns the answers by field; throws a Problem that names an invalid field.
   value() {
     const found = {};
     for (const each of this.inputs) {

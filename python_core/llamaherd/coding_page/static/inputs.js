@@ -48,7 +48,7 @@ class Input {
   }
 }
 
-// One level, or any number of them.
+// Input for one level, or for any number of levels.
 class Levels extends Input {
   constructor(field, i, form) {
     super(field, i, form);
@@ -58,7 +58,7 @@ class Levels extends Input {
       levels.push({ value: null, name: "does not apply", definition: "" });
     }
     this.levels = levels;
-    // A digit is its own key.
+    // The key of a one-digit level is this digit.
     this.areDigits = levels.every((each) => /^[0-9]$/.test(each.name));
     this.none = null;
     const list = element("ul", { class: "plain levels" });
@@ -127,7 +127,7 @@ class Levels extends Input {
   }
 }
 
-// Numbers, texts, lines and JSON.
+// Input for a number, a text, lines or JSON.
 class Typed extends Input {
   constructor(field, i, form) {
     super(field, i, form);
@@ -206,7 +206,7 @@ function hintOf({ kind, low, high }) {
   return high === null ? "" : `${high} or less.`;
 }
 
-// Parts of the text: one, or any number.
+// Input for one passage of the text, or for any number of passages.
 class Passages extends Input {
   constructor(field, i, form) {
     super(field, i, form);
@@ -219,7 +219,7 @@ class Passages extends Input {
       element("kbd", { text: "1", "aria-hidden": "true" }), " Use the selected words",
     );
     take.setAttribute("aria-keyshortcuts", "1");
-    // The selection stays when the button is pressed.
+    // Keep the selection when the button is pressed.
     take.addEventListener("mousedown", (event) => event.preventDefault());
     take.addEventListener("click", () => this.key(1));
     this.take = take;

@@ -42,7 +42,7 @@ function draw(found) {
   $("notes").replaceChildren(...found.notes.map((each) => row(each.coder, each.id, each.note)));
 }
 
-// Asks again after a while, but only while somebody looks.
+// Requests the data again after a while, but only while the page is visible.
 async function look() {
   clearTimeout(timer);
   try {

@@ -1,5 +1,5 @@
 // Requests to the server. The key is in the part of the address after "#", which browsers
-// never send by themselves; the script shows it in a header.
+// never send by themselves; the script sends the key in a header.
 
 export class Refused extends Error {
   constructor(status, message) {
@@ -51,7 +51,7 @@ export async function download(path, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-// An element with text; texts are never parsed as HTML.
+// Creates an element with a text, which is never parsed as HTML.
 export function element(name, options = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(options)) {

@@ -1,5 +1,5 @@
-// Texts with passages. Places count Unicode code points, as Python does, not the UTF-16
-// units of JavaScript.
+// Texts with passages. Positions are numbers of Unicode code points, as in Python, not of
+// UTF-16 units, as in JavaScript.
 
 import { element } from "/requests.js";
 
@@ -12,7 +12,7 @@ export class MarkedText {
     this.text = text;
   }
 
-  // Start and end of each word; found when keys first move the selection.
+  // Start and end of each word, computed when keys first move the selection.
   get words() {
     this.found ??= wordsOf(this.text);
     return this.found;
@@ -22,7 +22,7 @@ export class MarkedText {
     return this.points.slice(span.start, span.end).join("");
   }
 
-  // Draws the text in pieces between all beginnings and ends.
+  // Draws the text in pieces, split at all starts and ends of passages.
   draw(labels) {
     const places = new Set([0, this.points.length]);
     const all = this.picked ? [...this.spans, this.picked] : this.spans;
@@ -50,7 +50,7 @@ export class MarkedText {
     }, piece);
   }
 
-  // The selection by mouse, finger or the browser's caret; null for none in the text.
+  // Returns the selection by mouse, finger or the browser's caret; null if none is in the text.
   selected() {
     const selection = getSelection();
     if (!selection.rangeCount || selection.isCollapsed) return null;
@@ -75,7 +75,7 @@ export class MarkedText {
     return start < end ? { start, end } : null;
   }
 
-  // Moves the selection by a word; `extends` keeps its beginning.
+  // Moves the selection by a word; with `extends`, its beginning is kept.
   move(step, extend) {
     if (!this.words.length) return;
     const last = this.words.length - 1;
@@ -106,7 +106,7 @@ export class MarkedText {
     if (start >= 0 && start < end && end <= this.points.length) this.picked = { start, end };
   }
 
-  // Returns the selected place and ends the selection; null without one.
+  // Ends the selection and returns its start and end; returns null without a selection.
   take() {
     const place = this.picked || this.selected();
     if (!place) return null;

@@ -37,9 +37,9 @@ _SHORTEST_S, _LONGEST_S = 3600, 30 * 86400  # as in OpenAI's API
 _WINDOW = re.compile(r"([1-9][0-9]{0,3})(h|d)")
 _MOST_HOURS = 30 * 24
 _MOST_LISTED = {"files": 10_000, "batches": 100}
-_MOST_ACTIVE = 64  # batches at once
+_MOST_ACTIVE = 64  # maximum number of unfinished batches
 _MOST_FILES = 10_000
-_MOST_SIZES = 32  # all files together, in files of maximum size
+_MOST_SIZES = 32  # maximum total size of files, in files of maximum size
 _MOST_METADATA = (16, 64, 512)  # entries, characters of a name and of a value
 
 
@@ -218,7 +218,7 @@ class BatchPages:
 
 
 def _by_method(pages: dict[str, _Page]) -> _Page:
-    """Return a page that calls the page for a request's method and sends its errors."""
+    """Return a handler that calls the handler of the request's method."""
 
     async def page(request: Request) -> Response:
         method = "GET" if request.method == "HEAD" else request.method
@@ -246,7 +246,7 @@ def _json(
 def _listed(
     request: Request, found: Sequence[StoredFile] | Sequence[Batch], kind: str
 ) -> Response:
-    """Return a page of a list, the newest first."""
+    """Return one page of a list of files or batches, the newest first."""
     query = request.query_params
     most = _MOST_LISTED[kind]
     shown = query.get("limit", str(min(most, 100)))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.server.shared_state import SharedState
 
 _T = TypeVar("_T")
-# Requests of a batch that wait or run at once, so that a free slot is filled at once.
+# Number of requests of a batch that wait or run, so that a free slot is filled soon.
 _AT_ONCE = 64
 _TO_RETRY = (0, 429, 503)  # statuses of a full or stopping server
 _RETRY_S = 0.5
@@ -56,8 +56,7 @@ def move(store: BatchStore, batch: Batch, status: Status) -> Batch:
 class BatchRun:
     """Work on a batch from its present status to its end.
 
-    A cancelled task leaves the batch unchanged, so that `run` of the next server
-    continues it.
+    A cancelled task leaves the batch unchanged, so that the next server can continue it.
 
     Args:
         work: Access to the store.
@@ -84,7 +83,7 @@ class BatchRun:
 
     @property
     def progress(self) -> BatchProgress:
-        """Progress so far, without a look at the store."""
+        """Progress so far, computed without reading the store."""
         began_s = self._began_s
         return BatchProgress(
             id=self._batch.id,
@@ -97,7 +96,7 @@ class BatchRun:
         )
 
     def end(self, how: End) -> None:
-        """End the batch early; finished answers are kept."""
+        """End the batch early, and keep the finished answers."""
         if self._end is None:
             self._end = how
             self._ended.set()
@@ -184,7 +183,7 @@ class BatchRun:
         task.add_done_callback(self._running.discard)
 
     async def _wait(self) -> None:
-        """Wait for an outcome, or for the end; store all outcomes so far."""
+        """Wait for an outcome or the end of the batch; store all outcomes so far."""
         ended = asyncio.get_running_loop().create_task(self._ended.wait())
         try:
             await asyncio.wait(
@@ -204,7 +203,7 @@ class BatchRun:
         path, body = self._batch.endpoint, request.body
         while True:
             status, answer = await ask(self._app, self._shared, path, body)
-            if self._is_over:  # cancelled, or the server stops
+            if self._is_over:  # the batch was cancelled, or the server stops
                 return
             if status not in _TO_RETRY:
                 break

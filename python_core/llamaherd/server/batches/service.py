@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_N_ENDED = 5  # batches that have ended, on the page of the server
+_N_ENDED = 5  # number of ended batches that the dashboard shows
 # Paths that batches may use, if the server has them.
 _PATHS = (
     *("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"),
@@ -60,7 +60,7 @@ class BatchService:
         if folder is not None:
             self._store = self._thread.submit(BatchStore, folder).result()
         self._runs: dict[str, tuple[BatchRun, asyncio.Task[None]]] = {}
-        self._ended: list[BatchProgress] | None = None  # None: not read since a change
+        self._ended: list[BatchProgress] | None = None  # None after a change
 
     @property
     def n_active(self) -> int:
@@ -68,7 +68,7 @@ class BatchService:
         return len(self._runs)
 
     async def progress(self) -> list[BatchProgress]:
-        """Return the progress of running batches, then the last batches that ended.
+        """Return the progress of running batches and of the batches that ended last.
 
         The store is read only if a batch ended since the last call.
         """
@@ -94,7 +94,7 @@ class BatchService:
                 self.start(batch)
 
     async def close(self) -> None:
-        """End the work. The next server with the same folder continues its batches."""
+        """Stop all batches. The next server with the same folder continues them."""
         tasks = [task for _, task in self._runs.values()]
         for task in tasks:
             task.cancel()
@@ -114,7 +114,7 @@ class BatchService:
         self._runs[batch.id] = (run, task)
 
     async def cancel(self, batch: Batch) -> Batch:
-        """Cancel a batch; finished answers are kept."""
+        """Cancel a batch, and keep the finished answers."""
         cancelling = await self.do(lambda store: move(store, batch, "cancelling"))
         if batch.id in self._runs:
             self._runs[batch.id][0].end("cancelled")

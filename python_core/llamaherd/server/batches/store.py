@@ -130,7 +130,7 @@ class BatchStore:
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        """Apply all changes of the block, or none."""
+        """Apply all changes of the block, or none of them after an error."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -270,7 +270,7 @@ class BatchStore:
         return None if row is None else self._counted(Batch(**json.loads(row[0])))
 
     def _counted(self, batch: Batch) -> Batch:
-        """Return a batch; if it is running, with its current number of outcomes."""
+        """Return a batch; set the current numbers of outcomes if it is running."""
         if not batch.is_active:
             return batch
         n, n_good = self._db.execute(_COUNT, (batch.id,)).fetchone()
@@ -282,7 +282,7 @@ class BatchStore:
         return {row[0] for row in rows}
 
     def add_outcomes(self, batch: Batch, outcomes: Iterable[BatchOutcome]) -> None:
-        """Store outcomes; they are on disk when the call returns."""
+        """Store outcomes, which are on disk when the call returns."""
         rows = [
             (batch.id, each.line, each.custom_id, each.status, json.dumps(each.body))
             for each in outcomes
@@ -329,7 +329,7 @@ class BatchStore:
         rows = self._db.execute(_SELECT_OUTCOMES, (batch.id, is_good))
         n = 0
         with path.open("w", encoding="utf-8", newline="\n") as file:
-            os.chmod(path, 0o600)  # noqa: PTH101 - before it has content
+            os.chmod(path, 0o600)  # noqa: PTH101 - the file is still empty
             for line, custom_id, status, body in rows:
                 file.write(
                     BatchOutcome(line, custom_id, status, json.loads(body)).text(batch.id)

@@ -156,7 +156,7 @@ def _broken(reason: str) -> ApiError:
 
 
 def keep_content(path: Path, upload: Upload, target: Path) -> None:
-    """Write the content of the file to a separate path; it is on disk on return."""
+    """Write the content of the file to a separate path, synchronized with the disk."""
     opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with path.open("rb") as form, os.fdopen(opened, "wb") as file:
         form.seek(upload.start)

@@ -1,1 +1,1 @@
-"""Several models on one server: which are in memory, and who waits for one."""
+"""Several models on one server: loading, unloading and waiting requests."""

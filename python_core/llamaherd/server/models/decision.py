@@ -16,7 +16,8 @@ class Resident:
     """State of a model.
 
     Attributes:
-        n_bytes: Memory in bytes, taken from the start of loading to the end of unloading.
+        n_bytes: Memory in bytes, in use from the start of loading to the end of
+            unloading.
         state: Loading state: "unloaded", "loading", "loaded" or "unloading".
         n_leases: Number of requests that run or wait in its context.
         used: Time or number of its last request; only the order matters.
@@ -109,7 +110,7 @@ def decide(
 def _victims(
     models: Mapping[str, Resident], short: int, *, with_used: bool
 ) -> list[str] | None:
-    """Return models whose unloading frees `short` bytes; None if none suffice.
+    """Return models whose unloading frees `short` bytes; None if this is impossible.
 
     Models without requests come first, and among them the least recently used. Models
     with requests are chosen only with `with_used`.
@@ -128,7 +129,7 @@ def _victims(
         total += models[name].n_bytes
     if total < short:
         return None
-    for name in tuple(chosen):  # not needed if a later, larger one suffices
+    for name in tuple(chosen):  # drop it if the others free enough
         if total - models[name].n_bytes >= short:
             chosen.remove(name)
             total -= models[name].n_bytes

@@ -80,7 +80,7 @@ def context_of(model: Model, options: Mapping[str, Any]) -> Context | None:
     Raises:
         ContextError: The model neither generates text nor computes embeddings.
     """
-    is_both = model.info.has_encoder and model.info.has_decoder  # answers nothing here
+    is_both = model.info.has_encoder and model.info.has_decoder  # no answers here
     only_embeds = reads_at_once(model) and not is_both
     return None if only_embeds else Context(model, **options)
 
@@ -131,5 +131,5 @@ class ModelFiles:
 
     def close(self) -> None:
         """End all requests and free the memory."""
-        for each in reversed(self.served.values()):  # the model after its adapters
+        for each in reversed(self.served.values()):  # close the adapters before the model
             each.close()

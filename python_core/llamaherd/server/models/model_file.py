@@ -1,4 +1,4 @@
-"""A model file of a server: loading state, requests that use it or wait for it."""
+"""A model file of a server, its loading state and its requests."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class ServedFile:
         loaded: The model and its adapters in memory; None if they are not loaded.
         n_leases: Number of requests that use it.
         used: Number of its last request, counted over all models.
-        is_held: Whether new requests wait, because it has to make room for another model.
+        is_held: Whether new requests wait, because the model must make room for another.
         waiters: Requests that wait for it.
-        load_s: Time of the last loading in seconds; 1 before the first.
+        load_s: Duration of the last loading in seconds; 1 before the first loading.
         n_loads: Number of times that loading began.
         n_unloads: Number of times that it was unloaded.
         n_failures: Number of times that loading failed.
@@ -128,7 +128,7 @@ class ServedFile:
         return sum_of_loads(each.load for each in self.served.values())
 
     def measure(self) -> None:
-        """Update the size of the files of an unloaded model: they may be new ones."""
+        """Update the size of an unloaded model, whose files may have been replaced."""
         if self.state == "unloaded":
             self.n_weights = self.spec.n_bytes
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_N_THREADS = 4  # that load or unload models
+_N_THREADS = 4  # threads that load or unload models
 _LONGEST_RETRY_S = 60
 
 
@@ -147,7 +147,7 @@ class Residency:
             file.waiters.remove(waiter)
             waiter.future.cancel()
             if not file.waiters and file.interrupt is not None:
-                file.interrupt.set()  # nobody waits for the model any more
+                file.interrupt.set()  # no request waits for the model
             self._advance()
         elif not waiter.future.cancelled() and waiter.future.exception() is None:
             self.leave(file)
@@ -231,7 +231,7 @@ class Residency:
         except Exception as error:
             file.interrupt = None
             file.state = "unloaded"
-            if interrupt.is_set:  # requests that came meanwhile have it loaded again
+            if interrupt.is_set:  # a waiting request loads it again
                 log.info("loading model %s was interrupted", file.name)
                 self._advance()
                 return
@@ -258,10 +258,10 @@ class Residency:
         file.n_cache = loaded.n_cache
         if more <= free:
             file.state = "loaded"
-            self._grant(file)  # before it may have to make room again
+            self._grant(file)  # before another request may unload it
             return
-        # The model's real size is now known and does not fit: unload it. It is loaded
-        # again when there is room, or refused if it exceeds the whole memory.
+        # The model's real size is now known and does not fit: unload it. The model is
+        # loaded again when there is room, or refused if it exceeds the whole memory.
         file.state = "unloading"
         await self._unload(file)
         if file.n_bytes > self._n_bytes:
@@ -273,7 +273,7 @@ class Residency:
             counts = [each.counts for each in loaded.served.values()]
             self.past = sum_of_counts([self.past, *counts])
             pending = self._threads.submit(loaded.close)
-            del loaded  # closing it frees its memory if nothing else refers to it
+            del loaded  # memory is freed once nothing refers to it
             try:
                 await asyncio.wrap_future(pending)
             except Exception:
@@ -308,7 +308,7 @@ class Residency:
     def _too_large(self, file: ServedFile, name: str) -> ApiError:
         return ApiError(
             404,
-            f"the model {name!r} takes {_shown(file.n_bytes)} with its KV cache and "
+            f"the model {name!r} needs {_shown(file.n_bytes)} with its KV cache and "
             f"buffers, and the server has {_shown(self._n_bytes)} for models (--memory)",
             param="model",
             code="model_not_found",
@@ -319,7 +319,7 @@ class Residency:
         return ApiError(
             503,
             f"there was no memory for the model {name!r} in {self._wait_s:g} s: requests "
-            "for other models take it",
+            "for other models use it",
             param="model",
             code="no_memory_for_model",
             headers=(("retry-after", str(retry)),),

@@ -1,4 +1,4 @@
-// Current state of the server. The page stores the last minutes; the server stores nothing.
+// Current state of the server. Only the page stores the last minutes, not the server.
 
 import { Chart, format } from "/charts.js";
 import { Strips } from "/strips.js";
@@ -57,7 +57,7 @@ function rate(data, name, seconds) {
 
 function draw(data) {
   const now = performance.now();
-  // Aliases are loaded with their model; several models have states of their own.
+  // Aliases are loaded with their model. With several models, each has its own state.
   const several = data.states.some((each) => each.memory > 0 || each.state !== "loaded");
   const name = several ? `${data.models.length} models` : data.models[0];
   $("title").textContent = name;

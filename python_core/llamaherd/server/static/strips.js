@@ -1,5 +1,5 @@
-// Slots over time: a row for each slot, a column for each look at the server. A cell is
-// divided by the seconds of prefill, decode and waiting; what is left was free.
+// Slots over time: a row for each slot, a column for each request to the server. Parts of a
+// cell show the seconds of prefill, decode and waiting; in the rest the slot was free.
 
 const KINDS = ["prefill", "decode", "waiting"];
 const MOST_ROWS = 64;
@@ -12,7 +12,7 @@ export class Strips {
     this.models = new Map(); // state by the name of the model
   }
 
-  // Adds a column for what the server measured since the last look.
+  // Adds a column with the times since the last request to the server.
   add(found) {
     const names = found.map((each) => each.model);
     if (names.join("\n") !== [...this.models.keys()].join("\n")) this.#begin(names);
@@ -83,7 +83,7 @@ class Strip {
     this.draw();
   }
 
-  // What most of the last interval was spent on, for each slot.
+  // The main activity of each slot in the last interval.
   #say(column, now) {
     const n = [0, 0, 0, 0];
     for (const row of this.rows) {

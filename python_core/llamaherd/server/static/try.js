@@ -1,4 +1,4 @@
-// A box to try a prompt, with a schema and a thought.
+// Form to try a prompt, with an optional schema and a limit on thinking.
 
 import { headers } from "/dashboard.js";
 
@@ -68,7 +68,7 @@ async function send(event) {
   }
 }
 
-// Reads server-sent events, each of them one line of JSON.
+// Reads server-sent events; each event is one line of JSON.
 async function read(response, start) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
