@@ -6,8 +6,9 @@
 `cost` measures the time for four labels of one token relative to the prefill alone;
 labels that are generated under a grammar and classified, alternately, for the texts of
 the workload `annotate`; and 77 labels of several tokens. `equality` compares label
-scores of N texts, from the column `text` of a CSV file, with llama-cpp-python's logits
-token by token, also for whole labels with their ends. The program prints JSON.
+scores of N texts (column `text` of a CSV file), token by token, with scores from
+llama-cpp-python's logits. It also compares the scores of whole labels, each with its
+end. The program prints JSON.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def timed(function: Callable[[], object]) -> tuple[float, object]:
 
 
 def in_turns(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Measure calls alternately; return median seconds, without a warm-up round."""
+    """Measure calls alternately after a warm-up round; return median seconds."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for i in range(N_ROUNDS + 1):
         for name, call in calls.items():

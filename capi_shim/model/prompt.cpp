@@ -102,7 +102,7 @@ std::vector<int32_t> tokenize_marked(const lh_model& model, std::string_view tex
   return tokens;
 }
 
-// Returns the text; if the model adds BOS itself, without a BOS text at its start.
+// Returns the text. If the model adds BOS itself, a BOS text at the start is removed.
 std::string_view without_bos(const lh_model& model, std::string_view text) {
   const llama_token bos = llama_vocab_bos(model.vocab());
   if (!llama_vocab_get_add_bos(model.vocab()) || bos < 0) return text;

@@ -31,10 +31,10 @@
 #'   `"cancelled"`), `done`, TRUE if the job has ended, `n_requests`, `n_answered`,
 #'   `n_failed` and `errors`. Texts of `"classify"` and `"annotate"` are sent in requests of 32.
 #'
-#'   `job_results()`: a data frame with a row for each text, in order, the columns of the task, and
-#'   `error`, the reason why a row has no result, NA for rows with a result. The columns of
-#'   `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking` and
-#'   `thinking_complete`; the columns of `"classify"` are `label`, `prob`, `margin`, `entropy`,
+#'   `job_results()`: a data frame with one row per text, in the order of the texts. It has the
+#'   columns of the task and the column `error`: the reason why a row has no result, otherwise NA.
+#'   The columns of `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking`
+#'   and `thinking_complete`; the columns of `"classify"` are `label`, `prob`, `margin`, `entropy`,
 #'   `coverage` and `p_<label>`; the columns of `"annotate"` are as in [annotate_texts()]. `label`
 #'   is a factor, as in these functions. If values are not single numbers or texts, their column is
 #'   a list column. The names of `texts` are the names of the rows.

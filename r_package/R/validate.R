@@ -64,8 +64,8 @@
 #'
 #'   * `table`: all numbers as a long data frame with the columns `part`, `measure`, `label`,
 #'     `value`, `low`, `high` and `n`; [as.data.frame()] returns it.
-#'   * `labels`: a data frame with one row per label: the number of texts to which people and the
-#'     model gave the label, precision, recall and F1.
+#'   * `labels`: a data frame with one row per label: the number of texts that people gave the
+#'     label, the number of texts that the model gave the label, precision, recall and F1.
 #'   * `model_agreement`, `coder_agreement`: coefficients between the model and people, and between
 #'     people (NULL with one coder), as in [agreement()]. With several labels per text they are
 #'     means over the labels, and `label_agreement` has the coefficients of each label.

@@ -1,9 +1,10 @@
 """Conversations.
 
-`chat_create` returns a chat as `python`, and `_r.close` closes it. R asks a question in
-steps, between which it can print text and check for Ctrl-C: `chat_ask`, then
-`chat_read` until the answer is done, then `chat_result`. After Ctrl-C, R calls
-`chat_cancel` and then `chat_result`; the conversation keeps the text generated so far.
+`chat_create` returns the chat in the field `python`, and `_r.close` closes the chat. R
+asks a question in steps, between which it can print text and check for Ctrl-C:
+`chat_ask`, then `chat_read` until the answer is done, then `chat_result`. After Ctrl-C, R
+calls `chat_cancel` and then `chat_result`; the conversation keeps the text generated so
+far.
 """
 
 from __future__ import annotations

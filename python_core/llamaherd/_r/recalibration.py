@@ -32,10 +32,11 @@ def recalibrate_columns(
     Args:
         columns: Used columns of the data frame.
         gold: Sample as JSON, or N codes.
-        options: `label`, `text`; `probs`, columns of probabilities by label, in the order
-            of the labels, or None; `roles`, columns by role; `ordered`; `run` as JSON, or
-            None; `vectors`, the concatenated embeddings of all texts, or None, and
-            `n_dimensions`; further arguments of `recalibrate`.
+        options: Mapping with these keys. `label`, `text`: names of columns. `probs`:
+            columns of probabilities in the order of the labels, or None. `roles`: columns
+            by role. `ordered`: whether the labels are ordered. `run`: JSON or None.
+            `vectors`: concatenated embeddings of all texts, or None. `n_dimensions`: size
+            of an embedding. Other keys are arguments of `recalibrate`.
 
     Returns:
         `names`; `label`, N labels; `numbers`, new columns of numbers by name; `raw`,

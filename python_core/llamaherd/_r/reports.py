@@ -35,11 +35,11 @@ def report(
     """Write a report and return its path.
 
     Args:
-        coded: `text`, name of the column; `texts`; `labels`; `names`; `probs`, rows of
-            probabilities of all labels, or None; `errors`; `quotes`, `start` and `end` of
-            each quote with R's positions, or None; `run`, as JSON; `stats`;
-            `original`, the model's `labels` and `probs` if `labels` are recalibrated, or
-            None.
+        coded: Mapping with these keys. `text`: name of the column. `texts`, `labels`,
+            `names`, `errors`, `stats`. `probs`: rows of probabilities of all labels, or
+            None. `quotes`: `start` and `end` of each quote as positions in R, or None.
+            `run`: JSON. `original`: the model's own `labels` and `probs` if `labels` are
+            recalibrated, otherwise None.
         path: Path of the report to write.
         parts: `validation`, as JSON; `estimates`, `robustness` and `evaluation`, as
             lists; each may be None.

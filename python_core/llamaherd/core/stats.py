@@ -87,7 +87,7 @@ class RequestStats:
         queue_s: Seconds from submission to the start.
         first_token_s: Seconds from submission to the first token; None without a token.
         wall_s: Seconds from submission to the end.
-        prefill_s: Share of the decoding time of prompt tokens, in seconds.
+        prefill_s: Seconds of computing the prompt: its share of the time of each batch.
         decode_s: Share of the decoding time of generated tokens, in seconds.
         n_prefill_tokens: Number of tokens decoded for prompts.
         n_decode_tokens: Number of tokens decoded for answers.

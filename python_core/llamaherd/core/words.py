@@ -47,7 +47,7 @@ class LanguageTerms:
     )
 
     def model(self, model: object) -> str:
-        """Return the name of a model in messages."""
+        """Return the name by which messages call a model."""
         return repr(model)
 
     def constant(self, value: bool | None) -> str:

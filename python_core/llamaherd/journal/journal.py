@@ -1,4 +1,4 @@
-"""Journals: SQLite files that keep finished results if the process that writes ends.
+"""Journals: SQLite files that keep finished results even if the writing process ends.
 
 The key of a result is a hash of everything that affects it (see `journal_key`). The file
 is in WAL mode: processes may share it, and readers do not block writers. A commit is on

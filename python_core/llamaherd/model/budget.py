@@ -81,7 +81,7 @@ class Budget:
             self.spend()
 
     def spend_format(self, text: str, values: object) -> None:
-        """Charge the maximum output of a format: its widths and its values."""
+        """Charge the largest output that a format with these values can have."""
         self.spend_on(values)
         if "*" in text or re.search(r"\{[^{}]*\{", text):
             raise TooMuchError("widths of a format that are variables are not counted")

@@ -44,7 +44,7 @@ def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list
 
 
 def thought_fields(info: CData) -> ThoughtFields:
-    """Return the fields about the thought of an `lh_client_info`."""
+    """Return the fields of an `lh_client_info` that describe its thought."""
     if info.thinking == ffi.NULL:
         return {}
     closed = info.thinking_closed

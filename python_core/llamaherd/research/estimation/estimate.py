@@ -123,7 +123,7 @@ def estimate(  # noqa: PLR0917 - as in R
         methods: Methods, in the order of the result.
         level: Confidence level of the intervals.
         label: Column of labels; None for the column that `annotate` wrote, or "label".
-        text: Column of texts; None for that of `coded`, or of `gold`.
+        text: Column of texts. None: the column of `coded`, or else of `gold`.
         prob: Only for codes that are not a gold sample: "simple" if the texts were drawn
             at random with equal probabilities; otherwise N inclusion probabilities, or
             the column with these probabilities.

@@ -33,7 +33,7 @@ def labels_of(text: str, *, several: bool) -> frozenset[str]:
 def number_outcome(
     outcome: Outcome | None, there: set[str], *, by_default: bool
 ) -> Outcome | None:
-    """Return labels as a mapping to numbers if a mean is estimated, else the outcome.
+    """Map labels to numbers if a mean is estimated; otherwise return the outcome.
 
     Args:
         outcome: See `estimate`.

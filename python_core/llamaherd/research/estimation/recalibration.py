@@ -77,7 +77,7 @@ def recalibrate(
         n_folds: Number of folds, 2 to 20.
         seed: Seed of the folds. The same seed gives the same result.
         label: Column of labels if `coded` is a data frame; None for "label".
-        text: Column of texts; None for that of `coded`, or of `gold`.
+        text: Column of texts. None: the column of `coded`, or else of `gold`.
         prob: Inclusion probabilities if `gold` is not a gold sample; see `estimate`.
         cluster: Column of clusters; texts of one cluster are in the same fold. Use the
             same column in `estimate`.

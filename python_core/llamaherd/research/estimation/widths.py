@@ -1,4 +1,4 @@
-"""Mean widths of intervals by labels and by probabilities, to compare them."""
+"""Comparison of the mean widths of intervals from labels and from probabilities."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def compare_codebooks(
         candidates: Codebooks, or results of `candidate`, by name.
         gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
         context: Context of the candidates that have no context of their own.
-        text: Column of texts in `data`; None for that of the sample.
+        text: Column of texts in `data`; None for the column of the sample.
         measure: "accuracy", "balanced_accuracy", "macro_f1" or "kappa". For labels that
             are numbers: "mae", the mean absolute error, "rmse", the root mean squared
             error, or "pearson", the correlation; each compares the expected values with

@@ -93,7 +93,7 @@ def percent_agreement(
     coded, and computes the share of units in which all codes agree.
 
     Args:
-        codes: For each coder the codes of n units; None is missing.
+        codes: For each coder the codes of n units; None marks a missing code.
         kind: "pairs" or "all", see above. Both give the same result for two coders.
         tolerance: Largest difference between two numbers that agree.
         unit_weights: float[n], for example 1 / inclusion probability.
@@ -155,7 +155,7 @@ def cohen_kappa(
     narrow for about 30 units or fewer; there is none under perfect agreement.
 
     Args:
-        first: First coder's codes of n units; None is missing.
+        first: First coder's codes of n units; None marks a missing code.
         second: Second coder's codes.
         weights: Disagreement weights. "none": all disagreements have the same weight;
             "linear" or "quadratic": the distance between the ranks of both labels, or its
@@ -217,7 +217,7 @@ def gwet_ac1(
     Reliability, 4th edition, 2014, chapters 2 and 5.
 
     Args:
-        codes: For each coder the codes of n units; None is missing.
+        codes: For each coder the codes of n units; None marks a missing code.
         levels: All q labels; None for the labels that occur. AC1 depends on the number q.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.

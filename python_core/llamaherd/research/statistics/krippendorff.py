@@ -52,7 +52,7 @@ def krippendorff_alpha(
     Castell, Morawietz, Karch, BMC Med. Res. Methodol. 16:93, 2016.
 
     Args:
-        codes: For each coder the codes of n units; None is missing.
+        codes: For each coder the codes of n units; None marks a missing code.
         scale: Distance function. "nominal": equal or not; "ordinal": number of codes
             ranked between both values; "interval": squared difference; "ratio": squared
             difference relative to the sum.

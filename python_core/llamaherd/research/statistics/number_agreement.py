@@ -41,7 +41,7 @@ class NumberAgreement:
     """Agreement of numbers that several raters gave to the same texts.
 
     Attributes:
-        n: Number of texts that every rater gave a number.
+        n: Number of texts that were rated by all raters.
         n_raters: Number of raters.
         pearson: Pearson's correlation of two raters; None for more raters.
         spearman: Spearman's rank correlation of two raters; None for more raters.

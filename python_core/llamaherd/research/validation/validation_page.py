@@ -111,7 +111,7 @@ def _consensus(found: Validation) -> list[str]:
         return []
     return _wrapped(
         f"Right codes are drawn by {model_title(found.consensus)}; intervals include the "
-        "uncertainty of these draws. Counts, calibration and wrong labels are by the "
+        "uncertainty of these draws. Counts, calibration and wrong labels use the "
         "most probable codes. The model assumes that coders err independently."
     )
 
