@@ -57,8 +57,8 @@ Best best_before(size_t end, const std::vector<Best>& best,
   return found;
 }
 
-// Returns the total cost of the rounds that compute the answers first to end - 1, whose ids
-// are consecutive. Each answer starts at token `done` and has at most `limit` tokens.
+// Returns the total cost of the rounds that compute the answers first to end - 1, whose
+// ids are consecutive. Each answer starts at token `done` and has at most `limit` tokens.
 int64_t cost_of_answers(const std::vector<AnswerLength>& answers, size_t first,
                         size_t end, int32_t done, int32_t limit, bool amx) {
   int64_t cost = 0;
