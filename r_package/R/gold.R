@@ -61,7 +61,9 @@
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 texts are drawn from each stratum with 2 texts or more.
 #'   It is an error in other designs, as are `confidence` and `floor` in designs without them.
-#' @param names Labels that codes may have. `NULL` uses the labels of `data`.
+#' @param names Labels that codes may have. `NULL` uses the labels of `data`: those of the codebook,
+#'   or for other data those in `label` and, if all of these have a column `p_<label>` of
+#'   probabilities, the others that have one.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
 #' @param several TRUE if a text may have several labels, joined by `"; "`. `NULL` takes the value
 #'   from the record of `data`.
@@ -158,6 +160,8 @@ gold_sample <- function(
   is_factor <- !is.null(label) && is.factor(data[[label]])
   uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
   uses <- c(uses, if (is.character(weights)) weights)
+  # Labels that the model never gave have columns of probabilities, too.
+  uses <- c(uses, if (is.null(known$names)) columns_of_labels(label, data))
   if (!is.null(after)) {
     again <- setdiff(if (is.null(prob) && is.null(by)) unlist(after$design$by), "label")
     uses <- c(uses, gold_columns(after, data), intersect(again, names(data)))
@@ -502,4 +506,14 @@ print.llamaherd_gold <- function(x, ..., n = 6L) {
   writeLines(format(x, ...))
   print_rows(as.data.frame(x), n, getOption("width"), c("id", "text", names(x$codes)))
   invisible(x)
+}
+
+# Columns of the probabilities of labels beside the column of labels, as `annotate_texts()` names
+# them: "p_<label>", with the prefix of the column "label".
+columns_of_labels <- function(label, data) {
+  if (is.null(label)) {
+    return(NULL)
+  }
+  start <- if (endsWith(label, "label")) paste0(sub("label$", "", label), "p_") else "p_"
+  names(data)[startsWith(names(data), start)]
 }
