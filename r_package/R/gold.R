@@ -64,7 +64,9 @@
 #'   number for each stratum. At least 2 texts are drawn from each stratum with 2 texts or more.
 #'   With other designs this argument is an error. `confidence` and `floor` are also errors with
 #'   designs that do not use them.
-#' @param names Labels that codes may have. `NULL` uses the labels of `data`.
+#' @param names Labels that codes may have. `NULL` uses the labels of the codebook. For
+#'   data without a codebook, it uses the labels in the column `label`; if each of these labels has a
+#'   column `p_<label>` of probabilities, other labels with such a column are included.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
 #' @param several TRUE if a text may have several labels, joined by `"; "`. `NULL` uses the value
 #'   that `data` records.
@@ -162,6 +164,8 @@ gold_sample <- function(
   is_factor <- !is.null(label) && is.factor(data[[label]])
   uses <- c(text, label, id, by, each, if (is.character(confidence)) confidence)
   uses <- c(uses, if (is.character(weights)) weights)
+  # Labels that the model never gave have columns of probabilities, too.
+  uses <- c(uses, if (is.null(known$names)) columns_of_labels(label, data))
   if (!is.null(after)) {
     again <- setdiff(if (is.null(prob) && is.null(by)) unlist(after$design$by), "label")
     uses <- c(uses, gold_columns(after, data), intersect(again, names(data)))
@@ -508,4 +512,14 @@ print.llamaherd_gold <- function(x, ..., n = 6L) {
   writeLines(format(x, ...))
   print_rows(as.data.frame(x), n, getOption("width"), c("id", "text", names(x$codes)))
   invisible(x)
+}
+
+# Columns of the probabilities of labels beside the column of labels, as `annotate_texts()` names
+# them: "p_<label>", with the prefix of the column "label".
+columns_of_labels <- function(label, data) {
+  if (is.null(label)) {
+    return(NULL)
+  }
+  start <- if (endsWith(label, "label")) paste0(sub("label$", "", label), "p_") else "p_"
+  names(data)[startsWith(names(data), start)]
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from llamaherd.model.joined import Joiner
 from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
@@ -141,11 +141,7 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
     if isinstance(continuations, str):
         continuations = [continuations] * n
     what = checks.no_list(continuations)
-    if (
-        what
-        or isinstance(continuations, (bytes, bytearray))
-        or not isinstance(continuations, Iterable)
-    ):
+    if what or not _is_listed(continuations):
         raise ArgumentTypeError(
             f"must be a text, or a text or list of texts for each prompt, not "
             f"{what or checks.shown(continuations)}",
@@ -161,9 +157,10 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
     out = []
     for i, own in enumerate(each):
         texts = [own] if isinstance(own, str) else own
-        if not isinstance(texts, Iterable) or isinstance(texts, (bytes, bytearray)):
+        what = checks.no_list(texts)
+        if what or not _is_listed(texts):
             raise ArgumentTypeError(
-                f"must be a text or a list of texts, not {checks.shown(own)}",
+                f"must be a text or a list of texts, not {what or checks.shown(own)}",
                 argument=Argument(name, (i,)),
             )
         where = Argument(name, (i,))
@@ -173,6 +170,13 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
                 "must not be empty", argument=Argument(name, (i,)), code="empty"
             )
     return out
+
+
+def _is_listed(value: object) -> TypeGuard[Iterable[object]]:
+    """Return True for an iterable of elements, but not of bytes or a mapping's keys."""
+    return isinstance(value, Iterable) and not isinstance(
+        value, (bytes, bytearray, Mapping)
+    )
 
 
 def _nothing_scored(n: int) -> ScoreResults:

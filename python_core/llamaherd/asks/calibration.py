@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from llamaherd.core.errors import ArgumentError
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +197,12 @@ def _fitted(results: Classified | Floats, method: Method) -> Calibration:
 
 
 def _matrix(probs: Any) -> Floats:  # noqa: ANN401 - anything that numpy converts
-    values = np.asarray(probs, dtype=np.float64)
+    try:
+        values = np.asarray(probs, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(
+            f"must be a matrix of numbers, not {checks.shown(probs)}", argument="probs"
+        ) from None
     if values.ndim != 2:
         raise ArgumentError(
             f"must be a matrix with a row for each text, not have {values.ndim} "

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.core.results import Result, Results
 
@@ -60,7 +61,7 @@ def vote(results: Results, key: Key = _stripped) -> list[Vote]:
         One vote per prompt, in the order of the prompts.
 
     Raises:
-        ArgumentTypeError: `results` is not a `Results`.
+        ArgumentTypeError: `results` is not a `Results`, or `key` not a function.
         TypeError: A label cannot be hashed.
 
     Source: Wang et al. (2022), arXiv 2203.11171.
@@ -68,6 +69,10 @@ def vote(results: Results, key: Key = _stripped) -> list[Vote]:
     if not isinstance(results, Results):
         raise ArgumentTypeError(
             f"must be Results, not {type(results).__name__}", argument="results"
+        )
+    if not callable(key):
+        raise ArgumentTypeError(
+            f"must be a function of a result, not {checks.shown(key)}", argument="key"
         )
     return [
         counted([key(each) if each.is_finished else None for each in samples])

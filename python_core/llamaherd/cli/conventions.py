@@ -175,6 +175,8 @@ def warn(message: str) -> None:
 
 def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
     """Print why a command failed, and return the exit status."""
+    if isinstance(message, OSError) and message.filename is not None and message.strerror:
+        message = f"{message.filename!r} cannot be used: {message.strerror}"
     click.echo(f"llamaherd: {message}", err=True)
     return status
 

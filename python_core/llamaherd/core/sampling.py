@@ -35,6 +35,14 @@ def _c_string(name: Name, value: object) -> str:
     return text
 
 
+def _pattern(name: Name, value: object) -> str:
+    """Return the text of a constraint; an empty one would leave the answer free."""
+    text = _c_string(name, value)
+    if not text.strip():
+        raise ArgumentError("must not be empty", argument=name, code="empty")
+    return text
+
+
 def _checked_breakers(name: str, breakers: object) -> tuple[str, ...]:
     texts = checks.stop_texts(name, breakers)
     for i, text in enumerate(texts):
@@ -284,8 +292,8 @@ class SamplingParams:
         (), _checked_bias
     )
     schema: str | Mapping[str, object] | None = _checked(None, checked_schema)
-    regex: str | None = _checked(None, _c_string)
-    grammar: str | None = _checked(None, _c_string)
+    regex: str | None = _checked(None, _pattern)
+    grammar: str | None = _checked(None, _pattern)
     choices: Collection[str] | None = _checked(None, _checked_choices)
     quote_from: str | None = _checked(None, checks.text)
     ignore_eos: bool = _checked(False, checks.flag, is_plain=True)

@@ -143,7 +143,7 @@ def parse_object(body: bytes | bytearray) -> dict[str, object]:
     """
     try:
         value = json.loads(
-            body.decode(), parse_constant=_refuse_constant, parse_float=_finite
+            body.decode("utf-8-sig"), parse_constant=_refuse_constant, parse_float=_finite
         )
     except UnicodeDecodeError as error:
         raise _bad_json(f"the body is not UTF-8: {error.reason}") from None

@@ -131,6 +131,17 @@ test_that("arguments that are none are named", {
   })
 })
 
+test_that("people may give labels that the model never gave", {
+  data <- texts()
+  data$label <- rep(c("no", "yes"), length.out = nrow(data))
+  data[c("p_yes", "p_unsure", "p_no")] <- 0.3
+  gold <- gold_sample(data, 2, text = text, label = label, seed = 1)
+  expect_identical(gold$names, c("no", "unsure", "yes"))
+  data$p_no <- NULL
+  gold <- gold_sample(data, 2, text = text, label = label, seed = 1)
+  expect_identical(gold$names, c("no", "yes"))
+})
+
 test_that("the size of a sample is a list that prints", {
   local_fake()
   size <- gold_size(0.05)

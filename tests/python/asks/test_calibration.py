@@ -89,6 +89,8 @@ def test_what_does_not_fit_is_refused() -> None:
         lh.calibrate_batch(made.calibrated(calibration))
     with pytest.raises(ValueError, match="no row of probabilities"):
         lh.calibrate_batch(results([[NAN, NAN]]))
+    with pytest.raises(TypeError, match="probs must be a matrix of numbers, not 'x'"):
+        lh.calibrate_batch("x")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -62,4 +62,6 @@ def test_a_key_makes_labels_or_takes_the_vote() -> None:
 def test_only_results_have_votes() -> None:
     with pytest.raises(TypeError, match="results must be Results, not list"):
         vote([["a"]])
+    with pytest.raises(TypeError, match="key must be a function of a result, not 'x'"):
+        vote(results(["a"]), key="x")  # type: ignore[arg-type]
     assert vote(Results([], Stats())) == []

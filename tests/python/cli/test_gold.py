@@ -163,3 +163,27 @@ def test_an_existing_sheet_is_kept(
     assert sum(code is not None for code in lh.read_gold("sheet.csv").gold) == 40
     assert run(*sample, "--overwrite") == 0
     assert isinstance(lh.read_gold("sheet.csv").design["seed"], int)  # a random seed
+
+
+def test_people_may_give_a_label_that_the_model_never_gave(
+    data: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = data.assign(label="no", p_no=0.6, p_unsure=0.3, p_yes=0.1)
+    data.to_csv("never.csv", index=False)
+    assert run("sample", "never.csv", "-n", "2", "--seed", "1", "-o", "sheet.csv") == 0
+    sheet = pd.read_csv("sheet.csv", encoding="utf-8-sig")
+    sheet.assign(code=["unsure", "yes"]).to_csv("sheet.csv", index=False)
+    capsys.readouterr()
+    assert run("show", "sheet.csv") == 0
+    assert capsys.readouterr().err == "2 texts, 2 coded\n"
+    assert lh.read_gold("sheet.csv").names == ("no", "unsure", "yes")
+
+
+def test_a_file_that_does_not_exist_is_named(
+    data: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(data) > 0
+    assert run("sample", "none.csv", "-n", "2", "-o", "sheet.csv") == 2
+    assert capsys.readouterr().err == (
+        "llamaherd: 'none.csv' cannot be used: No such file or directory\n"
+    )

@@ -74,6 +74,8 @@ from llamaherd.core.sampling import PENALTIES, changed_fields
         ("stop", ["x"] * 1025, ValueError, "stop must have at most 1024"),
         ("seed", 2**32, ValueError, "seed must be between -2147483648 and 4294967295"),
         ("seed", "x", TypeError, "seed must be an integer"),
+        ("regex", "", ValueError, "regex must not be empty"),
+        ("grammar", " \n", ValueError, "grammar must not be empty"),
         ("top_n_sigma", math.nan, ValueError, "top_n_sigma"),
     ],
 )

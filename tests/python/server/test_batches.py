@@ -86,6 +86,16 @@ def test_a_batch_from_its_file_to_its_answers(
     assert sdk.batches.list().data[0].id == batch.id
 
 
+def test_a_file_of_windows_is_read(sdk: openai.OpenAI) -> None:
+    content = b"\xef\xbb\xbf" + b"".join(
+        json.dumps(_line(i)).encode() + b"\r\n" for i in range(2)
+    )
+    batch = _ended(sdk, _batch(sdk, content))
+    assert batch.status == "completed"
+    good = _lines(sdk, batch.output_file_id)
+    assert [each["custom_id"] for each in good] == ["id-0", "id-1"]
+
+
 def test_files_are_listed_read_and_removed(sdk: openai.OpenAI) -> None:
     content = b"\r\n--x\r\n\x00\xff" * 1000
     one = _upload(sdk, content, "C:\\dir\\../../a\nb.jsonl")

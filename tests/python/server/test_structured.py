@@ -160,6 +160,8 @@ BAD_FORMS: list[tuple[dict[str, Any], str, str]] = [
     ({"structured_outputs": {"xml": 1}}, "structured_outputs.xml", "not supported"),
     ({"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs", "one of"),
     ({"guided_regex": "("}, "guided_regex", "unclosed group"),
+    ({"guided_regex": ""}, "guided_regex", "must not be empty"),
+    ({"guided_grammar": ""}, "guided_grammar", "must not be empty"),
     ({"guided_choice": []}, "guided_choice", "at least one"),
     ({"grammar": "root ::= ("}, "grammar", "grammar"),
     ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice", "together"),

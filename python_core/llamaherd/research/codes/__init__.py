@@ -7,6 +7,7 @@ from llamaherd.research.codes.cells import (
     number_in,
     text_of,
 )
+from llamaherd.research.codes.numbers import numbers_of
 from llamaherd.research.codes.reading import (
     Code,
     Reading,
@@ -25,6 +26,7 @@ __all__ = [
     "is_nothing",
     "names_of",
     "number_in",
+    "numbers_of",
     "read",
     "read_sets",
     "text_of",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
+from llamaherd.research.codes import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,7 @@ def weights_of(
         n_texts: N.
 
     Raises:
+        TypeError: The weights are not numbers.
         ValueError: The column does not exist, or a weight is missing, negative or not
             finite.
     """
@@ -36,15 +37,14 @@ def weights_of(
         raise ArgumentError(
             "must be a column, or N numbers: the survey weights", argument="weights"
         )
-    given: Sequence[float | None] = weights if not isinstance(weights, str) else ()
+    given: object = weights
     if isinstance(weights, str):
         given = frames.column(frame, weights, "weights")
-    values: Floats = np.array(
-        [math.nan if each is None else float(each) for each in given], dtype=np.float64
-    )
+    values: Floats = numbers_of(given, "weights")
     if values.shape != (n_texts,):
         raise ArgumentError(
-            f"must have {n_texts} values, one for each text, not {len(values)}",
+            f"must have {n_texts} values, one for each text, not "
+            + " x ".join(map(str, values.shape)),
             argument="weights",
             code="wrong_length",
         )

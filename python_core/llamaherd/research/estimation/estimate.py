@@ -10,6 +10,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import formulas
+from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.code_forms import in_one_form
 from llamaherd.research.estimation.comparing import Compared, by_predictions
@@ -37,7 +38,7 @@ from llamaherd.research.estimation.fitting_outcomes import fit_outcomes
 from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
-from llamaherd.research.estimation.groups import grouped, named, numbered
+from llamaherd.research.estimation.groups import grouped, numbered
 from llamaherd.research.estimation.label_checks import label_check_of
 from llamaherd.research.estimation.outcomes import (
     asks_quantiles,

@@ -9,6 +9,7 @@ import numpy as np
 
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research import frames
+from llamaherd.research.codes import numbers_of
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import (
     SampleRows,
@@ -17,9 +18,9 @@ from llamaherd.research.coding.joins import (
     n_relabelled,
 )
 from llamaherd.research.estimation import formulas
+from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.groups import named
 from llamaherd.research.estimation.outcomes import (
     checked_labels,
     labels_of,
@@ -40,7 +41,7 @@ def columns_of(
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
     if isinstance(prob, str) and prob in frames.names(texts.frame):
-        prob = [float(each) for each in frames.column(texts.frame, prob, "prob")]
+        prob = numbers_of(frames.column(texts.frame, prob, "prob"), "prob")
     for name, values in (("gold", gold), ("prob", prob), ("weights", weights)):
         frames.check_index(values, texts.frame, name)
     return gold, prob

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
-from llamaherd.core.errors import ArgumentError
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import setting
 from llamaherd.research import frames
+from llamaherd.research.codes import numbers_of
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import hash_of_labels
 from llamaherd.research.coding.label_sets import scale_of
@@ -19,6 +21,7 @@ from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_codes import listed_ids
 from llamaherd.research.estimation.gold_data import Population, own_ids
+from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_waves import (
     check_highest,
     earlier_draw,
@@ -29,10 +32,9 @@ from llamaherd.research.estimation.gold_waves import (
 from llamaherd.research.statistics import sampling, waves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from llamaherd.research.coding.codebook import Example
-    from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.statistics.sampling import Allocation, Floats
 
 
@@ -81,7 +83,9 @@ def gold_sample(
         allocation: For "stratified": "proportional" to the sizes of strata, "equal", or
             the number of texts for each stratum by name. "proportional" and "equal" draw
             at least 2 texts from each stratum that has 2.
-        names: Labels that codes may have; () for the labels of `data`, or in `label`.
+        names: Labels that codes may have; () for the labels of `data`: those of the
+            codebook, or for a data frame those in `label` and, if all of these have a
+            column "p_<label>" of probabilities, the others that have one.
         seed: Seed of the draw; None for a random one, which is recorded in `design`.
         several: True if a text may have several labels, joined by "; ". None to use the
             setting of `data`, or False for a data frame.
@@ -106,6 +110,7 @@ def gold_sample(
         UserWarning: Some drawn texts are examples of the codebook.
     """
     frame = data.frame if isinstance(data, Coded) else data
+    _check_types(names, after)
     for name, values in (
         ("prob", prob),
         ("confidence", confidence),
@@ -184,6 +189,22 @@ def gold_sample(
     if after is None:
         return drawn
     return pooled(after, drawn, texts.there, is_same=same)
+
+
+def _check_types(names: object, after: object) -> None:
+    """Check the types of the labels and of the earlier sample.
+
+    Raises:
+        TypeError: `names` is not a list, or `after` is not a sample.
+    """
+    if after is not None and not isinstance(after, GoldSample):
+        raise ArgumentTypeError(
+            f"must be a gold sample, not {checks.shown(after)}", argument="after"
+        )
+    if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
+        raise ArgumentTypeError(
+            f"must be a list of labels, not {checks.shown(names)}", argument="names"
+        )
 
 
 def _check_there(texts: Population, n: int) -> None:
@@ -271,7 +292,7 @@ def _drawn(
         return sampling.draw_unequal(probs, rng)
 
     if kind is None:
-        given = texts.of_rows(np.asarray(sizes, dtype=np.float64), "prob")
+        given = texts.of_rows(numbers_of(sizes, "prob"), "prob")
         if after is not None:
             return unequal(given, 0.0), {"given": True}, False
         draw = sampling.draw_unequal(given, rng)

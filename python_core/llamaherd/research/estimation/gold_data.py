@@ -13,10 +13,11 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import words
 from llamaherd.research import frames
-from llamaherd.research.codes import are_measured, form_of, text_of
+from llamaherd.research.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.label_sets import confidence_of, labels_in
 from llamaherd.research.coding.texts import is_blank, sha256_of
+from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.gold_drawn import GoldSample
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Population:
             names = names or frames.categories(frame, label) or ()
         if several:
             there = {part for each in there for part in labels_in(each, ())}
+        there |= _with_probabilities(frame, label, there)
         ids = [str(i + 1) for i in range(n_texts)]
         if id is not None:
             ids = [
@@ -163,7 +165,7 @@ class Population:
                 argument="by",
                 code="unknown_argument",
             )
-        names = [by] if isinstance(by, str) else list(by or ())
+        names = named(by)
         columns = [_strings(frames.column(self.frame, name, "by")) for name in names]
         columns = columns or [self.labels]
         rows = list(zip(*columns, strict=True))
@@ -192,8 +194,8 @@ class Population:
             if isinstance(given, str)
             else given
         )
-        numbers = np.array([0.0 if v is None else float(v) for v in values])
-        numbers = np.nan_to_num(self.of_rows(numbers, "confidence"), nan=0.0)
+        numbers = self.of_rows(numbers_of(values, "confidence"), "confidence")
+        numbers = np.nan_to_num(numbers, nan=0.0)
         if ((numbers < 0) | (numbers > 1 + 1e-9)).any():
             raise ArgumentError(
                 "must be between 0 and 1", argument="confidence", code="out_of_range"
@@ -227,6 +229,24 @@ def own_ids(frame: object) -> str | None:
     values = [text_of(value) for value in frames.column(frame, ID, "id")]
     is_unique = None not in values and len(set(values)) == len(values)
     return ID if is_unique else None
+
+
+def _with_probabilities(frame: object, label: str | None, there: set[str]) -> set[str]:
+    """Return the labels that have columns of probabilities beside the column of labels.
+
+    A model may never give some of its labels, but people may. `annotate` writes a column
+    p_<label> for each label, with the prefix of the column "label". The columns are used
+    only if all labels that occur are among them.
+    """
+    if label is None or not there:
+        return set()
+    each = f"{label.removesuffix('label')}p_" if label.endswith("label") else "p_"
+    found = {
+        name.removeprefix(each)
+        for name in frames.names(frame)
+        if name.startswith(each) and name != each
+    }
+    return found if there <= found else set()
 
 
 def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:

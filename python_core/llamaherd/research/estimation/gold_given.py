@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import ArgumentError
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.label_sets import none_of
@@ -86,6 +87,10 @@ def _checked(
     codes: Sequence[Any], coder: str, places: Places, reader: CodeReader
 ) -> list[str | None]:
     n = len(places.ids)
+    if not hasattr(codes, "__len__") or isinstance(codes, (bytes, Mapping)):
+        raise ArgumentTypeError(
+            f"of {coder!r} must be a list, not {checks.shown(codes)}", argument="codes"
+        )
     if isinstance(codes, str) or len(codes) != n:
         raise ArgumentError(
             f"of {coder!r} must be {n}, one for each text of the sample",

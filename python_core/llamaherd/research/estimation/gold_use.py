@@ -12,7 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.words import words
-from llamaherd.research.codes import text_of
+from llamaherd.research.codes import numbers_of, text_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.nonresponse import answered
 from llamaherd.research.estimation.outcomes import labels_of
@@ -120,7 +120,7 @@ def used_gold(
         checks.choice("prob", prob, ("simple",))
         probs = np.full(n_texts, len(rows) / n_texts)
     else:
-        probs = np.asarray(prob, dtype=np.float64)
+        probs = numbers_of(prob, "prob")
         if probs.shape != (n_texts,):
             raise ArgumentError(
                 f"must have {n_texts} values, one for each text",

@@ -10,6 +10,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
+from llamaherd.research.estimation.by_columns import named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,10 +79,3 @@ def numbered(
             there.sort(key=str)
     index_of = {value: i for i, value in enumerate(there)}
     return np.array([index_of[value] for value in values], dtype=np.int64), there
-
-
-def named(by: str | Sequence[str] | None) -> list[str]:
-    """Return one column name, or several, as a list."""
-    if by is None:
-        return []
-    return [by] if isinstance(by, str) else list(by)

@@ -11,6 +11,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research import frames
+from llamaherd.research.codes import numbers_of
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation.code_forms import in_one_form
 from llamaherd.research.estimation.estimate_inputs import joined
@@ -264,7 +265,7 @@ def _inputs(
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
     if isinstance(prob, str) and prob in frames.names(texts.frame):
-        prob = [float(each) for each in frames.column(texts.frame, prob, "prob")]
+        prob = numbers_of(frames.column(texts.frame, prob, "prob"), "prob")
     frames.check_index(gold, texts.frame, "gold")
     frames.check_index(prob, texts.frame, "prob")
     texts, gold, _ = in_one_form(texts, gold, several=False)

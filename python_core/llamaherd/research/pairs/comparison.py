@@ -164,7 +164,8 @@ class PairComparison:
         bias = self.position_bias
         n_rounds = len(self.correlations)
         rounds = "round" if n_rounds == 1 else "rounds"
-        preferred = f"{bias.value:+.2f} [{bias.low:+.2f}, {bias.high:+.2f}] log-odds"
+        interval = f" [{bias.low:+.2f}, {bias.high:+.2f}]" if bias.low < bias.high else ""
+        preferred = f"{bias.value:+.2f}{interval} log-odds"
         connected = "yes" if self.is_connected else f"no, {self.n_parts} parts"
         converged = "yes" if self.is_converged else "no"
         lines = [

@@ -19,10 +19,22 @@ from llamaherd.research.statistics.paired_size import PairedSize, paired_size
 from llamaherd.research.statistics.sampling import TARGETS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llamaherd.research.statistics.sampling import Target
 
 SizeMeasure: TypeAlias = Literal["accuracy"] | ErrorMeasure
 SIZE_MEASURES: tuple[SizeMeasure, ...] = ("accuracy", "mae", "rmse")
+# Arguments that belong to one of the questions; with the other they have no effect.
+_DEFAULTS: dict[str, object] = {
+    "share": 0.5,
+    "population": None,
+    "target": "population",
+    "differ": 0.2,
+    "power": 0.8,
+    "candidates": 2,
+    "correlation": 0.5,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +189,22 @@ def gold_size(
     checks.choice("measure", measure, SIZE_MEASURES)
     given = {"accuracy": accuracy, "kappa": kappa, "error": error, "spread": spread}
     _check_use(width, compare, measure, {n for n, v in given.items() if v is not None})
+    of_interval = {"share": share, "population": population, "target": target}
+    of_pairs = {"power": power, "candidates": candidates}
+    _check_defaults(of_interval, with_compare=False, compare=compare)
+    _check_defaults({"differ": differ, **of_pairs}, with_compare=True, compare=compare)
+    if measure != "accuracy" and differ != _DEFAULTS["differ"]:
+        raise ArgumentError(
+            "is for accuracies: errors of numbers have error or spread",
+            argument="differ",
+            code="conflict",
+        )
+    if correlation != _DEFAULTS["correlation"] and error is None:
+        raise ArgumentError(
+            "has no effect without error, the expected root mean squared error",
+            argument="correlation",
+            code="conflict",
+        )
     if compare is not None:
         both = {"power": power, "level": level}
         if measure == "accuracy":
@@ -259,6 +287,23 @@ def _check_use(
                 else "does not go with compare: differ is the share of texts that matters"
             )
             raise ArgumentError(problem, argument=name, code="conflict")
+
+
+def _check_defaults(
+    given: Mapping[str, object], *, with_compare: bool, compare: float | None
+) -> None:
+    """Check that arguments that would have no effect have their defaults."""
+    if (compare is not None) is with_compare:
+        return
+    other = "width" if compare is None else "compare"
+    own = "compare" if with_compare else "width"
+    for name, value in given.items():
+        if value != _DEFAULTS[name]:
+            raise ArgumentError(
+                f"has no effect with {other}: it is for {own}",
+                argument=name,
+                code="conflict",
+            )
 
 
 def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float | None:

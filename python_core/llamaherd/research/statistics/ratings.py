@@ -13,7 +13,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import setting
-from llamaherd.research.codes import Code, read
+from llamaherd.research.codes import Code, numbers_of, read
 
 if TYPE_CHECKING:
     from llamaherd.core.argument import Name
@@ -122,10 +122,11 @@ def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
     """
     if weights is None:
         return np.ones(n)
-    values = np.asarray(weights, dtype=float)
+    values = numbers_of(weights, "unit_weights")
     if values.shape != (n,):
         raise ArgumentError(
-            f"must be {n} numbers, not {values.shape}", argument="unit_weights"
+            f"must be {n} numbers, not of the shape {values.shape}",
+            argument="unit_weights",
         )
     if not np.isfinite(values).all() or (values < 0).any():
         raise ArgumentError("must be finite and not negative", argument="unit_weights")

@@ -11,7 +11,7 @@ import numpy as np
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.words import words
 from llamaherd.research import frames
-from llamaherd.research.codes import is_missing, read
+from llamaherd.research.codes import is_missing, numbers_of, read
 from llamaherd.research.coding.joins import SampleRows, current_rows, filtered
 from llamaherd.research.statistics.ratings import listed
 
@@ -178,7 +178,7 @@ def _probabilities(
 ) -> tuple[Floats | None, Floats | None]:
     if prob is None:
         return None, None
-    values = np.array(prob, dtype=float)  # None becomes NaN
+    values = numbers_of(prob, "prob")
     if values.shape[:1] != (len(labels),) or values.ndim > 2:
         raise ArgumentError(
             f"must have a value, or a row, for each of {len(labels)} texts, not the "

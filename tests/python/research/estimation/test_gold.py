@@ -265,6 +265,58 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any], match: str) -> No
         sample(**options)
 
 
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"prob": 5}, "prob must be a list of numbers, not 5"),
+        ({"prob": ["a"] * 60}, r"prob\[0\] must be a number, not 'a'"),
+        ({"prob": "weights", "weights": 5}, "weights must be a list of numbers, not 5"),
+        ({"prob": "weights", "weights": "party"}, r"weights\[0\] must be a number"),
+        ({"prob": "weights", "weights": {"a": 1}}, "weights must be a list of numbers"),
+        ({"prob": "uncertainty", "confidence": 5}, "confidence must be a list of numb"),
+        ({"prob": "uncertainty", "confidence": "party"}, r"confidence\[0\] must be a nu"),
+        ({"by": 5}, "by must be the name of a column, or a list of names, not 5"),
+        ({"by": {"party"}}, "not a set: its elements have no order"),
+        ({"by": [5]}, "by must be a str"),
+        ({"names": 5}, "names must be a list of labels, not 5"),
+        ({"names": "yes"}, "names must be a list of labels, not 'yes'"),
+        ({"after": 5}, "after must be a gold sample, not 5"),
+    ],
+)
+def test_arguments_of_other_types_are_named(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(TypeError, match=match):
+        sample(**options)
+
+
+@pytest.mark.parametrize("prefix", ["", "llm_"])
+def test_people_may_give_a_label_that_the_model_never_gave(prefix: str) -> None:
+    label = f"{prefix}label"
+    data = {
+        "text": [f"text {i}" for i in range(6)],
+        label: ["no", "no", "yes", "no", None, "no"],
+        **{f"{prefix}p_{each}": [0.3] * 6 for each in ("yes", "unsure", "no")},
+    }
+    drawn = lh.gold_sample(data, 2, text="text", label=label, seed=1)
+    assert drawn.names == ("no", "unsure", "yes")
+    assert drawn.with_codes(["unsure", "no"]).codes == [["unsure", "no"]]
+    other = data | {label: ["no", "other", "no", "no", "no", "no"]}
+    drawn = lh.gold_sample(other, 2, text="text", label=label, seed=1)
+    assert drawn.names == ("no", "other")
+
+
+def test_columns_of_groups_are_named_once() -> None:
+    with pytest.raises(ValueError, match="by names the column 'party' twice"):
+        sample(by=["party", "party"])
+    drawn = sample(n=60).with_codes(frame()["label"])
+    with pytest.raises(ValueError, match="by names the column 'party' twice"):
+        lh.estimate(frame(), drawn, by=["party", "party"])
+
+
+def test_codes_that_are_no_list_are_named() -> None:
+    with pytest.raises(TypeError, match="codes of 'code' must be a list, not 5"):
+        sample().with_codes(5)
+
+
 def test_it_is_stored_exactly() -> None:
     found = sample(prob="uncertainty", confidence="sure").with_codes(["yes"] * 20, "ann")
     for other in (

@@ -99,6 +99,14 @@ def test_the_same_seed_draws_the_same_pairs(
     assert job.results().strengths == found.strengths
 
 
+def test_an_interval_that_is_unknown_is_not_printed(context: lh.Context) -> None:
+    with pytest.warns(UserWarning, match="there are no standard errors"):
+        found = lh.compare_pairs(["good", "bad"], QUESTION, context)
+    (line,) = [each for each in str(found).splitlines() if "position bias" in each]
+    assert "nan" not in line
+    assert "log-odds for the text" in line
+
+
 def test_a_pair_that_fails_is_left_out(context: lh.Context) -> None:
     texts = {**TEXTS, "long": "word " * 5000}
     with pytest.warns(UserWarning, match="5 of 15 pairs failed|pairs do not connect"):

@@ -186,3 +186,28 @@ def test_sizes_of_numbers_refused() -> None:
         gold_size(compare=0.2, spread=1)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="'rmse' needs compare"):
         gold_size(0.1, measure="rmse")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"width": 0.1, "power": 0.9}, "power has no effect with width: it is for comp"),
+        ({"width": 0.1, "candidates": 3}, "candidates has no effect with width"),
+        ({"width": 0.1, "differ": 0.1}, "differ has no effect with width"),
+        ({"width": 0.1, "correlation": 0.2}, "correlation has no effect without error"),
+        ({"compare": 0.1, "share": 0.2}, "share has no effect with compare: it is for w"),
+        ({"compare": 0.1, "population": 500}, "population has no effect with compare"),
+        ({"compare": 0.1, "target": "texts"}, "target has no effect with compare"),
+        (
+            {"compare": 0.1, "measure": "mae", "error": 1, "differ": 0.1},
+            "differ is for accuracies",
+        ),
+        (
+            {"compare": 0.1, "measure": "mae", "spread": 1, "correlation": 0.2},
+            "correlation has no effect without error",
+        ),
+    ],
+)
+def test_sizes_refuse_what_has_no_effect(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        gold_size(**options)

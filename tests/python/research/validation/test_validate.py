@@ -411,6 +411,41 @@ def test_what_does_not_fit_is_refused(arguments: dict[str, Any], message: str) -
         lh.validate(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"weights": 5}, "weights must be a list of numbers, not 5"),
+        ({"weights": True}, "weights must be a list of numbers, not True"),
+        ({"weights": ["x", "y"]}, r"weights\[0\] must be a number, not 'x'"),
+        ({"weights": [1, [2]]}, r"weights\[1\] must be a number, not \[2\]"),
+        ({"prob": 0.5}, "prob must be a list of numbers, not 0.5"),
+        ({"prob": [0.5, "x"]}, r"prob\[1\] must be a number, not 'x'"),
+    ],
+)
+def test_numbers_of_other_types_are_named(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        lh.validate(["a", "b"], ["a", "b"], **arguments)
+
+
+def test_weights_with_two_dimensions_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 values, one for each text, not 2 x 2"):
+        lh.validate(["a", "b"], ["a", "b"], weights=np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, pd.NA])
+def test_a_missing_weight_is_refused_with_its_row(missing: object) -> None:
+    with pytest.raises(ValueError, match=r"weights\[1\] must be finite"):
+        lh.validate(["a", "b"], ["a", "b"], weights=[1, missing])
+
+
+def test_weights_of_units_that_are_no_numbers_are_named() -> None:
+    for weights in (5, "ab", ["a", "b"]):
+        with pytest.raises(TypeError, match="unit_weights"):
+            lh.krippendorff_alpha([["a", "b"], ["a", "b"]], unit_weights=weights)  # type: ignore[arg-type]
+
+
 def test_what_is_no_list_is_refused() -> None:
     with pytest.raises(TypeError, match="coded must be a list"):
         lh.validate("a", ["a"])
