@@ -64,9 +64,9 @@
 #'   number for each stratum. At least 2 texts are drawn from each stratum with 2 texts or more.
 #'   With other designs this argument is an error. `confidence` and `floor` are also errors with
 #'   designs that do not use them.
-#' @param names Labels that codes may have. `NULL` uses the labels of the codebook. For
-#'   data without a codebook, it uses the labels in the column `label`; if each of these labels has a
-#'   column `p_<label>` of probabilities, other labels with such a column are included.
+#' @param names Labels that codes may have. `NULL` uses the labels of the codebook. For data without
+#'   a codebook, `NULL` uses the labels in the column `label`. If each of these labels has a column
+#'   `p_<label>` of probabilities, `NULL` also uses other labels with such a column.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
 #' @param several TRUE if a text may have several labels, joined by `"; "`. `NULL` uses the value
 #'   that `data` records.

@@ -317,7 +317,15 @@ def labels_of(given: str | None) -> list[str] | None:
             raise click.BadParameter(
                 f"the file {given} is not UTF-8: {error}", param_hint="'--labels'"
             ) from None
-    return [line.strip() for line in lines if line.strip()]
+        return [line.strip() for line in lines if line.strip()]
+    labels = [line.strip() for line in lines]
+    if "" in labels:
+        raise click.BadParameter(
+            f"label {labels.index('') + 1} of {checks.quoted(given)} is empty: remove "
+            "the comma, or write the labels into a file, one per line.",
+            param_hint="'--labels'",
+        )
+    return labels
 
 
 def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
-from llamaherd.server.errors import bad_field, unknown_field
+from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def messages_of(given: Mapping[str, object]) -> list[dict[str, Any]]:
     """
     conversation = _Conversation()
     asked = given.get("input")
+    if asked is None:
+        raise ApiError(400, "input is missing", param="input", code="missing_field")
     if isinstance(asked, str):
         conversation.messages.append({"role": "user", "content": asked})
     elif isinstance(asked, list) and asked:

@@ -271,10 +271,8 @@ def test_wrong_use(
         (["in.csv", "--system", "Be brief."], "system needs chat"),
         (["in.csv", "--encoding", "utf-9"], "utf-9"),
         (["in.csv", "--labels", "A,A"], "must be at least two different"),
-        (
-            ["in.csv", "--labels", "A,"],
-            "[sampling] choices must be at least two different",
-        ),
+        (["in.csv", "--labels", "A,"], "label 2 of 'A,' is empty"),
+        (["in.csv", "--labels", "A,,B"], "label 2 of 'A,,B' is empty"),
         (["in.csv", "--labels", "A,B", "--schema", "any.json"], "schema"),
         (["in.csv", "--shard", "1/2"], "--journal"),
         (["in.csv", "--temperature", "-1"], "temperature must be between 0 and"),

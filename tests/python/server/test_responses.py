@@ -419,8 +419,9 @@ def test_the_tokens_of_a_conversation_are_counted(
     got = real.responses.create(model=NAME, max_output_tokens=1, **ask)
     assert got.usage is not None
     assert counted.input_tokens == got.usage.input_tokens
-    with pytest.raises(openai.BadRequestError, match="input must be a text"):
+    with pytest.raises(openai.BadRequestError, match="input is missing") as caught:
         real.responses.input_tokens.count(model=NAME)
+    assert (caught.value.param, caught.value.code) == ("input", "missing_field")
 
 
 @pytest.mark.parametrize("wish", ["low", "medium", "high"])
