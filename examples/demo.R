@@ -54,6 +54,6 @@ print(checked)
 grDevices::png(plot_path, width = 6.5, height = 4, units = "in", res = 200)
 plot(checked, type = "labels")
 invisible(grDevices::dev.off())
-cat(sprintf("\nThe plot of it is in %s.\n\n", normalizePath(plot_path)))
+cat(sprintf("\nThe plot is in %s.\n\n", normalizePath(plot_path)))
 
 print(attr(coded, "llamaherd")$stats)

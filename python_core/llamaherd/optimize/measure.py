@@ -244,8 +244,12 @@ class _Runner:
         job = start_parallel(
             context, prompts, params=greedy, max_tokens=n, on_error="stop"
         )
-        with self._stop.guarding(job.cancel):
-            return job.results()
+        try:
+            with self._stop.guarding(job.cancel):
+                return job.results()
+        finally:  # `guarding` also raises before the job has ended
+            job.cancel()
+            job.wait()
 
     def __enter__(self) -> _Runner:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self

@@ -8,13 +8,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
 from llamaherd.native.quantize import Closeness
 from llamaherd.optimize import measure, requantize
-from llamaherd.optimize.measure import Sample, Speed, Speeds
+from llamaherd.optimize.measure import Sample, Speed, Speeds, Stop
 from llamaherd.optimize.report import Candidate, OptimizeReport, choose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # ---- without a model ----
 
@@ -299,3 +303,26 @@ def test_a_disk_that_becomes_full_leaves_nothing(
         done
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_measurement_runs_on_after_a_stop(
+    tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop between the start of a call and the wait for it ends the call, too."""
+    stop, jobs = Stop(), []
+    start = measure.start_parallel
+
+    def started(*args: Any, **kwargs: Any) -> lh.Job[lh.Results]:
+        jobs.append(start(*args, **kwargs))
+        stop.set()
+        return jobs[0]
+
+    monkeypatch.setattr(measure, "start_parallel", started)
+    with (
+        lh.Model(tiny_path("llama")) as model,
+        lh.Context(model, n_seq_max=1) as context,
+    ):
+        runner = measure._Runner(model, 1, stop)
+        with runner, pytest.raises(measure.Stopped):
+            runner._run(context, [[5, 6]], 200)
+        assert jobs[0].wait(0)

@@ -38,7 +38,9 @@ def coded(sample: lh.GoldSample, right: float) -> lh.GoldSample:
 
 
 def test_strata_of_labels_keep_their_shares() -> None:
-    drawn = lh.gold_sample(DATA, 1200, by="label", allocation="equal", label="label")
+    drawn = lh.gold_sample(
+        DATA, 1200, by="label", allocation="equal", label="label", seed=1
+    )
     found = lh.estimate(
         DATA,
         coded(drawn, 0.85),

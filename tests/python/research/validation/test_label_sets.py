@@ -60,7 +60,7 @@ def test_order_and_the_word_for_none_do_not_matter() -> None:
     assert found.accuracy.accuracy.value == pytest.approx(2 / 3)
     assert found.wrong[0].truth == "c"
     other = lh.validate(model, ["b;a", "none", "c", "a"], labels=["a", "b"], several=True)
-    assert any("the model could not: c." in told for told in other.warnings)
+    assert any("labels that the model cannot give: c." in told for told in other.warnings)
     assert lh.validate([""] * 9, [""] * 9, several=True).accuracy.majority_label == "none"
     with pytest.raises(ValueError, match="scale must be 'nominal' for several labels"):
         lh.validate(model, model, several=True, scale="ordinal")
