@@ -81,7 +81,10 @@ codebook <- function(
 ) {
   error_call <- rlang::current_env()
   check_dots(list(...), character())
-  check_given(question, "The question about each text, such as \"Is it for or against?\".")
+  check_given(
+    question,
+    "The question about each text, such as \"Is it for or against?\"."
+  )
   question <- check_string(question)
   type <- type %||%
     if (!is.null(schema)) {

@@ -51,8 +51,8 @@ static int same(char** a, char** b, int n) {
   return n_same;
 }
 
-/* Runs 20 prompts on 4 sequences, and each prompt alone in a new context. Only here on two
- * threads, which wait for each other in loops where other programs run. */
+/* Runs 20 prompts on 4 sequences, and each prompt alone in a new context. Only here on
+ * two threads, which wait for each other in loops where other programs run. */
 static void test_twenty_prompts(newrllama_model_handle model) {
   newrllama_context_handle ctx = NULL;
   char **together, **again;
