@@ -195,9 +195,13 @@ def gemma3(gemma3_path: Path) -> Iterator[lh.Model]:
         yield model
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium of the system."""
+    """Chromium of the system.
+
+    Playwright runs an event loop in this thread. It ends with the file, because tests of
+    other files could not call `asyncio.run` during this loop.
+    """
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - takes 0.3 s
 
     program = shutil.which("chromium") or shutil.which("google-chrome")
