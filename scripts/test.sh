@@ -52,11 +52,11 @@ run_pytest() {
 
 # Three processes, because the process that runs the tests of Ray waits most of the time.
 stage_python() {
-  run_pytest 3 --timeout=900 --times "$LOG_DIR/times-python.json"
+  run_pytest 3 --timeout=900 --times="$LOG_DIR/times-python.json"
 }
 
 stage_python_long() {
-  run_pytest 2 --timeout=1800 --long --times "$LOG_DIR/times-python-long.json"
+  run_pytest 2 --timeout=1800 --long --times="$LOG_DIR/times-python-long.json"
 }
 
 stage_cluster() {
