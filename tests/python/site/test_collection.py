@@ -169,3 +169,15 @@ def test_a_file_is_run_by_one_process() -> None:
     printed = run_pytest("-n", "2", "-v", *files)
     ran = set(re.findall(r"(?m)^\[(gw\d)\] .*? (tests/\S+?\.py)::", printed))
     assert sorted(file for _, file in ran) == files
+
+
+def test_the_file_of_times_is_no_path_of_tests() -> None:
+    """Pytest reads `--times FILE` as a path of tests if the file exists already.
+
+    It knows the option only after it loaded tests/conftest.py, for which it then looks
+    beside that file. So a second `make test` failed.
+    """
+    root = Path(__file__).parents[3]
+    script = (root / "scripts" / "test.sh").read_text(encoding="utf-8")
+    assert "--times=" in script
+    assert "--times " not in script
