@@ -1,7 +1,7 @@
 """Compares llamaherd's GBNF matcher with llguidance: allowed tokens and speed.
 
     cmake --build build/test --target grammars
-    python benchmarks/grammars.py LIBRARY MODEL.gguf [GBNF ...]
+    python benchmarks/grammars.py SHIM MODEL.gguf [GBNF ...]
 
 llguidance reads Lark, so each grammar is first converted by its `gbnf_to_lark`. Both
 matchers then follow the same random texts: at each step the allowed tokens are compared,
@@ -286,12 +286,12 @@ def row(name: str, found: Comparison) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("library", type=Path)
+    parser.add_argument("shim", type=Path)
     parser.add_argument("model", type=Path)
     parser.add_argument("gbnf", type=Path, nargs="*")
     parser.add_argument("--only", nargs="*", help="names of grammars")
     given = parser.parse_args()
-    shim = Shim(given.library, given.model)
+    shim = Shim(given.shim, given.model)
     shim.start(LARK, "start: /a/")  # prepares the vocabulary
     shim.start(GBNF, 'root ::= "a"')[0].mask()
     grammars = GRAMMARS | {

@@ -39,23 +39,23 @@ make_system() {
   cp -L /etc/ssl/certs/ca-certificates.crt "$ROOT/etc/ssl/certs/"
   mkdir "$ROOT/wheelhouse"
   cp "$HOUSE"/*"_$(uname -m).whl" "$ROOT/wheelhouse"
-  cp scripts/wheels/first_label.py "$MODEL" "$ROOT/root"
+  cp scripts/wheels/first_label.py "$MODEL" "$ROOT"
   mount -t proc proc "$ROOT/proc"
   # shellcheck disable=SC2016 # a variable of the shell inside
   inside 'for name in cc gcc c++ g++ clang cmake make; do
     if command -v "$name"; then exit 1; fi
   done' || die 'the system contains a compiler'
-  inside 'python3 -m venv /root/venv'
+  inside 'python3 -m venv /venv'
 }
 
 inside() {
-  env -i HOME=/root PATH=/usr/bin:/bin:/usr/sbin:/sbin LANG=C.UTF-8 \
+  env -i HOME=/ PATH=/usr/bin:/bin:/usr/sbin:/sbin LANG=C.UTF-8 \
     PIP_CERT=/etc/ssl/certs/ca-certificates.crt PIP_DISABLE_PIP_VERSION_CHECK=1 \
     "${NETWORK[@]}" chroot "$ROOT" /bin/sh -ec "$1"
 }
 
 install_it() {
-  inside '/root/venv/bin/pip install --no-cache-dir --only-binary :all: \
+  inside '/venv/bin/pip install --no-cache-dir --only-binary :all: \
     --find-links /wheelhouse /wheelhouse/llamaherd-*.whl'
 }
 
@@ -66,5 +66,5 @@ start=$(date +%s)
 say 'pip install, without a compiler'
 logged "bare-$SUITE-install" install_it
 installed=$(date +%s)
-inside "/root/venv/bin/python /root/first_label.py /root/$(basename "$MODEL")"
+inside "/venv/bin/python /first_label.py /$(basename "$MODEL")"
 say "$SUITE, $(inside 'python3 --version'): installed in $((installed - start)) s, the first label $(($(date +%s) - installed)) s later"

@@ -169,7 +169,7 @@ def test_a_size_gives_the_width_that_was_wanted() -> None:
 
 @pytest.mark.parametrize("target", ["population", "texts"])
 def test_estimates_have_the_width_that_was_wanted(target: sampling.Target) -> None:
-    """Of 1,000 texts a tenth has wrong labels, half of them in each direction."""
+    """A tenth of 1,000 texts has a wrong label, half of them in each direction."""
     n_texts = 1000
     size = gold_size(0.05, accuracy=0.9, population=n_texts, target=target)
     rng = np.random.default_rng(6)
