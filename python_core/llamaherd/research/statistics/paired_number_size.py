@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.research.statistics.paired_size import (
+    LEAST_TEXTS,
+    among,
+    quantiles_of_pairs,
+)
 
 ErrorMeasure = Literal["mae", "rmse"]
 ERROR_MEASURES: tuple[ErrorMeasure, ...] = ("mae", "rmse")
-_LEAST = 10
 _MOST = 1e12
 _TITLES = {"mae": "mean absolute error", "rmse": "root mean squared error"}
 # Variance of the absolute value of a standard normal number.
@@ -43,10 +46,10 @@ class NumberSize:
     candidates: int
 
     def __str__(self) -> str:
-        of = "" if self.candidates == 2 else f", two of {self.candidates} codebooks"
         return (
-            f"A difference of {self.compare:g} in the {_TITLES[self.measure]}{of}, "
-            f"{self.level:.0%} confidence, power {self.power:g}:\n"
+            f"A difference of {self.compare:g} in the {_TITLES[self.measure]}"
+            f"{among(self.candidates)}, {self.level:.0%} confidence, "
+            f"power {self.power:g}:\n"
             f"  {self.gold} texts to compare on, if the difference has a standard "
             f"deviation of {self.spread:.3g} over texts"
         )
@@ -103,9 +106,7 @@ def number_size(
     """
     checks.real("compare", compare, 1e-9, _MOST)
     checks.choice("measure", measure, ERROR_MEASURES)
-    checks.real("power", power, 1e-6, 1 - 1e-6)
-    checks.real("level", level, 1e-6, 1 - 1e-6)
-    checks.integer("candidates", candidates, 2, 1000)
+    z_a, z_b = quantiles_of_pairs(power, level, candidates)
     if (error is None) == (spread is None):
         raise ArgumentError(
             f"or spread must be given for {measure}: the expected root mean squared "
@@ -119,12 +120,9 @@ def number_size(
         r = checks.real("correlation", correlation, -1, 1 - 1e-6)
         spread = s * math.sqrt(_spread_of(measure, r))
     checks.real("spread", spread, 1e-12, _MOST)
-    pairs = candidates * (candidates - 1) / 2
-    z_a = NormalDist().inv_cdf(1 - (1 - level) / (2 * pairs))
-    z_b = NormalDist().inv_cdf(power)
     needed = ((z_a + z_b) * spread / compare) ** 2 + z_a**2 / 2
     return NumberSize(
-        gold=max(math.ceil(needed - 1e-9), _LEAST),
+        gold=max(math.ceil(needed - 1e-9), LEAST_TEXTS),
         compare=compare,
         measure=measure,
         spread=spread,

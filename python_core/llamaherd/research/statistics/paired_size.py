@@ -9,7 +9,30 @@ from statistics import NormalDist
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 
-_LEAST = 10
+LEAST_TEXTS = 10
+
+
+def among(candidates: int) -> str:
+    """Return the part of a sentence that names the number of codebooks, if above 2."""
+    return "" if candidates == 2 else f", two of {candidates} codebooks"
+
+
+def quantiles_of_pairs(
+    power: float, level: float, candidates: int
+) -> tuple[float, float]:
+    """Return the normal quantiles of confidence and power for all pairs of codebooks.
+
+    All pairs together have the confidence level, by Bonferroni.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+    checks.real("power", power, 1e-6, 1 - 1e-6)
+    checks.real("level", level, 1e-6, 1 - 1e-6)
+    checks.integer("candidates", candidates, 2, 1000)
+    pairs = candidates * (candidates - 1) / 2
+    confidence = 1 - (1 - level) / (2 * pairs)
+    return NormalDist().inv_cdf(confidence), NormalDist().inv_cdf(power)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +56,9 @@ class PairedSize:
     candidates: int
 
     def __str__(self) -> str:
-        of = "" if self.candidates == 2 else f", two of {self.candidates} codebooks"
         return (
-            f"A difference of {self.compare:g} in accuracy{of}, {self.level:.0%} "
-            f"confidence, power {self.power:g}:\n"
+            f"A difference of {self.compare:g} in accuracy{among(self.candidates)}, "
+            f"{self.level:.0%} confidence, power {self.power:g}:\n"
             f"  {self.gold} texts to compare on, if exactly one codebook is "
             f"right in {self.differ:.0%} of the texts"
         )
@@ -76,9 +98,7 @@ def paired_size(
     """
     checks.real("compare", compare, 1e-6, 1)
     checks.real("differ", differ, 0, 1)
-    checks.real("power", power, 1e-6, 1 - 1e-6)
-    checks.real("level", level, 1e-6, 1 - 1e-6)
-    checks.integer("candidates", candidates, 2, 1000)
+    z_a, z_b = quantiles_of_pairs(power, level, candidates)
     if differ < compare:
         raise ArgumentError(
             f"must be at least the difference {compare:g}, not {differ:g}: accuracies "
@@ -86,13 +106,10 @@ def paired_size(
             argument="differ",
             code="out_of_range",
         )
-    pairs = candidates * (candidates - 1) / 2
-    z_a = NormalDist().inv_cdf(1 - (1 - level) / (2 * pairs))
-    z_b = NormalDist().inv_cdf(power)
     root = z_a * math.sqrt(differ) + z_b * math.sqrt(differ - compare**2)
     needed = math.ceil(root**2 / compare**2 - 1e-9)
     return PairedSize(
-        gold=max(needed, _LEAST),
+        gold=max(needed, LEAST_TEXTS),
         compare=compare,
         differ=differ,
         power=power,
