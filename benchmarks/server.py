@@ -1,7 +1,7 @@
 """Cost of HTTP, and comparison with llama-server on the same kernels.
 
 python benchmarks/server.py MODEL [--passes N] [--clients N] [--threads N] [--slots N ...]
-    [--workloads NAME ...] [--streams] [--prompts N] [--tokens N]
+    [--gpu-layers N] [--workloads NAME ...] [--streams] [--prompts N] [--tokens N]
 
 Workloads: "distinct" texts, "annotate" (all prompts begin with one codebook), "schema"
 (answers that follow a JSON Schema).
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).parent / "results/server.jsonl"
 _N_PROMPTS = {"distinct": 64, "annotate": 100, "schema": 64}
 _N_TOKENS = {"distinct": 64, "annotate": 8, "schema": 48}
-_MOST_SLOTS = 32  # of llamaherd, as of the largest llama-server
 # All values are listed, so that answers have about the same length.
 _SCHEMA = {
     "type": "object",
@@ -87,10 +86,13 @@ class Texts:
 
     def next(self, workload: str, n: int) -> list[str]:
         """Return the n prompts of the next pass."""
-        if self._i + n > len(self._texts):
-            raise SystemExit("there are no more sentences: ask for fewer passes")
-        new = self._texts[self._i : self._i + n]
-        self._i += n
+        new = []
+        for _ in range(n):
+            i_round, i = divmod(self._i, len(self._texts))
+            # With another beginning, a sentence of an earlier pass is a new prompt.
+            start = f"{chr(ord('A') + i_round)}. " if i_round else ""
+            new.append(start + self._texts[i])
+            self._i += 1
         if workload == "distinct":
             return new
         if workload == "schema":
@@ -149,12 +151,13 @@ def run_handles(
 
 @contextmanager
 def llamaherd_server(
-    model: str, n_threads: int, n_clients: int
+    model: str, n_threads: int, n_slots: int, n_gpu_layers: int = 0
 ) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """Run `llamaherd serve` until the block ends; yield its port and process."""
     command = [sys.executable, "-m", "llamaherd.cli", "serve", model, "--port", "0"]
-    n_slots = min(n_clients, _MOST_SLOTS)
     command += ["--n-seq-max", str(n_slots), "--n-threads", str(n_threads)]
+    if n_gpu_layers:
+        command += ["--n-gpu-layers", str(n_gpu_layers)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -239,20 +242,17 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
     """Return all passes of a workload, by engine."""
     n = options.tokens or _N_TOKENS[workload]
     clients, streams = options.clients, options.streams
+    n_slots, n_gpu_layers = min(clients, max(options.slots)), options.gpu_layers
     form: dict[str, Any] = {"ignore_eos": True}
     if workload == "schema":
         form = {"schema": _SCHEMA}
     with ExitStack() as stack:
-        model = stack.enter_context(lh.Model(options.model))
+        model = stack.enter_context(lh.Model(options.model, n_gpu_layers=n_gpu_layers))
         ctx = stack.enter_context(
-            lh.Context(
-                model,
-                n_seq_max=min(clients, _MOST_SLOTS),
-                n_threads=options.threads,
-            )
+            lh.Context(model, n_seq_max=n_slots, n_threads=options.threads)
         )
         own, _ = stack.enter_context(
-            llamaherd_server(options.model, options.threads, clients)
+            llamaherd_server(options.model, options.threads, n_slots, n_gpu_layers)
         )
         engines: dict[str, Callable[[list[str]], Pass]] = {
             "call": lambda prompts: run_call(ctx, prompts, n, form),
@@ -267,6 +267,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
             del engines["call"]
         for n_slots in options.slots if peers.FOLDER.exists() else ():
             settings = ["-np", str(n_slots), "-c", str(1024 * n_slots)]
+            settings += ["-ngl", str(n_gpu_layers)]
             peer, _ = stack.enter_context(
                 peers.llama_server(options.model, options.threads, settings)
             )
@@ -328,7 +329,8 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--slots", type=int, nargs="*", default=[8, 16, 32])
+    parser.add_argument("--slots", type=int, nargs="+", default=[8, 16, 32])
+    parser.add_argument("--gpu-layers", type=int, default=0)
     parser.add_argument("--workloads", nargs="+", default=["distinct", "annotate"])
     parser.add_argument("--streams", action="store_true")
     parser.add_argument("--prompts", type=int, help="prompts of a pass")

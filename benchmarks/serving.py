@@ -1,10 +1,12 @@
 """Throughput and times to the first token of the server, written into docs/server.md.
 
-python benchmarks/serving.py MODEL [--passes N] [--threads N] [--slots N ...] [--small]
+python benchmarks/serving.py MODEL [--passes N] [--stream-passes N] [--threads N]
+    [--slots N ...] [--gpu-layers N] [--small]
 
 The engines of benchmarks/server.py alternate in passes. Seconds of a pass are compared
 within the pass: with llama-server of the best number of slots, and with the library that
-runs the same prompts as handles. `--small` has fewer and shorter prompts.
+runs the same prompts as handles. `--small` has fewer and shorter prompts. With layers on
+a GPU, the tables are written into docs/gpu.md.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from session import describe
 if TYPE_CHECKING:
     from server import Pass
 
-PAGE = Path(__file__).parents[1] / "docs/server.md"
+DOCS = Path(__file__).parents[1] / "docs"
 MARK = "serving: made by benchmarks/serving.py"
 _WORKLOADS = {
     "distinct": "distinct texts",
@@ -92,6 +94,7 @@ def _measured(
     streams: bool,
 ) -> dict[str, list[Pass]]:
     own = argparse.Namespace(**vars(options), clients=n_clients, streams=streams)
+    own.passes = options.stream_passes if streams else options.passes
     own.prompts = small["prompts"] if options.small else max(64, n_clients)
     own.tokens = small["tokens"] if options.small else None
     passes = server.measure(own, workload)
@@ -105,7 +108,9 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--slots", type=int, nargs="*", default=[8, 16, 32])
+    parser.add_argument("--stream-passes", type=int, default=3)
+    parser.add_argument("--slots", type=int, nargs="+", default=[8, 16, 32])
+    parser.add_argument("--gpu-layers", type=int, default=0)
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
     server.RESULTS.parent.mkdir(exist_ok=True)
@@ -114,15 +119,17 @@ def main() -> None:
     loads.append(os.getloadavg()[0])
     about = describe(options.threads)
     name = re.sub(r"\.gguf$", "", Path(options.model).name)
+    small = ", small" if options.small else ""
     head = (
-        f"{name}, {options.threads} threads, {options.passes} passes in turns after one "
-        f"to warm up{', small' if options.small else ''}; load of the machine "
+        f"{name}, {options.threads} threads, {options.passes} alternating passes "
+        f"(streams: {options.stream_passes}) after a warm-up{small}; load of the machine "
         f"{min(loads):.0f} to {max(loads):.0f}."
     )
     print(about)
     text = "\n\n".join([head, *("\n".join(table) for table in tables)])
     print(text)
-    marked.write(PAGE, {MARK: text})
+    page = DOCS / ("gpu.md" if options.gpu_layers else "server.md")
+    marked.write(page, {MARK: text})
 
 
 if __name__ == "__main__":

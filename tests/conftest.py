@@ -44,6 +44,11 @@ def _one_core() -> int:
 
 hardware.n_cores = _one_core
 
+# On a machine with a GPU, all tests can load their models there, see docs/gpu.md.
+_LAYERS = os.environ.get("LLAMAHERD_TEST_GPU_LAYERS")
+if _LAYERS is not None:
+    lh.Model.__init__.__kwdefaults__["n_gpu_layers"] = int(_LAYERS)
+
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 _FOLDER = _CACHE / "llamaherd" / "models"
 

@@ -34,6 +34,7 @@
 #'   the available memory.
 #' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL chooses values that suit the
 #'   machine.
+#' @param n_gpu_layers See [model_load()]; applies to each model of the server.
 #' @returns `server_start()`: a list of class `llamaherd_server` with `name`, `url`, `pid`, `model`,
 #'   `folder`, `stay` and `key`, a function that returns the API key. `server_stop()`: TRUE,
 #'   invisibly; FALSE if the server did not run. `server_status()`: a data frame with a row for each
@@ -62,7 +63,8 @@ server_start <- function(
   n_seq_max = NULL,
   n_threads = NULL,
   lora = NULL,
-  memory = NULL
+  memory = NULL,
+  n_gpu_layers = 0L
 ) {
   check_dots(list(...), character())
   check_files(model)
@@ -82,6 +84,10 @@ server_start <- function(
   options <- as.list(rbind(names(sizes), vapply(sizes, size_text, "")))
   if (!is.null(memory)) {
     options <- c(options, "--memory", memory)
+  }
+  layers <- gpu_layers(n_gpu_layers)
+  if (layers != 0L) {
+    options <- c(options, "--n-gpu-layers", format(layers, scientific = FALSE))
   }
   port <- as.integer(check_whole(port, min = 0))
   new_server(remote_call(

@@ -159,7 +159,7 @@ def served_models(
     options = {"n_threads": 1, "n_seq_max": N_SLOTS, "n_ctx": n_ctx}
 
     def make(known: ServerSettings) -> Starlette:
-        return create_app_of_models(specs, known, options)
+        return create_app_of_models(specs, known, options, {})
 
     with served_app(make, **settings) as client:
         yield client

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from llamaherd.cli.conventions import Command, Whole, option, tell, warn
-from llamaherd.hub.fetch import model_path
+from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.hub.profile import cpu_name
 from llamaherd.hub.quantizations import gigabytes
 from llamaherd.memory import hardware
 from llamaherd.memory.plan import MAX_SLOTS
-from llamaherd.model.model import Model
 from llamaherd.optimize.throughput import measure_throughput
 
 if TYPE_CHECKING:
+    from llamaherd.model.model import Model
     from llamaherd.optimize.throughput import Throughput
 
 _HELP = """\
@@ -99,12 +98,11 @@ _COUNT = Whole(1)
     help="Seconds after which no further measurement starts.",
 )
 @option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+@gpu_options()
 def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
     """Print each line when it is measured, or all as JSON."""
-    watched = sys.stderr.isatty()
-    path = model_path(model, check_memory=True, name="MODEL", progress=watched)
     rows = []
-    with Model(path) as loaded:
+    with load_model(model, take_gpu_options(options)) as loaded:
         about = _about(loaded, options)
         if not as_json:
             click.echo(_title(about))

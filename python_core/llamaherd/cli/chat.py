@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,13 @@ from llamaherd.asks.options import EmbedOptions, GenerateOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section
+from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import drawing_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from llamaherd.model.model import Model
 
 _HELP = """\
 Talk to a model in the terminal.
@@ -98,6 +100,7 @@ _COUNT = Whole(1)
     metavar="N",
     help=help_of(EmbedOptions, "n_threads", "Default: the physical cores."),
 )
+@gpu_options()
 def chat(
     model: str,
     *,
@@ -111,6 +114,7 @@ def chat(
     """Run the conversation and return the exit status."""
     from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415 - fast help
 
+    loading = take_gpu_options(given)
     settings = {
         name.removeprefix("chat__"): value
         for name, value in given.items()
@@ -124,11 +128,12 @@ def chat(
         except ValueError:
             return failed(f"{saved} has no conversation", ExitStatus.WRONG_USE)
     where = {"n_ctx": n_ctx or "auto", "n_threads": n_threads}
-    return _talk(model, where, system, turns, settings)
+    with load_model(model, loading) as loaded:
+        return _talk(loaded, where, system, turns, settings)
 
 
 def _talk(
-    model: str,
+    model: Model,
     where: dict[str, Any],
     system: str | None,
     turns: Sequence[Any],
@@ -136,15 +141,10 @@ def _talk(
 ) -> int:
     from llamaherd.api.chat import Chat  # noqa: PLC0415 - keeps the help fast
     from llamaherd.cli.console import Console  # noqa: PLC0415
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415
-    from llamaherd.model.model import Model  # noqa: PLC0415
     from llamaherd.run.context import Context  # noqa: PLC0415
 
-    is_watched = sys.stderr.isatty()
-    path = model_path(model, check_memory=True, name="MODEL", progress=is_watched)
     with (
-        Model(path) as loaded,
-        Context(loaded, kv_layout="unified", **where) as context,
+        Context(model, kv_layout="unified", **where) as context,
         Chat(context, system, turns=turns, **settings) as conversation,
     ):
         return Console(conversation).run()

@@ -13,6 +13,7 @@ import click
 from llamaherd.asks.annotate_options import CALIBRATE, METHODS, AnnotateOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, Commands, Whole, option
+from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.core.errors import ArgumentError
 
@@ -118,6 +119,7 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
 @option("--journal", metavar="FILE", help="Store answers; compute only new ones.")
 @option("-o", "--out", "output", metavar="FILE.json", help="Store the comparison.")
 @option("--plot", metavar="FILE", help="Draw agreement against seconds per text.")
+@gpu_options()
 def compare(
     gold: str,
     *,
@@ -134,12 +136,15 @@ def compare(
     from llamaherd.research.selection.candidates import CodebookCandidate  # noqa: PLC0415
     from llamaherd.research.selection.compare import compare_codebooks  # noqa: PLC0415
 
+    loading = take_gpu_options(settings)
     given = {
         name: value for name, value in settings.items() if value not in (None, False)
     }
     read = {_stem(path, books): codebook_from(path) for path in books}
     with ExitStack() as stack, shown_warnings():
-        contexts = {_stem(each, models): _context(each, stack) for each in models}
+        contexts = {
+            _stem(each, models): _context(each, loading, stack) for each in models
+        }
         tried = {
             name if len(contexts) == 1 else f"{name}, {model}": CodebookCandidate(
                 codebook=book, context=context
@@ -210,7 +215,15 @@ def best(
 @click.argument("gold", metavar="GOLD.csv")
 @option("-m", "--model", metavar="MODEL", required=True, help=_MODEL)
 @option("--journal", metavar="FILE", help="Keep all answers.")
-def evaluate(choice: str, gold: str, model: str, journal: str | None) -> None:
+@gpu_options()
+def evaluate(
+    choice: str,
+    gold: str,
+    *,
+    model: str,
+    journal: str | None,
+    **settings: Any,  # noqa: ANN401 - types of click
+) -> None:
     """Evaluate the chosen codebook and print all measures."""
     from llamaherd.research.selection.choice import CodebookChoice  # noqa: PLC0415
     from llamaherd.research.selection.evaluation import evaluate_codebook  # noqa: PLC0415
@@ -220,7 +233,7 @@ def evaluate(choice: str, gold: str, model: str, journal: str | None) -> None:
         found = evaluate_codebook(
             frozen,
             gold,
-            _context(model, stack),
+            _context(model, take_gpu_options(settings), stack),
             journal=journal,
             progress=sys.stderr.isatty(),
         )
@@ -284,16 +297,12 @@ def ready(
         Path(output).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _context(model: str, stack: ExitStack) -> Context:
+def _context(source: str, loading: dict[str, Any], stack: ExitStack) -> Context:
     """Load a model and create a context; the stack closes both."""
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
-    from llamaherd.model.model import Model  # noqa: PLC0415
-    from llamaherd.run.context import Context  # noqa: PLC0415
+    from llamaherd.run.context import Context  # noqa: PLC0415 - keeps the help fast
 
-    path = model_path(
-        model, check_memory=True, name="MODEL", progress=sys.stderr.isatty()
-    )
-    return stack.enter_context(Context(stack.enter_context(Model(path))))
+    model = stack.enter_context(load_model(source, loading))
+    return stack.enter_context(Context(model))
 
 
 def _stem(name: str, names: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from llamaherd.asks.options import ClassifyOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, Whole, section
+from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.core.errors import ArgumentError
 
@@ -118,10 +119,10 @@ _how = section("How pairs are drawn and computed")
     help="File of results, so that only missing results are computed.",
 )
 @_how("-q", "--quiet", is_flag=True, help="No progress bar.")
+@gpu_options()
 def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415
     from llamaherd.tables.whole import (  # noqa: PLC0415
         check_free,
         read_whole,
@@ -143,8 +144,11 @@ def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
     if given["layout"] is not None:
         settings["layout"] = Path(given["layout"]).read_text(encoding="utf-8")
     show = not given["quiet"] and sys.stderr.isatty()
-    path = model_path(given["model"], check_memory=True, name="MODEL", progress=show)
-    with shown_warnings(), lh.Model(path) as model, lh.Context(model) as context:
+    with (
+        shown_warnings(),
+        load_model(given["model"], take_gpu_options(given)) as model,
+        lh.Context(model) as context,
+    ):
         found = lh.compare_pairs(
             _texts(data, given["column"], given["id_"]),
             given["question"],

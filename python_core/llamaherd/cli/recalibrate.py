@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from llamaherd.cli.conventions import Command, Whole
+from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import shown_warnings
 
 _HELP = """\
@@ -53,6 +54,7 @@ llamaherd recalibrate coded.parquet --gold to_code.csv -o better.parquet \\
 @click.option("--folds", type=Whole(2, 20), default=5, help="Number of folds. Default 5.")
 @click.option("--seed", type=Whole(0), default=0, help="Seed of the folds. Default 0.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing output.")
+@gpu_options()
 def recalibrate(**options: Any) -> None:  # noqa: ANN401 - types of click
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
@@ -64,11 +66,14 @@ def recalibrate(**options: Any) -> None:  # noqa: ANN401 - types of click
 
     check_free(options["out"], overwrite=options["overwrite"])
     data = read_whole(options["table"], ("p_*",))
+    loading = take_gpu_options(options)
     with shown_warnings(), ExitStack() as open_models:
         gold = lh.read_gold(options["gold"])
         embeddings = None
         if options["embeddings"] is not None:
-            embeddings = open_models.enter_context(lh.Model(options["embeddings"]))
+            embeddings = open_models.enter_context(
+                load_model(options["embeddings"], loading, "--embeddings")
+            )
         found = lh.recalibrate(
             data,
             gold,

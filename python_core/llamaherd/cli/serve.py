@@ -13,6 +13,7 @@ import click
 from llamaherd.asks.interfaces import MAX_TOKENS_OF_CHAT
 from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section, warn
+from llamaherd.cli.model_flags import gpu_options
 from llamaherd.cli.serve_models import (
     check_goes_with_several,
     given_loras,
@@ -313,6 +314,7 @@ def _key(given: str | None) -> str | None:
     is_flag=True,
     help="Put the system text into the first user message where the template refuses it.",
 )
+@gpu_options()
 def serve(
     api_key: str | None,
     host: str,

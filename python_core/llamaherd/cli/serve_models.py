@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from llamaherd.cli.model_flags import is_in_host_memory
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from llamaherd.server.models.spec import ModelSpec
 
@@ -114,7 +116,11 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def specs_of(
-    models: Sequence[GivenModel], loras: Sequence[GivenLora], *, progress: bool
+    models: Sequence[GivenModel],
+    loras: Sequence[GivenLora],
+    loading: Mapping[str, Any],
+    *,
+    progress: bool,
 ) -> list[ModelSpec]:
     """Return models and adapters with their paths; download models if necessary.
 
@@ -128,7 +134,10 @@ def specs_of(
     found = []
     for each in models:
         path = model_path(
-            each.source, check_memory=True, name="--model", progress=progress
+            each.source,
+            check_memory=is_in_host_memory(loading),
+            name="--model",
+            progress=progress,
         )
         adapters = tuple(
             AdapterSpec(lora.name, checked_path("--lora", lora.path))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from llamaherd.cli.model_flags import load_model, take_gpu_options
 from llamaherd.cli.serve_models import specs_of
 from llamaherd.core import files
 
@@ -76,17 +77,12 @@ def _stem(path: str | None) -> str | None:
 
 
 def _embedding_model(
-    given: str | None, *, progress: bool
+    given: str | None, loading: dict[str, Any]
 ) -> AbstractContextManager[Model | None]:
     """Load the model for embeddings; return None if the options name none."""
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
-    from llamaherd.model.model import Model  # noqa: PLC0415
-
     if given is None:
         return nullcontext()
-    return Model(
-        model_path(given, check_memory=True, name="--embedding-model", progress=progress)
-    )
+    return load_model(given, loading, "--embedding-model")
 
 
 def serve_on(
@@ -106,15 +102,16 @@ def serve_on(
     models, loras = options["models"], options["loras"]
     settings = _settings(bound, host, options, key, models[0])
     names = [settings.model_name]
+    loading = take_gpu_options(options)
     with ExitStack() as stack:
         if len(models) == 1 and not loras:
-            app = _app_of_one(stack, models[0], settings, options)
+            app = _app_of_one(stack, models[0], loading, settings, options)
         else:
-            specs = specs_of(models, loras, progress=sys.stderr.isatty())
+            specs = specs_of(models, loras, loading, progress=sys.stderr.isatty())
             names = [name for spec in specs for name in spec.names]
             from llamaherd.server.app import create_app_of_models  # noqa: PLC0415
 
-            app = create_app_of_models(specs, settings, _of_contexts(options))
+            app = create_app_of_models(specs, settings, _of_contexts(options), loading)
         if options["while_stdin_open"]:
             threading.Thread(target=_end_with_stdin, daemon=True).start()
         shown = ", ".join(names)
@@ -139,19 +136,19 @@ def _of_contexts(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _app_of_one(
-    stack: ExitStack, given: GivenModel, settings: ServerSettings, options: dict[str, Any]
+    stack: ExitStack,
+    given: GivenModel,
+    loading: dict[str, Any],
+    settings: ServerSettings,
+    options: dict[str, Any],
 ) -> Starlette:
     """Load a model and return its application."""
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
-    from llamaherd.model.model import Model  # noqa: PLC0415
     from llamaherd.server.app import create_app  # noqa: PLC0415
     from llamaherd.server.models.loading import context_of  # noqa: PLC0415
 
-    watched = sys.stderr.isatty()
-    path = model_path(given.source, check_memory=True, name="MODEL", progress=watched)
-    model = stack.enter_context(Model(path))
+    model = stack.enter_context(load_model(given.source, loading))
     embedding_model = stack.enter_context(
-        _embedding_model(options["embedding_model"], progress=watched)
+        _embedding_model(options["embedding_model"], loading)
     )
     ctx = context_of(model, _of_contexts(options))
     if ctx is None:

@@ -24,6 +24,7 @@ from llamaherd.cli.conventions import (
     tell,
     warn,
 )
+from llamaherd.cli.model_flags import gpu_options
 from llamaherd.core import checks
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.sampling import DEFAULT_SEED
@@ -288,7 +289,7 @@ def table_options(*, prompts: bool, system: bool) -> Callable[[Any], Any]:
     def declare(function: Any) -> Any:  # noqa: ANN401 - types of click
         chat = [_SYSTEM, *_CHAT, _PREFIX] if system else _CHAT
         own = [*_PROMPTS, *chat] if prompts else []
-        for option in reversed([*_COMMON, *own]):
+        for option in reversed([*_COMMON, *own, gpu_options("model__")]):
             function = option(function)
         return function
 

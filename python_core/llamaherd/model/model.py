@@ -28,7 +28,12 @@ from llamaherd.model.borrowed import (
 )
 from llamaherd.model.file import ModelFile
 from llamaherd.model.of_llama import Told, told_of
-from llamaherd.model.placement import SPLIT_MODES, checked_placement, placement_of
+from llamaherd.model.placement import (
+    SPLIT_MODES,
+    checked_layers,
+    checked_placement,
+    placement_of,
+)
 from llamaherd.native import models, shim
 
 if TYPE_CHECKING:
@@ -64,7 +69,8 @@ class Model:
             "hf:owner/repo", "https://...", "ollama:name" or the name of a cached file.
         lora: LoRA adapters of all contexts: the path of a GGUF file, a pair (path,
             scale), or a list of these.
-        n_gpu_layers: Number of layers to keep in GPU memory; negative for all.
+        n_gpu_layers: Number of layers to keep in GPU memory; negative for all, "auto"
+            for all if there is a usable GPU.
         split_mode: Use of several GPUs: "layer" divides the layers among them, "row"
             also splits matrices, "none" uses only `main_gpu`.
         main_gpu: Index of the GPU for "none", in the order in which `llamaherd doctor`
@@ -102,7 +108,7 @@ class Model:
         path: str | os.PathLike[str],
         *,
         lora: LoraOption | Sequence[LoraOption] | None = None,
-        n_gpu_layers: int = 0,
+        n_gpu_layers: int | Literal["auto"] = 0,
         split_mode: Literal["layer", "row", "none"] = "layer",
         main_gpu: int = 0,
         tensor_split: Sequence[float] | None = None,
@@ -112,7 +118,7 @@ class Model:
         check_memory: bool = True,
         interrupt: LoadInterrupt | None = None,
     ) -> None:
-        n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
+        n_layers = checked_layers(n_gpu_layers)
         placement = checked_placement(n_layers, split_mode, main_gpu, tensor_split)
         is_limited = checks.flag("check_memory", check_memory)
         # Only host memory is considered to decide which file of a repository fits.

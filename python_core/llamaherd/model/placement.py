@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.memory.device import Placement
-from llamaherd.native import devices
+from llamaherd.memory.device import Placement, memory_of_model
+from llamaherd.native import devices, shim
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llama_cpp import Llama
 
 SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
+
+
+def checked_layers(n_gpu_layers: object) -> int:
+    """Check a number of layers in GPU memory; "auto" is all layers, or 0 without a GPU.
+
+    Raises:
+        ArgumentTypeError: It is neither a whole number nor a text.
+        ArgumentError: It is another text than "auto", or too large.
+    """
+    if isinstance(n_gpu_layers, str):
+        if n_gpu_layers != "auto":
+            raise ArgumentError(
+                f'must be a whole number or "auto", not {checks.shown(n_gpu_layers)}',
+                argument="n_gpu_layers",
+            )
+        return -1 if shim.supports_gpu() else 0
+    return checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
 
 
 def checked_placement(
@@ -51,6 +70,24 @@ def checked_placement(
     return Placement(
         n_gpu_layers=n_gpu_layers, split_mode=mode, main_gpu=gpu, tensor_split=shares
     )
+
+
+def memory_for_models(loading: Mapping[str, Any]) -> int:
+    """Return the memory in bytes that models and their caches may take.
+
+    Args:
+        loading: Arguments of `Model` for GPUs; missing ones have their defaults.
+
+    Raises:
+        ArgumentError: An argument is invalid, or there are fewer GPUs.
+    """
+    placement = checked_placement(
+        checked_layers(loading.get("n_gpu_layers", 0)),
+        loading.get("split_mode", "layer"),
+        loading.get("main_gpu", 0),
+        loading.get("tensor_split"),
+    )
+    return memory_of_model(placement)
 
 
 def placement_of(llama: Llama) -> Placement:

@@ -17,6 +17,7 @@ from llamaherd.core.errors import (
     ContextError,
 )
 from llamaherd.model.model import Model
+from llamaherd.model.placement import checked_layers
 from llamaherd.ray.connect import connect, leave
 from llamaherd.ray.embedder import HerdEmbedder
 from llamaherd.ray.files import files_of
@@ -106,7 +107,7 @@ class Herd(Host):
         start_timeout_s: float = 600.0,
         silence_timeout_s: float = 300.0,
         lora: LoraOption | Sequence[LoraOption] | None = None,
-        n_gpu_layers: int = 0,
+        n_gpu_layers: int | Literal["auto"] = 0,
         use_mmap: bool = True,
         use_mlock: bool = False,
         **context: Any,  # noqa: ANN401 - arguments of Context, which checks them
@@ -120,9 +121,9 @@ class Herd(Host):
             num_cpus = checks.real("num_cpus", num_cpus, 0.01, 1e6)
         self._patience_s = checks.real("start_timeout_s", start_timeout_s, 0.1, 1e9)
         self._silence_s = checks.real("silence_timeout_s", silence_timeout_s, 1.0, 1e9)
-        n_layers = checks.integer("n_gpu_layers", n_gpu_layers, -checks.INT32_MAX)
+        checked_layers(n_gpu_layers)  # each actor resolves "auto" for its machine
         of_model = {
-            "n_gpu_layers": n_layers,
+            "n_gpu_layers": n_gpu_layers,
             "use_mmap": checks.flag("use_mmap", use_mmap),
             "use_mlock": checks.flag("use_mlock", use_mlock),
         }

@@ -12,8 +12,8 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from llamaherd.core import checks
-from llamaherd.memory.hardware import available_memory
 from llamaherd.model.model import Model
+from llamaherd.model.placement import memory_for_models
 from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.batches.pages import BatchPages
 from llamaherd.server.batches.service import BatchService, batch_endpoints
@@ -79,7 +79,10 @@ def create_app(
 
 
 def create_app_of_models(
-    specs: Sequence[ModelSpec], settings: ServerSettings, options: Mapping[str, Any]
+    specs: Sequence[ModelSpec],
+    settings: ServerSettings,
+    options: Mapping[str, Any],
+    loading: Mapping[str, Any],
 ) -> Starlette:
     """Create an ASGI application for several models, loaded when they are asked for.
 
@@ -87,18 +90,25 @@ def create_app_of_models(
         specs: Models; requests without a name get the first.
         settings: Settings of the application.
         options: Arguments of each context, beside the model.
+        loading: Arguments of each model for GPUs.
     """
 
     def load(spec: ModelSpec, n_cache: int, interrupt: LoadInterrupt) -> ModelFiles:
         return load_files(
-            spec, n_cache, interrupt, shared=shared, settings=settings, options=options
+            spec,
+            n_cache,
+            interrupt,
+            shared=shared,
+            settings=settings,
+            options=options,
+            loading=loading,
         )
 
     memory = settings.memory
     models = ModelRegistry(
         specs,
         load,
-        n_bytes=available_memory() if memory is None else memory,
+        n_bytes=memory_for_models(loading) if memory is None else memory,
         n_waiting=settings.queue,
         wait_s=settings.model_wait_s,
         any_model=settings.any_model,

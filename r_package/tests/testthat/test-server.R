@@ -55,7 +55,13 @@ test_that("a server has several models, and a job names one", {
   path <- file.path(folder, "tiny.gguf")
   write <- reticulate::import("llamaherd.cli.tiny_model")$write_tiny_model
   write(reticulate::import("pathlib")$Path(path))
-  server <- server_start(c(a = path, b = path), "two", n_threads = 1, memory = "1GB")
+  server <- server_start(
+    c(a = path, b = path),
+    "two",
+    n_threads = 1,
+    memory = "1GB",
+    n_gpu_layers = -1
+  )
   withr::defer(server_stop("two"))
   expect_match(server$model, "^a=.*tiny.gguf, b=.*tiny.gguf$")
   texts <- vapply(
@@ -75,6 +81,9 @@ test_that("a server has several models, and a job names one", {
   expect_identical(texts[["a"]], texts[["b"]])
   unknown <- job_results(job_submit("x", server = "two", model = "c"))
   expect_match(unknown$error, "not 'c'", fixed = TRUE)
+  skip_if(reticulate::import("llamaherd.native.shim")$supports_gpu())
+  log <- readLines(file.path(server$folder, "server.log"))
+  expect_match(log, "n_gpu_layers is -1", fixed = TRUE, all = FALSE)
 })
 
 test_that("labels of a job are factors, and names of labels are names", {
@@ -152,6 +161,7 @@ test_that("wrong arguments are refused before anything is sent", {
   expect_error(server_start(c("a=b" = "m.gguf")), class = refused)
   expect_error(server_start("m.gguf", lora = "x.gguf"), class = refused)
   expect_error(server_start("m.gguf", memory = 16), class = refused)
+  expect_error(server_start("m.gguf", n_gpu_layers = "all"), class = refused)
   expect_error(job_submit("a", model = 1), class = refused)
   expect_error(server_stop("no-such-server"), class = "llamaherd_error_argument")
 })

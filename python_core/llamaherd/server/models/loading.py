@@ -32,6 +32,7 @@ def load_files(
     shared: SharedState,
     settings: ServerSettings,
     options: Mapping[str, Any],
+    loading: Mapping[str, Any],
 ) -> ModelFiles:
     """Load a model with its adapters, on any thread.
 
@@ -44,6 +45,7 @@ def load_files(
         shared: State shared by all requests.
         settings: Settings of the server.
         options: Arguments of `Context` other than the model.
+        loading: Arguments of `Model` for GPUs.
 
     Raises:
         ModelLoadError: The model cannot be loaded.
@@ -51,7 +53,7 @@ def load_files(
     """
     problems: dict[str, _LoadProblem] = {}
     with ExitStack() as stack:
-        base = stack.enter_context(Model(spec.path, interrupt=interrupt))
+        base = stack.enter_context(Model(spec.path, interrupt=interrupt, **loading))
         models = {spec.name: base}
         for each in spec.adapters:  # before the first context
             state = file_state(each.path)

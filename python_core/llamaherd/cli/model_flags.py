@@ -1,0 +1,133 @@
+"""Options of commands that load a model: its layers in GPU memory."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from llamaherd.cli.conventions import Whole, section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from llamaherd.model.model import Model
+
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_NAMES = ("n_gpu_layers", "split_mode", "main_gpu", "tensor_split")
+_gpu = section("GPU")
+
+
+def _layers(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> int | str | None:
+    """Return the number of layers; "auto" and None unchanged."""
+    if value is None or value == "auto":
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        message = f"{value!r} is not a whole number or 'auto'."
+        raise click.BadParameter(message, ctx, param) from None
+
+
+def _shares(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> list[float] | None:
+    if value is None:
+        return None
+    try:
+        return [float(share) for share in value.split(",")]
+    except ValueError:
+        message = f"{value!r} is not a list of numbers such as 3,1."
+        raise click.BadParameter(message, ctx, param) from None
+
+
+def gpu_options(prefix: str = "") -> Callable[[_Function], _Function]:
+    """Return a decorator that adds the options of `Model` for GPUs to a command.
+
+    Args:
+        prefix: Text at the start of the names of the command's arguments.
+    """
+    options = (
+        _gpu(
+            "--n-gpu-layers",
+            f"{prefix}n_gpu_layers",
+            callback=_layers,
+            metavar="N",
+            help="Number of layers in GPU memory; -1 for all, auto for all if there is a "
+            "GPU. Default 0.",
+        ),
+        _gpu(
+            "--split-mode",
+            f"{prefix}split_mode",
+            type=click.Choice(("layer", "row", "none")),
+            help="How several GPUs share the model; none: only --main-gpu. Default "
+            "layer.",
+        ),
+        _gpu(
+            "--main-gpu",
+            f"{prefix}main_gpu",
+            type=Whole(0),
+            metavar="N",
+            help="Number of the GPU for --split-mode none, as `llamaherd doctor` lists "
+            "them, from 0.",
+        ),
+        _gpu(
+            "--tensor-split",
+            f"{prefix}tensor_split",
+            callback=_shares,
+            metavar="X,X,...",
+            help="Share of the model for each GPU, in any unit. Default: by free memory.",
+        ),
+    )
+
+    def with_options(command: _Function) -> _Function:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_options
+
+
+def take_gpu_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Remove the options for GPUs from the arguments of a command, and return those set.
+
+    Returns:
+        Arguments of `Model`.
+    """
+    found = {name: options.pop(name) for name in _NAMES}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def is_in_host_memory(loading: Mapping[str, Any]) -> bool:
+    """Return whether the whole model is in host memory.
+
+    Only then the available memory decides which file of a repository is loaded.
+    """
+    return not loading.get("n_gpu_layers")
+
+
+def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Model:
+    """Load a model, which is downloaded first if needed.
+
+    Args:
+        source: Path, or another source that `hub.fetch.model_path` accepts.
+        loading: Arguments of `Model` for GPUs.
+        name: Name of the argument in messages.
+
+    Raises:
+        ModelLoadError: The model cannot be found, downloaded or loaded.
+    """
+    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
+    from llamaherd.model.model import Model  # noqa: PLC0415
+
+    path = model_path(
+        source,
+        check_memory=is_in_host_memory(loading),
+        name=name,
+        progress=sys.stderr.isatty(),
+    )
+    return Model(path, **loading)
