@@ -111,7 +111,7 @@ class RemoteServer:
 
 
 def _message(name: str, status: int, content: bytes) -> str:
-    """Return the text of an error of a server."""
+    """Return the message for a request that the server refused."""
     try:
         text = json.loads(content)["error"]["message"]
     except (ValueError, KeyError, TypeError):

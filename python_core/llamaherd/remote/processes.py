@@ -232,8 +232,8 @@ def _write(path: Path, text: str) -> None:
 def _environment() -> dict[str, str]:
     """Return the environment variables for a server.
 
-    R puts its own folders first in the search path of libraries; with this path, Python
-    would load R's libraries.
+    R adds its own folders to the search path of libraries. They are removed for the
+    server, because Python would load R's libraries.
     """
     found = dict(os.environ)
     home = found.get("R_HOME")
