@@ -89,7 +89,7 @@ class AnswerType:
         return self.written(own)
 
     def read(self, value: object) -> object:
-        """Return the result of an answer that the model wrote."""
+        """Convert an answer that the model wrote to the result for the text."""
         return value
 
 

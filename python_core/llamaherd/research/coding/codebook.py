@@ -210,8 +210,8 @@ class Codebook:
         """Build a codebook from the result of `to_dict`.
 
         Raises:
-            TypeError: As the class.
-            ValueError: As the class; or `content` has an unknown field.
+            TypeError: See `Codebook`.
+            ValueError: See `Codebook`; or `content` has an unknown field.
         """
         known = [each.name for each in fields(cls) if each.name != "_"]
         for name in content:
