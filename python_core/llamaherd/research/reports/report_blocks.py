@@ -34,7 +34,11 @@ def table_block(
     numbers: set[int] | None = None,
     texts: int = -1,
 ) -> Block:
-    """Return a table; `numbers` are the right-aligned columns, `texts` the wide one."""
+    """Return a table.
+
+    `numbers` are the indices of the right-aligned columns, `texts` is the index of the
+    wide column of texts.
+    """
     at = set(range(1, len(head))) if numbers is None else numbers
     return {
         "kind": "table",
