@@ -26,7 +26,8 @@ _SEED = 1
 def bonferroni(level: float, n: int) -> float:
     """Return the confidence level for each of n intervals (Bonferroni).
 
-    With it, the joint confidence level of the n intervals is at least `level`.
+    If each interval has this level, the joint confidence level of all n intervals is at
+    least `level`.
     """
     return 1 - (1 - level) / max(n, 1)
 
