@@ -81,7 +81,7 @@ def create_app(
 def create_app_of_models(
     specs: Sequence[ModelSpec], settings: ServerSettings, options: Mapping[str, Any]
 ) -> Starlette:
-    """Create an ASGI application for several models, loaded when they are asked for.
+    """Create an ASGI application for several models, each loaded when a request needs it.
 
     Args:
         specs: Models; requests without a name get the first.
