@@ -163,7 +163,7 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
 
 
 def _ask_to_end(pid: int, child: subprocess.Popen[bytes] | None) -> None:
-    """Ask a server to end. On Windows, end it at once if its stdin is not open."""
+    """Ask a server to end; on Windows, kill the server if its stdin is not open."""
     if _IS_WINDOWS and child is not None and child.stdin is not None:
         child.stdin.close()
     else:
