@@ -129,7 +129,7 @@ class Codebook:
 
     @property
     def _own(self) -> dict[str, Any]:
-        """Fields that belong to some types only, by name."""
+        """Values by name of the fields that belong to some types only."""
         return {name: getattr(self, name) for name in OWN}
 
     @property

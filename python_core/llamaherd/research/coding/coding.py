@@ -128,7 +128,7 @@ class Coding:
 
     @property
     def failure(self) -> str | None:
-        """Reason why the coding ended early; None if it did not."""
+        """Reason why the coding ended early; None if it was not ended early."""
         return self._failure
 
     def cancel(self) -> None:

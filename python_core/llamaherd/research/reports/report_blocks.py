@@ -73,7 +73,7 @@ def note_block(text: str) -> Block:
 
 
 def pre_block(title: str, before: str, *, marked: str = "", after: str = "") -> Block:
-    """Return a text in a fixed-width font, of which `marked` is highlighted."""
+    """Return a text in a fixed-width font, with its part `marked` highlighted."""
     return {
         "kind": "pre",
         "title": title,

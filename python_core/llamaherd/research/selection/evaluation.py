@@ -64,7 +64,8 @@ class Evaluation:
         validation: All measures on these texts, see `validate`.
         n: Number of texts.
         n_failed: Number of texts without a label; `value` counts them as wrong.
-        opened: Records of each time that "evaluate" was unlocked; this time is last.
+        opened: One record for each evaluation on these texts; the last record is of this
+            evaluation.
         gold: The sample with these records. Store this sample; the sample that you passed
             has no record of this evaluation.
         notes: Notes on earlier evaluations, and on changes since the choice.
@@ -140,7 +141,7 @@ def evaluate_codebook(
         context: Context on the chosen model.
         coded: Labels that `annotate` made with the chosen codebook, settings and model,
             and that include all texts of "evaluate". These labels are then evaluated, and
-            nothing is computed.
+            no text is coded again.
         level: Confidence level.
         journal: As in `compare_codebooks`.
         progress: As in `annotate`.

@@ -41,7 +41,7 @@ def max_t(level: float, covariance: Floats, df: float) -> float:
         df: Degrees of freedom of the t distribution.
 
     Returns:
-        The level of each interval, never higher than by Bonferroni.
+        The level of each interval, at most the level by `bonferroni`.
     """
     errors = np.sqrt(np.diag(covariance))
     used = errors > 0
