@@ -17,7 +17,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """A server in a separate process; this process may have ended.
+    """A server that runs, or has run, in a separate process.
 
     Attributes:
         name: Name.

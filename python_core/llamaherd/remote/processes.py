@@ -232,8 +232,8 @@ def _write(path: Path, text: str) -> None:
 def _environment() -> dict[str, str]:
     """Return the environment variables for a server.
 
-    R adds its own folders to the search path of libraries. They are removed for the
-    server, because Python would load R's libraries.
+    R adds its own folders to the search path of libraries. They are removed, because
+    Python would load R's libraries from them.
     """
     found = dict(os.environ)
     home = found.get("R_HOME")

@@ -70,9 +70,10 @@ def annotate(
         The data frame with the new columns, and their provenance. Columns for one label:
         "label", "prob", "margin", "entropy", "coverage", "p_<label>", "error". An ordinal
         scale also has "mean", before "p_<label>": the expected number, or for labels that
-        are not numbers the expected rank, from 1. For a scale of numbers: "label" (the
-        most probable number), "mean" (the expected value), "sd", "prob", "margin",
-        "entropy", "coverage", with `distribution` "p_<number>", "error". For several
+        are not numbers the expected rank (the lowest label has rank 1). For a scale of
+        numbers: "label" (the most probable number), "mean" (the expected value), "sd",
+        "prob", "margin", "entropy", "coverage", with `distribution` "p_<number>",
+        "error". For several
         labels: "label" (labels with probability above 0.5, joined by "; "), "coverage"
         (the mean over labels), "p_<label>", "error". For fields: each field, and "error".
         Generated labels and fields have no probabilities. With `until` or `larger` there
