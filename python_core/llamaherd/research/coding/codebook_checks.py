@@ -48,7 +48,7 @@ def checked_labels(
             )
         if between and between in name:
             raise ArgumentError(
-                f"must not contain {between!r}, which separates labels, not be {name!r}",
+                f"must not contain {between!r}, which separates labels: {name!r}",
                 argument="labels",
                 place=(i,),
             )

@@ -185,7 +185,7 @@ def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, 
     if isinstance(frame, Coded):
         if text not in (None, frame.text):
             raise ArgumentError(
-                f"is {frame.text!r}, which was coded, not {text!r}", argument="text"
+                f"must be {frame.text!r}, which was coded, not {text!r}", argument="text"
             )
         return frame.frame, frame.text
     if text is None or not books:

@@ -236,8 +236,8 @@ def gold_size(
             best = z * math.sqrt(variance * others)
             raise ArgumentError(
                 f"{population} texts are too few for a width of {width:g}: "
-                f"it would be {best:.3g} even if all texts were coded. "
-                f"{setting('target', 'texts')} describes only these texts",
+                f"the width is {best:.3g} even if all texts are coded. "
+                f"{setting('target', 'texts')} gives an interval for these texts only",
                 argument="population",
                 code="out_of_range",
                 form="{name}: {problem}",
