@@ -17,7 +17,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """A server in a separate process, which may have ended.
+    """A server that runs, or has run, in a separate process.
 
     Attributes:
         name: Name.
@@ -111,7 +111,7 @@ class RemoteServer:
 
 
 def _message(name: str, status: int, content: bytes) -> str:
-    """Return the text of an error of a server."""
+    """Return the message for a request that the server refused."""
     try:
         text = json.loads(content)["error"]["message"]
     except (ValueError, KeyError, TypeError):

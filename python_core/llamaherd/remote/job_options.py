@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def check_options(task: str, options: Mapping[str, Any]) -> None:
-    """Check options before any text is sent, because the server checks each request.
+    """Check the options of a job before any text is sent.
+
+    The server would refuse a wrong option only later, in each request of the job.
 
     Lists and mappings are left to the server, except labels and the codebook.
 
@@ -89,7 +91,7 @@ def seed_of_request(options: Mapping[str, Any], first: int) -> dict[str, int]:
         first: Index of the request's first text in the job.
     """
     seed = options.get("seed", DEFAULT_SEED)
-    least = {"temperature": 0, "n_thoughts": 1}  # above these, answers are drawn
+    least = {"temperature": 0, "n_thoughts": 1}  # higher values: sampled answers
     given = {name: options.get(name) for name in least}
     is_drawn = any(
         isinstance(value, (int, float)) and value > least[name]

@@ -163,7 +163,7 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
 
 
 def _ask_to_end(pid: int, child: subprocess.Popen[bytes] | None) -> None:
-    """Ask a server to end. On Windows, end it at once if its stdin is not open."""
+    """Ask a server to end; on Windows, kill the server if its stdin is not open."""
     if _IS_WINDOWS and child is not None and child.stdin is not None:
         child.stdin.close()
     else:
@@ -232,8 +232,8 @@ def _write(path: Path, text: str) -> None:
 def _environment() -> dict[str, str]:
     """Return the environment variables for a server.
 
-    R puts its own folders first in the search path of libraries; with this path, Python
-    would load R's libraries.
+    R adds its own folders to the search path of libraries. They are removed, because
+    Python would load R's libraries from them.
     """
     found = dict(os.environ)
     home = found.get("R_HOME")

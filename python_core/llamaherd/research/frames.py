@@ -210,7 +210,7 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
 
 
 def with_rows(frame: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401 - of any kind
-    """Return some rows of a data frame, in the given order, as the same type.
+    """Return some rows of a data frame, in the given order; the type stays the same.
 
     Args:
         frame: A data frame; a pandas index is kept with its rows.

@@ -65,7 +65,7 @@ class Context(Host):
             512. The number is rounded up to suit the number of sequences, unless the
                  context is `deterministic` and the number is less than `n_batch`.
         n_threads_batch: Number of threads for prompts; None for `n_threads`.
-        flash_attn: Use flash attention; "auto" if the model supports it.
+        flash_attn: Use flash attention; "auto" uses it if the model supports it.
         type_k: Type of the cached keys, such as "f16" or "q8_0"; None for f16.
         type_v: Type of the cached values; None for f16, or bf16 if `deterministic`.
         offload_kqv: Keep the KV cache in GPU memory, if any.

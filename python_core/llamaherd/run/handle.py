@@ -34,10 +34,10 @@ _ASYNC_SLICE_S = 1.0  # maximum delay until a dead loop is noticed
 class Handle:
     """Handle of a request, returned by `Context.submit`.
 
-    It may be used in any thread and in asyncio. `await handle` returns the result;
-    `async for piece in handle` iterates over the pieces of the text. Neither needs a
-    thread per handle. `handle.pieces()` also yields the pieces of the thought. Dropping
-    a handle does not cancel its request.
+    A handle may be used in any thread and in asyncio. `await handle` returns the result;
+    `async for piece in handle` iterates over the pieces of the text. No thread per handle
+    is needed. `handle.pieces()` also yields the pieces of the thought. Dropping a handle
+    does not cancel its request.
 
     Args:
         loop: Loop that runs the request.

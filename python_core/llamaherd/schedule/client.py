@@ -39,7 +39,8 @@ class Client:
         n_unsubmitted: For a prefix, number of children that have not been submitted.
         is_cached: For a prefix, whether the prefix stays in the cache when no client
             needs it.
-        age: Number of clients admitted before this one; -1 before its own admission.
+        age: Number of clients admitted before this client; -1 until this client is
+            admitted.
         n_saved: Number of KV cells that the client had when it was paused.
     """
 

@@ -65,7 +65,7 @@ class Keys:
         return np.fromiter(merged, dtype=np.int64, count=len(self))
 
     def shared(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64[n_prompts], count of tokens shared with the previous one in `order`."""
+        """int64[n_prompts], count of tokens shared with the previous key in `order`."""
         shared = np.zeros(len(self), dtype=np.int64)
         n_head = len(self._head or ())
         before = None

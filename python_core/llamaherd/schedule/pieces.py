@@ -32,7 +32,7 @@ class Pieces:
         n = len(line)
         share = line.cost(0, n) / n_actors
         first = 0
-        # First position of each actor's share, and the position after its last one.
+        # First position of each actor's share, and the position after the share's end.
         self._shares: list[tuple[int, int]] = []
         for k in range(1, n_actors):
             cut = line.cut(k * share, share / 4, first, n)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _HEAD = 8  # minimum number of tokens of a prefix, except prefixes that are whole prompts
 _MAX_GONE = 64  # number of evicted prefixes that are remembered
-_MAX_SEEN = 32  # number of prompts remembered for each head
+_MAX_SEEN = 32  # number of prompts remembered for each head (the first tokens)
 
 
 class PrefixCache:
@@ -91,7 +91,7 @@ class PrefixCache:
         """Remove the least recently used idle prefix and return it; None if none is idle.
 
         Args:
-            for_another: Whether another prefix takes its hold slot.
+            for_another: Whether the slot of the evicted prefix is for another prefix.
         """
         if not self._idle:
             return None

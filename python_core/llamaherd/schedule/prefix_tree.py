@@ -45,7 +45,7 @@ class PrefixTree:
 
     @property
     def n_shared(self) -> int:
-        """Number of tokens of the prefix that all prompts share; 0 without one."""
+        """Number of tokens of the prefix that all prompts share; 0 if they share none."""
         is_one = self.parent.count(-1) == 1 and -1 not in self.node_of
         return self.length[0] if is_one else 0
 

@@ -81,7 +81,7 @@ class Queue:
 
 
 def _send_back(heap: Heap) -> None:
-    """Remove clients that cannot start from the top of a heap.
+    """Remove the clients at the top of a heap that cannot start.
 
     A client whose prefix was evicted waits for the prefix again. A prefix that no
     client needs any more is dropped.

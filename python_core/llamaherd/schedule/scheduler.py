@@ -279,7 +279,9 @@ class Scheduler:
         return not self._running and not self._paused and self._turns.has_any
 
     def _is_pool_to_be_cleared(self) -> bool:
-        """Return whether to clear the idle pool, so that equal calls find equal pools.
+        """Return whether to clear the unused pool of KV cells before the next call.
+
+        Equal calls then find equal pools.
 
         Before a single prompt the pool is not cleared, because the prompt may continue
         the prefixes of earlier prompts.
@@ -372,8 +374,8 @@ class Scheduler:
     def _skip_prefix(self) -> None:
         """Skip the next prefix, so that its children continue its parent instead.
 
-        If a held prefix were evicted for the next one, two prefixes could replace each
-        other forever.
+        Evicting a held prefix for the next prefix is no alternative: two prefixes could
+        replace each other forever.
         """
         prefix = heappop(self._turns.next(math.inf))[2]
         parent = prefix.parent
@@ -415,7 +417,7 @@ class Scheduler:
                     return
 
     def _hand_over_ready(self, prefix: Client) -> None:
-        """Make a moved prefix ready, or let it wait for its parent, also moved."""
+        """Make a moved prefix ready, or let it wait for its parent, moved if needed."""
         parent = prefix.parent
         if parent is None or _is_settled(parent):
             self._turns.make_ready(prefix)
@@ -426,7 +428,7 @@ class Scheduler:
             self._hand_over(parent)
 
     def _await_prefix(self, client: Client) -> None:
-        """Make a client ready, or let it wait for its prefix if that is unsettled."""
+        """Make a client ready, or let it wait for its prefix; see `_is_settled`."""
         parent = client.parent
         if parent is None or _is_settled(parent):
             self._turns.make_ready(client)

@@ -83,7 +83,7 @@ class Endpoint(ABC):
         self._fields = fields
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, also after an error."""
+        """Answer one request; after an error, answer with the error."""
         record: RequestRecord = scope["llamaherd.record"]
         try:
             fields, n_bytes = await read_object(

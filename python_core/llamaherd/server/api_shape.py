@@ -29,8 +29,8 @@ class ParsedRequest:
         n_prompt_tokens: Number of tokens of the prompt, for the usage so far.
         tools: Functions that the answer may call; None if there are none.
         echo: Whether the answer contains the prompt before the generated text.
-        prompt_logprobs: Number of alternatives for each token of the prompts whose
-            log-probabilities the answer contains; None for no log-probabilities.
+        prompt_logprobs: Number of alternatives whose log-probabilities the answer
+            contains for each token of the prompts; None for no log-probabilities.
         includes_stop: Whether the text of an answer ends with the stop text that ended
             it.
         is_empty: Whether no tokens are generated; only if the answer contains the prompt.
@@ -66,7 +66,10 @@ class ParsedRequest:
 
 
 class AnswerWriter(Protocol):
-    """Writer of one answer. Events are whole lines, ready to send."""
+    """Writer of one answer, either as one piece or as events of a stream.
+
+    Events are complete lines, ready to send.
+    """
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
         """Return all answers in one piece."""

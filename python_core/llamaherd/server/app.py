@@ -84,7 +84,7 @@ def create_app_of_models(
     options: Mapping[str, Any],
     loading: Mapping[str, Any],
 ) -> Starlette:
-    """Create an ASGI application for several models, loaded when they are asked for.
+    """Create an ASGI application for several models, each loaded when a request needs it.
 
     Args:
         specs: Models; requests without a name get the first.

@@ -107,7 +107,7 @@ test_that("codes may come in a data frame", {
   bad <- data.frame(id = 9, ann = "no")
   expect_error(
     read_gold(bad, gold),
-    "none of the sample's",
+    "is not in the sample",
     class = "llamaherd_error_argument"
   )
   read_gold(cbind(codes, party = "A"), gold, coders = "ann")

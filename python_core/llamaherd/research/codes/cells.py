@@ -48,8 +48,8 @@ def is_nothing(text: str) -> bool:
 def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: ANN401, PLR0911 - of any type
     """Return a code as None, bool, int, float, or a str in Unicode form NFC.
 
-    Whole numbers become int, dates ISO texts, Enum members their values. Tuples are
-    unchanged.
+    Whole numbers become int, dates become ISO texts, and Enum members become their
+    values. Tuples are unchanged.
 
     Raises:
         TypeError: The code is a list, dict, set or array.

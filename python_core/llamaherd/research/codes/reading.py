@@ -41,10 +41,10 @@ def read(
     """Convert columns of codes to one type.
 
     Codes are equal if they represent the same number in any type or text form (1, 1.0,
-    "1", "1.0"), the same truth value (True, "TRUE" in a column that has only such texts,
-    1 beside numbers that are 0 or 1), or the same text in Unicode form NFC. Missing
-    values, blank texts and texts for missing values (NA, N/A, NaN) are not codes, unless
-    they are among `names`.
+    "1", "1.0"), the same truth value, or the same text in Unicode form NFC. A text such
+    as "TRUE" is a truth value if all texts of its column are truth values. True is equal
+    to the number 1 if all numbers are 0 or 1. Missing values, blank texts and texts for
+    missing values (NA, N/A, NaN) are not codes, unless they are among `names`.
 
     Args:
         columns: Codes of each coder; if equal codes have several forms, the first form is
@@ -194,7 +194,7 @@ def _keyed(
 
 
 def _numbers_of(known: dict[str, Any]) -> dict[str, str]:
-    """Map numbers to labels; "1" and "1.0" may be two labels."""
+    """Map numbers to labels; a number of two labels ("1" and "1.0") is left out."""
     numbers = {text: str(number_in(text)) for text in known}
     times = Counter(numbers.values())
     return {number: text for text, number in numbers.items() if times[number] == 1}
@@ -203,8 +203,9 @@ def _numbers_of(known: dict[str, Any]) -> dict[str, str]:
 def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
     """Convert truth values to the form of the other codes.
 
-    The form is the form of the known labels; else the form of texts; else numbers, if all
-    other values are 0 or 1.
+    They become 0 and 1 if these are the only numbers and no known label is a truth value
+    in words. Otherwise they become words such as "TRUE", written as in the known labels
+    or else as in the texts. Without such words they stay truth values.
     """
     truths = [_is_truth(column) for column in cells]
     if not any(truths) and not any(isinstance(c, bool) for col in cells for c in col):

@@ -209,7 +209,7 @@ def _of_utf16(text: str, place: int) -> int:
 
 
 def _brat(path: Path) -> Iterator[MarkedText]:
-    """Read an .ann file, or all in a folder, with the text files beside them."""
+    """Read an .ann file, or all .ann files of a folder, each with its text file."""
     files = sorted(path.glob("**/*.ann")) if path.is_dir() else [path]
     if not files:
         raise _wrong(path, "the folder has no .ann files")

@@ -68,17 +68,18 @@ def annotate(
 
     Returns:
         The data frame with the new columns, and their provenance. Columns for one label:
-        "label", "prob", "margin", "entropy", "coverage", for an ordinal scale "mean" (the
-        expected number, or the expected rank, from 1, of labels that are not numbers),
-        "p_<label>", "error". For a scale of numbers: "label" (the most probable number),
-        "mean" (the expected value), "sd", "prob", "margin", "entropy", "coverage", with
-        `distribution` "p_<number>", "error". For several labels: "label" (labels with
-        probability above 0.5, joined by "; "), "coverage" (the mean over labels),
-        "p_<label>", "error". For fields: each field, and "error". Generated labels and
-        fields have no probabilities. With `until` or `larger` there is also "step",
-        before "error": "model" for texts that the model labelled first, "head" for texts
-        that a classifier on embeddings (head) labelled, "unsure" for texts that were
-        labelled again.
+        "label", "prob", "margin", "entropy", "coverage", "p_<label>", "error". An ordinal
+        scale also has "mean", before "p_<label>": the expected number, or for labels that
+        are not numbers the expected rank (the lowest label has rank 1). For a scale of
+        numbers: "label" (the most probable number), "mean" (the expected value), "sd",
+        "prob", "margin", "entropy", "coverage", with `distribution` "p_<number>",
+        "error". For several
+        labels: "label" (labels with probability above 0.5, joined by "; "), "coverage"
+        (the mean over labels), "p_<label>", "error". For fields: each field, and "error".
+        Generated labels and fields have no probabilities. With `until` or `larger` there
+        is also "step", before "error". It names the step that made the label: "model" for
+        the first labels by the model, "head" for labels by a classifier on embeddings
+        (head), "unsure" for texts that were labelled again.
 
     Raises:
         TypeError: An argument has the wrong type.

@@ -1,8 +1,8 @@
 """Types of answers that a codebook can ask for, as a table with one entry per type.
 
 To add a type, write a class here or in a file of its own, add its name to `Kind` and an
-instance to `TYPES`. Other code reads the attributes of a type and does not compare its
-name.
+instance to `TYPES`. Other code reads the attributes of a type; it never tests the name of
+the type.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class AnswerType:
         return "ordinal" if self.is_ordered else "nominal"
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Check the fields that belong to some types only, by name.
+        """Check the fields of a codebook that belong to some types only.
 
         Returns:
             The normalized values of the fields in `takes`.
@@ -89,7 +89,7 @@ class AnswerType:
         return self.written(own)
 
     def read(self, value: object) -> object:
-        """Return the result of an answer that the model wrote."""
+        """Convert an answer that the model wrote to the result for the text."""
         return value
 
 

@@ -93,7 +93,7 @@ class Asking:
                 temperature=settings.temperature,
                 schema={"type": "string", KEYWORD: asdict(rule)},
                 quote_from=text,
-                # A token has at least one byte.
+                # A token has at least one byte, so no quote needs more tokens.
                 max_tokens=min(settings.max_tokens, len(json.dumps(text)) + 2),
             )
             for text in texts
@@ -130,7 +130,7 @@ class Asking:
         return joined(found, n_parts, settings.split, len(codebook.names))
 
     def parts(self, text: str) -> list[str]:
-        """Return the parts of a text that are sent to the model, or the text itself."""
+        """Return the parts of a text to send to the model; [text] without `split`."""
         settings = self._work.settings
         if settings.split is None:
             return [text]

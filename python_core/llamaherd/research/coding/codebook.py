@@ -129,7 +129,7 @@ class Codebook:
 
     @property
     def _own(self) -> dict[str, Any]:
-        """Fields that belong to some types only, by name."""
+        """Values by name of the fields that belong to some types only."""
         return {name: getattr(self, name) for name in OWN}
 
     @property
@@ -210,8 +210,8 @@ class Codebook:
         """Build a codebook from the result of `to_dict`.
 
         Raises:
-            TypeError: As the class.
-            ValueError: As the class; or `content` has an unknown field.
+            TypeError: See `Codebook`.
+            ValueError: See `Codebook`; or `content` has an unknown field.
         """
         known = [each.name for each in fields(cls) if each.name != "_"]
         for name in content:

@@ -34,7 +34,7 @@ def checked_labels(
     Args:
         labels: Labels, or definitions by label.
         kind: Type of the codebook, for messages.
-        least: Least number of labels.
+        least: Minimum number of labels.
         between: Separator that labels must not contain; "" for no separator.
     """
     made: dict[str, str] = {}
@@ -48,7 +48,7 @@ def checked_labels(
             )
         if between and between in name:
             raise ArgumentError(
-                f"must not contain {between!r}, which separates labels, not be {name!r}",
+                f"must not contain {between!r}, which separates labels: {name!r}",
                 argument="labels",
                 place=(i,),
             )

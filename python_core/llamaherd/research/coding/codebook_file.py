@@ -108,7 +108,7 @@ def codebook_of_yaml(text: str, name: str = "the codebook") -> Codebook:
         name: Name of the text in messages.
 
     Raises:
-        ValueError: As `read_codebook`.
+        ValueError: The text is not a codebook, see `read_codebook`.
     """
     lines: _Lines = {}
     try:

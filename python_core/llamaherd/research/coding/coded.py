@@ -126,7 +126,8 @@ class Coded:
             so that `text[start:end]` is the quote.
 
         Raises:
-            ValueError: The codebook has another type, or the column does not exist.
+            ValueError: The codebook is not of the type "spans", or the column does not
+                exist.
         """
         if self.codebook.type != "spans":
             raise ArgumentError(
@@ -160,7 +161,7 @@ class Coded:
         return ", ".join(f"{name} {n}" for name, n in most_frequent[:_MOST_COUNTS]) + end
 
     def _each(self, label: str) -> list[str]:
-        """Return the names in a label; type "multiple" may have several."""
+        """Split a label into label names; only type "multiple" has several names."""
         return label.split(JOINED) if self.codebook.kind.is_several else [label]
 
 

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 
 # Number of prompts in a block; preparing them takes about a second. The next block is
 # prepared while a block runs, and starts when the running block has ended. If blocks
-# overlapped, the last bits of results would depend on timing. Overlap would save less
-# than 1% of the time: the time of slots that are empty at the end of a block.
+# overlapped, rounding errors in the results would depend on timing. Overlap would only
+# fill the slots that are empty at the end of a block, which saves less than 1% of the
+# time.
 BLOCK = 2048
 BLANK = Failure("the text is empty", "empty")
 # Content-free texts, from Zhao et al. 2021 (arXiv 2102.09690).
@@ -127,7 +128,7 @@ class Coding:
 
     @property
     def failure(self) -> str | None:
-        """Reason why the coding ended early; None if it did not."""
+        """Reason why the coding ended early; None if it was not ended early."""
         return self._failure
 
     def cancel(self) -> None:

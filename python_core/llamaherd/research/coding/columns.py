@@ -42,7 +42,7 @@ APPLIES = 0.5  # with several labels per text, labels with a higher probability 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CodedColumns:
-    """Table of results, by rows and by columns.
+    """Results of coding: labels and errors by row, and the values of the new columns.
 
     Attributes:
         labels: As in `Coded`.

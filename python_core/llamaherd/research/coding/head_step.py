@@ -1,7 +1,7 @@
 """Coding step of a classifier on embeddings (head), block by block.
 
-The embeddings of a block are discarded once its texts are labelled, so that memory holds
-only the probabilities of a million texts.
+The embeddings of a block are discarded once its texts are labelled. For a million texts,
+memory therefore holds all probabilities, but the embeddings of one block only.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def current_rows(
     gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
     rows: SampleRows,
 ) -> list[int] | None:
-    """Return the row in the data for each row from which the sample was drawn.
+    """Return the current row of each of the N texts from which the sample was drawn.
 
     If the data have the sample's ids, rows are matched by id. Otherwise the texts, or the
     labels of all rows, must show that the rows are in the order of the draw.
@@ -125,8 +125,8 @@ def current_rows(
 def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
     """Restrict a sample to the rows, matched by id, that the data contain.
 
-    The sample is returned unchanged if the data contain all rows, or if ids do not show
-    which rows they contain.
+    The sample is returned unchanged if the data contain all rows, or if not all rows can
+    be matched by id.
     """
     all_ids = getattr(gold, "all_ids", None)
     if all_ids is None or rows.ids is None or rows.n >= len(all_ids):

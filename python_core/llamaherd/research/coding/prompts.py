@@ -37,8 +37,8 @@ class Frame:
 
     Attributes:
         before: Text before the text to code.
-        after: Pieces after the text, each for one prompt: a single piece, or one for each
-            label with several labels per text.
+        after: Texts after the text to code, each for one prompt: one for each label if a
+            text may have several labels, otherwise a single one.
         system: Text of the system message with `chat`; None without a system message.
         chat: True if the model's chat template formats the prompt.
     """

@@ -201,7 +201,7 @@ def _core(codebook: Codebook) -> tuple[object, ...]:
 
 
 def _replaced(value: Any, target: str) -> Any:  # noqa: ANN401 - JSON
-    """Replace the mark of the target in all texts of a JSON value."""
+    """Replace the placeholder "{target}" in all texts of a JSON value."""
     if isinstance(value, dict):
         return {key: _replaced(each, target) for key, each in value.items()}
     return value.replace(_TARGET, target) if isinstance(value, str) else value

@@ -83,8 +83,8 @@ def scale_of_dict(content: object) -> NumberScale:
     """Build a scale from a mapping with "from", "to", and perhaps "step" and "names".
 
     Raises:
-        TypeError: As `number_scale`.
-        ValueError: As `number_scale`; or a key is missing or unknown.
+        TypeError: See `number_scale`.
+        ValueError: See `number_scale`; or a key is missing or unknown.
     """
     if isinstance(content, NumberScale):
         return content

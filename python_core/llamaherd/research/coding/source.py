@@ -26,7 +26,8 @@ class Source:
         n: Number of rows.
         texts: SHA-256 of the texts in order; None for unknown texts.
         labels: SHA-256 of the labels in order; None without labels.
-        pairs: SHA-256 of the rows in any order; None if texts or labels are unknown.
+        pairs: SHA-256 of the rows, independent of their order; None if texts or labels
+            are unknown.
     """
 
     n: int

@@ -63,7 +63,7 @@ def unique_texts(texts: Sequence[str | None]) -> tuple[list[str], Integers]:
 
 
 def is_blank(text: str | None) -> bool:
-    """Return True for a blank text, False for a missing text."""
+    """Return True if a text is blank; a missing text (None) is not blank."""
     return text is not None and not text.strip()
 
 

@@ -118,8 +118,8 @@ def _checked_codebooks(codebooks: Mapping[str, Codebook]) -> Codebook:
         if set(each.names) != set(first.names) or each.type != first.type:
             raise ArgumentError(
                 f"must have the same labels and type; {name!r} is of type "
-                f"{each.type!r} with {list(each.names)}, the first of {first.type!r} "
-                f"with {list(first.names)}",
+                f"{each.type!r} with {list(each.names)}, the first is of type "
+                f"{first.type!r} with {list(first.names)}",
                 argument="codebooks",
             )
     return first

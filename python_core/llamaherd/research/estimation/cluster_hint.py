@@ -30,16 +30,16 @@ def clustering_column(
     kept: Ints,
     used: Collection[str],
 ) -> tuple[str, Ints, float] | None:
-    """Find the column whose values explain the labels best, better than by chance.
+    """Find the column whose values explain the labels best, and better than chance.
 
-    Only columns of texts or whole numbers are tested that have at least ten different
-    values and on average at least 1.5 texts per value.
+    A column is tested only if it contains texts or whole numbers, has at least ten
+    different values, and has on average at least 1.5 texts per value.
 
     Args:
         frame: The data.
         labels: N labels.
         kept: Rows of the texts that are used.
-        used: Columns that have another role.
+        used: Columns that the call uses in another role; they are not tested.
 
     Returns:
         Name of the column, the cluster of each kept row, and the intraclass correlation
@@ -77,7 +77,9 @@ def _clusters(values: Sequence[Any], kept: Ints) -> Ints | None:
 
 
 def _explained(given: Any, clusters: Ints) -> tuple[float, float]:  # noqa: ANN401 - Floats
-    """Return F's distance from 1 in standard errors, and the intraclass correlation.
+    """Return (F - 1) / standard error of F, and the intraclass correlation.
+
+    F is the F statistic of a one-way analysis of variance of the labels by cluster.
 
     Source: Snedecor, Cochran, "Statistical Methods", 6th edition, 1967, chapter 10.
     """

@@ -82,7 +82,8 @@ class DawidSkene:
         lines = [f"{len(self.ids)} texts, {len(self.coders)} coders, {form}"]
         lines += [f"  {name}: right in {p:.1%}" for name, p in self.accuracy.items()]
         sure = self.probs.max(axis=1)
-        lines.append(f"  {int((sure < 0.9).sum())} texts have no label of 90% or more")
+        n = int((sure < 0.9).sum())
+        lines.append(f"  {n} texts have no label with a probability of 90% or more")
         return "\n".join(lines)
 
 
@@ -207,7 +208,10 @@ def samples_of(
     n_imputations: int,
     compared: Sequence[Sequence[object]],
 ) -> tuple[list[GoldUsed], list[str]]:
-    """Return the sample with its codes, or once for each draw of right codes; and notes.
+    """Return the samples to estimate from, and notes.
+
+    With consensus="majority" the only sample is `used`. With a model of coders there is
+    one sample for each draw of the right codes.
 
     Args:
         gold: Sample, or one code of each text.

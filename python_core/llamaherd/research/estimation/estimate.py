@@ -104,21 +104,23 @@ def estimate(  # noqa: PLR0917 - as in R
     Args:
         coded: Result of `annotate`, a data frame with a column of labels, or a list of
             labels, for all N texts that the sample was drawn from.
-        gold: A sample with codes. If several coders coded a text, the majority code is
-            used; on a tie the first coder's code is used, and a note reports the number
-            of ties: let one more coder decide these texts. Or a column of `coded` or a
-            list with N codes, None for uncoded texts; both require `prob`.
+        gold: A sample with codes. Or the name of a column of `coded` with codes, or a
+            list of N codes; both require `prob`, and None marks uncoded texts. If several
+            coders coded a text, the majority code is used. On a tie the first coder's
+            code is used, and a note reports the number of ties; let one more coder decide
+            these texts.
         formula: Regression formula over the columns of `coded`, such as "label ==
             'negative' ~ party + age"; the label may be on either side.
-        outcome: Without a formula: the label or labels whose share is estimated; a
-            mapping from labels to numbers, whose mean is estimated; or for labels that
-            are numbers "mean", "median", or "quantile" for the quantiles in `quantile`,
-            by default the quartiles. None estimates the share of each label; for a scale
-            of numbers, and for labels with fractions or more than 20 different numbers,
-            None estimates their mean. With a formula that has no left side, `outcome` is
-            the left side.
-        by: Columns that define groups. The result has a share or mean for each
-            combination of their values, and its difference from that of the first group.
+        outcome: Without a formula, one of three forms: the label or labels whose share is
+            estimated; a mapping from labels to numbers, whose mean is estimated; or, for
+            labels that are numbers, "mean", "median" or "quantile". "quantile" estimates
+            the quantiles in `quantile`, by default the quartiles. None estimates the mean
+            for a scale of numbers, and for labels with fractions or more than 20
+            different numbers; for all other labels it estimates the share of each label.
+            With a formula that has no left side, `outcome` is the left side.
+        by: Columns that define groups. Each combination of their values is a group. The
+            result has a share or mean for each group, and the difference of each group
+            from the first group.
         model: "mean", "ols" or "logit". By default (None) "mean" without a formula, "ols"
             with one.
         methods: Methods, in the order of the result.
@@ -140,10 +142,11 @@ def estimate(  # noqa: PLR0917 - as in R
             the share of texts that have this label, alone or with others; shares do not
             sum to 1, and formulas use `has_label(label, 'negative')`. None to use the
             setting of `coded` or `gold`.
-        predictions: "labels"; or "probs" for the probabilities of all labels in columns
-            "p_<label>", or a mapping from labels to columns. None uses the probabilities
-            of the result of `recalibrate`, and labels for other data. With probabilities,
-            the result also compares interval widths by labels and by probabilities.
+        predictions: "labels" uses the labels. "probs" uses the probabilities of all
+            labels, in columns "p_<label>"; a mapping from labels to columns uses the
+            probabilities in these columns. None uses the probabilities if `coded` is a
+            result of `recalibrate`, otherwise the labels. With probabilities, the result
+            also compares interval widths by labels and by probabilities.
         weights: Survey weights: a column, or N numbers of at least 0. Estimates then
             describe the population that the weighted texts represent. Their scale does
             not matter; texts with weight 0 are left out.
@@ -151,12 +154,13 @@ def estimate(  # noqa: PLR0917 - as in R
             "dawid_skene" or "one_coin" for a model of coders' errors, see `dawid_skene`.
             With a model, estimates are made with several draws of the right codes and
             combined by Rubin's rules, so that intervals include this uncertainty. For
-            quantiles the shares up to each number are combined.
-        n_imputations: Number of these draws.
+            quantiles, the rules combine the share of codes up to each number, not the
+            quantiles themselves.
+        n_imputations: Number of draws of the right codes with a model of coders.
         simultaneous: None: each interval alone covers the true value with probability
             `level`. "bonferroni" or "max_t": all intervals of a method together cover the
-            true values with probability `level`; "max_t" uses the correlations of the
-            estimates of an outcome, and its intervals are shorter.
+            true values with probability `level`. "max_t" gives shorter intervals, because
+            it uses the correlations of the estimates of an outcome.
         quantile: For `outcome="quantile"`: one quantile or several, such as 0.9.
 
     Returns:

@@ -37,7 +37,7 @@ def columns_of(
     prob: Any,  # noqa: ANN401 - see estimate
     weights: object,
 ) -> tuple[Any, Any]:
-    """Read codes and probabilities from columns, if named; check all pandas indexes."""
+    """Read codes and probabilities given as column names; check pandas indexes."""
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
     if isinstance(prob, str) and prob in frames.names(texts.frame):
@@ -50,7 +50,7 @@ def columns_of(
 def compared_columns(
     texts: Population, formula: str | None, groups: list[str]
 ) -> list[Sequence[Any]]:
-    """Return the labels, and the columns of the groups or, sorted, of the formula."""
+    """Return the labels, and the columns of the groups or of the formula (sorted)."""
     if formula is not None:
         used = formulas.columns_in(formula) - {texts.label_column}
         groups = sorted(used.intersection(frames.names(texts.frame)))

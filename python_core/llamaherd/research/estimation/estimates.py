@@ -74,7 +74,7 @@ class Estimates:
         design: Description of how the gold sample was drawn.
         notes: Notes for the user.
         covariances: Covariance matrices by outcome and method, float64[p, p], in the
-            order of the terms, without differences.
+            order of the terms; differences are not included.
         source: Hashes of the texts and labels used; None if an earlier version made the
             result.
         grouped_by: Columns that define the groups.
@@ -146,11 +146,11 @@ class Estimates:
         return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
 
     def gold_worth(self, method: Method = "dsl") -> float:
-        """Return how many codes alone would give intervals as short as `method` gives.
+        """Return how many codes, used without labels, would give intervals as short.
 
-        For each estimate this number is n_gold * (variance by codes alone / variance by
-        `method`). The result is the median over all estimates; NaN if no estimate has
-        both variances.
+        The intervals are compared with those by `method`. For each estimate the number is
+        n_gold * (variance by codes alone / variance by `method`). The result is the
+        median over all estimates; NaN if no estimate has both variances.
         """
         errors = {
             (row.outcome, row.term, row.group): row.std_error for row in self.by("gold")

@@ -79,7 +79,7 @@ def n_errors(problem: Problem) -> Ints:
 
 
 def wrong(problem: Problem) -> Flags:
-    """Return True for coded texts whose label, or nearest label, is not the code."""
+    """Return True where prediction and code of a coded text differ by over `slack`."""
     gaps = np.abs(problem.y - problem.y_hat[problem.rows])
     return np.asarray(gaps > problem.slack)
 

@@ -49,7 +49,9 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cell:
-    """Errors of one direction in one stratum of a group; with codes alone, hits.
+    """Cell of one stratum of a group, whose cases are the errors of one direction.
+
+    For estimates by codes alone, the cases are the codes with the larger of two values.
 
     Attributes:
         stratum: Index of the stratum.
@@ -62,8 +64,8 @@ class Cell:
         size: Largest size of a case.
         most: Total if all texts were cases.
         cap: Upper bound of the total.
-        left: Share of the variance that remains, because drawn texts have no sampling
-            error if the estimate describes these texts.
+        left: Factor of the variance. It is below 1 if the estimate describes these texts,
+            because drawn texts then have no sampling error.
     """
 
     stratum: int

@@ -157,7 +157,7 @@ def _mean_by(
 
 
 def _ppi_means(problem: Problem) -> Estimated:
-    """Fit each group's mean; the group's coded texts are a simple random sample of it."""
+    """Fit each group's mean, with its coded texts as a simple random sample."""
     samples = ppi_samples(problem)
     means = []
     for g in range(problem.x_hat.shape[1]):

@@ -49,7 +49,8 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
         several: True if a text may have several labels.
         known: Labels that occur in draws of the right codes.
         quantiles: Orders of quantiles; () for shares and means.
-        draws: For quantiles: the sample once for each draw of the right codes, or once.
+        draws: For quantiles: one sample for each draw of the right codes; a single sample
+            without a model of coders.
 
     Raises:
         ValueError: No method gives an estimate.

@@ -228,8 +228,8 @@ def averaged(
     """Return matrices averaged over all labels, weighted by their probabilities.
 
     Args:
-        plain: Matrices with `x_hat` and `y_hat` computed from the labels, which the
-            averages replace. `x` and `y`, computed from the codes, are not changed.
+        plain: Matrices of the labels and codes. The averages replace `x_hat` and `y_hat`;
+            `x` and `y`, computed from the codes, are not changed.
         predicted: Predictions.
         kept: int64[m], rows used.
         by_name: Function of a label that returns covariates, float64[m, p], and outcome,

@@ -82,10 +82,11 @@ def gold_sample(
             evenly to all texts. Every probability is at least floor * n / N.
         allocation: For "stratified": "proportional" to the sizes of strata, "equal", or
             the number of texts for each stratum by name. "proportional" and "equal" draw
-            at least 2 texts from each stratum that has 2.
-        names: Labels that codes may have; () for the labels of `data`: those of the
-            codebook, or for a data frame those in `label` and, if all of these have a
-            column "p_<label>" of probabilities, the others that have one.
+            at least 2 texts from each stratum that has 2 or more.
+        names: Labels that codes may have; () uses the labels of the codebook, or for a
+            data frame the labels that occur in the column `label`. If each of these has a
+            column of probabilities "p_<label>", every other label with such a column may
+            also be a code.
         seed: Seed of the draw; None for a random one, which is recorded in `design`.
         several: True if a text may have several labels, joined by "; ". None to use the
             setting of `data`, or False for a data frame.
@@ -255,7 +256,7 @@ def _again(design: Mapping[str, Any]) -> tuple[str | None, Any]:
     kind = str(design["kind"])
     if kind not in {"simple", "stratified", "uncertainty"}:
         raise ArgumentError(
-            f"must be given, as the sample of after is {kind!r}",
+            f"must be given: the design {kind!r} of the earlier sample is not repeatable",
             argument="prob",
             code="missing",
         )

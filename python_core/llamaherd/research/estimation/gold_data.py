@@ -234,9 +234,10 @@ def own_ids(frame: object) -> str | None:
 def _with_probabilities(frame: object, label: str | None, there: set[str]) -> set[str]:
     """Return the labels that have columns of probabilities beside the column of labels.
 
-    A model may never give some of its labels, but people may. `annotate` writes a column
-    p_<label> for each label, with the prefix of the column "label". The columns are used
-    only if all labels that occur are among them.
+    People may give a label that the model never gave; only its column of probabilities
+    shows that it exists. `annotate` writes a column p_<label> for each label, with the
+    prefix of the column "label". The columns are used only if all labels that occur are
+    among them.
     """
     if label is None or not there:
         return set()

@@ -121,7 +121,7 @@ class GoldSample:
         return OURS if self.parts is None else (*OURS, PART)
 
     def moved(self, new_rows: Sequence[int] | None) -> GoldSample:
-        """Return the sample for data with its rows in another order.
+        """Return the sample for the same data with the rows in another order.
 
         Args:
             new_rows: Current row of each of the N texts of the draw; None if unchanged.
@@ -275,8 +275,8 @@ class GoldSample:
 
         Args:
             path: Path of the CSV file.
-            coders: Name or names of the columns for codes; None for the coders of the
-                sample, or "code".
+            coders: Name or names of the columns for codes; None uses the coders of the
+                sample, or "code" if it has none.
             blind: Omit the model's label and the inclusion probability, which coders
                 should not see. If False, the file has columns `model_label` and
                 `inclusion_prob`, and `part` if the sample was split.

@@ -77,7 +77,7 @@ def _unusable(problem: str, code: str, line: int | None = None) -> ArgumentError
 
 
 def without_notes(columns: Sequence[str]) -> list[str]:
-    """Return the columns other than the notes of coders from the coding page."""
+    """Return the columns without the columns of notes that the coding page adds."""
     notes = {f"{name}{NOTE}" for name in columns}
     return [name for name in columns if name not in notes]
 

@@ -49,9 +49,9 @@ def read_gold(
             several files are renamed to the files' names. Or a data frame with the same
             columns.
         sample: The sample that was written; None to read it from the file `path`.json.
-        coders: Names of the code columns. None for all columns that `GoldSample.write`
-            does not create, except columns of notes, in which no cell is a label, and the
-            model's labels in a data frame.
+        coders: Names of the code columns. None uses all columns that `GoldSample.write`
+            does not create itself. It leaves out columns of notes, in which no cell is a
+            label, and in a data frame the column of the model's labels.
 
     Returns:
         The sample with the codes.
@@ -123,7 +123,8 @@ def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _S
 def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:  # noqa: ANN401 - of any kind
     """Return a data frame's columns as a sheet, without the model's labels.
 
-    The program that read the file may have kept the apostrophes that escape cells.
+    Apostrophes that escape cells are removed, because the program that read the file may
+    have kept them.
     """
     asked, model = coders or (), sample.design.get("label")
     kept = [name for name in frames.names(frame) if name != model or name in asked]
@@ -257,7 +258,7 @@ class _Sheet:
         i = self._index_of.get(identifier, self._numbers.get(_number(identifier)))
         if i is None:
             quoted = checks.quoted(identifier)
-            problem = f"{where}: id {quoted} is none of the sample's"
+            problem = f"{where}: id {quoted} is not in the sample"
             self.problems.append(_Problem(problem, (at, "id")))
             return
         where = f"{where} (id {self._sample.ids[i]})"

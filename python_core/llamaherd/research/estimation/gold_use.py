@@ -184,8 +184,8 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
 def _drawing(gold: GoldSample, coded: Ints, probs: Floats) -> Drawing | None:
     """Return the terms of the variance of a sample that was drawn in waves.
 
-    Where codes are missing, the response is treated as one more random draw; the term of
-    a code then has its whole weight, 1 / probs.
+    If codes are missing, response is treated as one more random draw. The variance term
+    of a code then has the whole weight of the code, 1 / probs.
     """
     if not gold.waves:
         return None

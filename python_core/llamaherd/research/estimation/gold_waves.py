@@ -95,9 +95,9 @@ def check_highest(draw: Draw, most: float, names: Sequence[str]) -> None:
     if len(dense) > 0:
         name, prob = names[int(dense[0])], draw.all_probs[dense[0]]
         raise ArgumentError(
-            f"would draw {prob:.0%} of the texts of stratum {name!r} that are left; with "
+            f"would draw {prob:.0%} of the remaining texts of stratum {name!r}; with "
             f"waves of different designs at most {most:.0%} of a stratum can be drawn. "
-            "Draw fewer texts of it, or use the design of the first wave again",
+            "Draw fewer texts of this stratum, or use the design of the first wave again",
             argument="allocation",
             code="out_of_range",
         )

@@ -33,7 +33,7 @@ def grouped(
     names = named(by)
     if set(order) - set(names):
         raise ArgumentError(
-            f"must be of columns in by, not {sorted(order)}",
+            f"must name only columns in by, not {sorted(order)}",
             argument="order",
             code="unknown_choice",
         )

@@ -1,4 +1,4 @@
-"""Codes to fit a head on: label columns, least numbers of codes, units of texts."""
+"""Codes to fit a head on: label columns, minimum numbers of codes, units of texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LEAST_CODES = 30  # least number of codes of all labels together
 LEAST_OF_LABEL = 5  # least number of codes of each label that occurs
-# least number of codes of each label among the codes that a fold's head is fitted on
+# least number of codes of each label in the data to which the head of a fold is fitted
 _LEAST_IN_PART = 2
 
 
@@ -57,8 +57,8 @@ def used_labels(
     if len(columns) < LEAST_CODES or few or len(counts) < 2:
         have = ", ".join(f"{names[j]!r} {counts[j]}" for j in sorted(counts))
         raise ArgumentError(
-            f"must have at least {LEAST_CODES} codes, and {LEAST_OF_LABEL} of each label "
-            f"that occurs, at least two labels; it has {len(columns)}: {have}; {more}",
+            f"must have at least {LEAST_CODES} codes, {LEAST_OF_LABEL} of each label "
+            f"that occurs, and two labels; it has {len(columns)} codes: {have}; {more}",
             argument="gold",
             code="too_few_codes",
         )

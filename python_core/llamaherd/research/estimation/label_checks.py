@@ -43,7 +43,8 @@ def label_check_of(
         warn_caller(
             f"the codes are hardly a simple sample: labels of coded texts differ from "
             f"those of all texts. {found}. If texts were picked by their labels, give "
-            "the probability of each as prob; otherwise no estimate from them is valid"
+            "the probability of each text as prob; otherwise no estimate from these "
+            "texts is valid"
         )
     return found
 

@@ -37,8 +37,9 @@ class Answered:
 def answered(gold: GoldSample, coded: Ints) -> Answered:
     """Return the probabilities that texts are drawn and coded, if some codes are missing.
 
-    Response is assumed to be random within strata. If it depends on the model's label,
-    which every drawn text has, it is assumed to be random within labels.
+    Coded texts are assumed to be a random part of the drawn texts in their stratum. If
+    response rates differ by the model's label, coded texts are assumed to be a random
+    part of the drawn texts with the same stratum and label.
 
     Args:
         gold: Gold sample.
@@ -73,7 +74,7 @@ def answered(gold: GoldSample, coded: Ints) -> Answered:
     of_cell = _rates(cells, coded)
     uneven = _uneven(names, strata, coded)
     if not uneven:
-        note = f"{head}; coded texts are assumed to be a random part of it"
+        note = f"{head}; coded texts are assumed to be a random part of the sample"
         return Answered(
             probs=np.asarray(probs * rates[strata[coded]]),
             all_probs=np.asarray(gold.all_probs * of_all),
@@ -85,7 +86,7 @@ def answered(gold: GoldSample, coded: Ints) -> Answered:
         note = f"{head}, and not at random: {uneven} are coded; {why}"
         used, by = rates, strata
     else:
-        why = "codes are weighted by label, and must be a random part of each label"
+        why = "codes are weighted by label, assuming random response within each label"
         note = f"{head}, and not at random: {uneven} are coded; {why}"
         used, by = of_cell, cells
     return Answered(

@@ -150,8 +150,8 @@ def comparable(
 ) -> list[Predicted]:
     """Return predictions for a formula, restricted to labels that a text or code has.
 
-    Predictions with a label that no text or code has any more, such as the model's labels
-    after `recalibrate`, cannot be compared and are left out.
+    Predictions that contain a label that no text or code has any more cannot be compared
+    and are left out. The model's labels may contain such a label after `recalibrate`.
     """
     known = {*codes, *(texts.labels[i] or "" for i in kept)}
     made = [each.among(known) for each in predicted]
@@ -215,7 +215,7 @@ def cluster_notes(coded: object, cluster: str | None) -> list[str]:
     if coded.run["recalibration"]["cluster"] == cluster:
         return []
     note = (
-        f"texts of one {cluster!r} may be in several folds of recalibrate(): give it the "
-        "same cluster, otherwise intervals may be too short"
+        f"texts of one {cluster!r} may be in several folds of recalibrate(): pass the "
+        "same cluster to recalibrate(), otherwise intervals may be too short"
     )
     return [note]

@@ -81,10 +81,10 @@ def fit_quantiles(
     """Estimate quantiles in groups, and differences from the first group.
 
     Args:
-        draws: For each draw of the right codes, or once without a model of coders, a
-            function of a number t and the settings of all estimates. The function returns
-            float64[N] for labels and float64[n] for codes: 1 if the number is at most t,
-            else 0; or the probability that it is at most t.
+        draws: One function for each draw of the right codes; a single function without a
+            model of coders. Each function takes a number t and the settings of all
+            estimates, and returns float64[N] for labels and float64[n] for codes: 1 if
+            the number is at most t, else 0; or the probability that it is at most t.
         values: All numbers that occur, sorted.
         quantiles: Orders of the quantiles, between 0 and 1.
         groups: int64[N], the group of each text.

@@ -217,7 +217,7 @@ def _checked_features(features: object, embeddings: object) -> tuple[Feature, ..
 
 
 def _model_of(coded: Any, gold: object, label: str | None, text: str | None) -> Coded:  # noqa: ANN401
-    """Return the model's coding, without an earlier recalibration.
+    """Return the coding by the model; for recalibrated data, as before recalibration.
 
     Raises:
         ValueError: There are no probabilities, or a text may have several labels.

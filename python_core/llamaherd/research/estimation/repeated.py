@@ -37,7 +37,8 @@ def repeated(
     """Estimate with each set of codes, and combine the results.
 
     Args:
-        samples: The sample with its codes, or once for each draw of the right codes.
+        samples: One sample for each draw of the right codes; a single sample without a
+            model of coders.
         fit: Function that estimates, given the number of a draw, its sample and a level.
         level: Confidence level.
         simultaneous: Method of simultaneous intervals; None if each interval alone has

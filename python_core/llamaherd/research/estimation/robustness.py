@@ -67,15 +67,15 @@ def robustness(
     differ between variants. The estimates should differ less than the shares of labels.
 
     Args:
-        frame: Result of `annotate`: the first variant has its codebook, settings and
-            seed, and `report` then accepts the result of `robustness`. Or a data frame,
-            as for `annotate`.
+        frame: Result of `annotate`, or a data frame as for `annotate`. With a result of
+            `annotate`, the first variant has its codebook, settings and seed, and
+            `report` accepts the variants as part of its report.
         text: Column of texts, as in `annotate`; not needed for a result of `annotate`.
         codebooks: Codebooks with the same labels but another wording; all are compared
-            with the first. A mapping names them. Not needed for a result of `annotate`,
-            whose codebook is the first.
+            with the first. Pass a mapping to name them. Not needed for a result of
+            `annotate`, whose codebook is the first.
         contexts: One context, or several with different models; the first must have the
-            model that made the labels. A mapping names them.
+            model that made the labels. Pass a mapping to name them.
         orders: Further orders of the labels to try: a number of random orders, drawn with
             `seed`, or lists of the labels. Not for an ordinal scale.
         seeds: Seeds of generation to try, with method="generate" and a temperature.
@@ -88,12 +88,13 @@ def robustness(
             all other settings as in the first variant.
         gold: A sample with codes, drawn from `frame`. The result then contains for each
             variant an estimate by design-based supervised learning, from the variant's
-            labels and the same codes. With `n_texts` only codes of drawn texts are used.
+            labels and the same codes. With `n_texts`, the codes of texts that are not
+            drawn are not used.
         formula: As in `estimate`; in the formula the labels are called `label`.
         outcome: Outcome to estimate, as in `estimate`.
         progress: As in `annotate`; reports the progress over all variants.
-        **settings: Further arguments of `annotate`. These arguments replace the settings
-            with which a result of `annotate` was made.
+        **settings: Further arguments of `annotate`. If `frame` is a result of `annotate`,
+            they replace the settings of that result.
 
     Returns:
         The labels of each variant, and measures of their differences.
@@ -184,7 +185,7 @@ def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, 
     if isinstance(frame, Coded):
         if text not in (None, frame.text):
             raise ArgumentError(
-                f"is {frame.text!r}, which was coded, not {text!r}", argument="text"
+                f"must be {frame.text!r}, which was coded, not {text!r}", argument="text"
             )
         return frame.frame, frame.text
     if text is None or not books:

@@ -24,7 +24,9 @@ _OWN = "coded"  # name of the codebook that made the labels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Codebooks, settings and seeds of all variants; the first variant uses the first.
+    """Codebooks, settings and seeds of all variants.
+
+    The first variant uses the first codebook and the first seed.
 
     Attributes:
         codebooks: Codebooks by name.

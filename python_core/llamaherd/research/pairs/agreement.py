@@ -35,9 +35,10 @@ class ComparisonAgreement:
 
     Attributes:
         measures: Values with intervals: "accuracy", the share of people's pairs whose
-            winner is the text with the larger strength; "direct", the share of people's
-            pairs with the same winner by the model, among pairs that the model compared;
-            "pearson" and "spearman", correlations of strengths with known scores.
+            winner is the text with the larger strength; "direct", the share of pairs in
+            which the model and people chose the same winner, among pairs that both
+            compared; "pearson" and "spearman", correlations of strengths with known
+            scores.
         n_ties: Number of people's pairs without a winner, which are left out.
         level: Confidence level.
     """

@@ -80,8 +80,8 @@ class PairComparison:
             unknown.
         dispersion: Variance of results relative to the binomial variance under the fit.
         df: Degrees of freedom of intervals.
-        n_parts: Number of sets of texts that pairs do not connect with each other; 1 if
-            all texts are connected.
+        n_parts: Number of connected components: sets of texts that pairs connect. 1 if
+            pairs connect all texts.
         is_converged: True if the fit converged.
         correlations: For each round the rank correlation of the strengths after this
             round with the strengths after the previous round; NaN if either is unknown.

@@ -38,7 +38,8 @@ class ComparedPair:
         forward: Log-odds that the first text wins if it is shown first.
         backward: Log-odds that the first text wins if it is shown second.
         coverage: Mean of the total probability of both labels.
-        error: Reason of a failure, and log-odds are then NaN; None if the pair succeeded.
+        error: Reason why the pair failed, with NaN as log-odds; None if the pair
+            succeeded.
     """
 
     first: int

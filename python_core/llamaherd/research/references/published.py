@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Letters for the accents of BibTeX in names.
+# Letters with accents, by their form in BibTeX.
 _ACCENTS = {
     "{\\`e}": "\u00e8",
     "{\\'a}": "\u00e1",

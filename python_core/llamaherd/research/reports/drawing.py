@@ -1,4 +1,4 @@
-"""Drawing of plot shapes with matplotlib, which is optional and imported late."""
+"""Drawing of plot shapes with matplotlib, an optional package imported when needed."""
 
 from __future__ import annotations
 

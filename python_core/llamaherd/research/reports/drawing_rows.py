@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def draw_bars(picture: Bars, ax: Axes, figure: Figure | None) -> None:
-    """Draw horizontal bars, in parts if there are several."""
+    """Draw horizontal bars, each divided into its parts."""
     at = np.arange(len(picture.rows))
     left = np.zeros(len(picture.rows))
     single = picture.legend is None

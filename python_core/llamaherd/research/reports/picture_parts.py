@@ -32,7 +32,7 @@ def short(names: Sequence[str], width: int = 40) -> list[str]:
 
 
 def interval(level: float | None) -> str:
-    """Return words for the intervals of an axis."""
+    """Return the name of the confidence intervals for the label of an axis."""
     return "interval" if level is None else f"{100 * level:g}% interval"
 
 
@@ -107,7 +107,7 @@ def alt(rows: Sequence[str], points: Sequence[Point]) -> str:
 
 
 def apart(x: Sequence[float], gap: float) -> list[float]:
-    """Move numbers as little as possible, to a distance of `gap` or more.
+    """Move numbers as little as possible so that they are at least `gap` apart.
 
     Args:
         x: Numbers; the result has the same order, also among equal numbers.

@@ -81,8 +81,8 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
     """
     if ax is not None and not hasattr(ax, "figure"):
         raise ArgumentTypeError(
-            f"must be axes of matplotlib, not {checks.shown(ax)}; a kind of plot is "
-            "kind=...",
+            f"must be axes of matplotlib, not {checks.shown(ax)}; pass a kind "
+            "of plot as kind=...",
             argument="ax",
         )
     return drawing.draw(picture_of(x, kind), ax)

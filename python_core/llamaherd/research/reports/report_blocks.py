@@ -34,7 +34,11 @@ def table_block(
     numbers: set[int] | None = None,
     texts: int = -1,
 ) -> Block:
-    """Return a table; `numbers` are the right-aligned columns, `texts` the wide one."""
+    """Return a table.
+
+    `numbers` are the indices of the right-aligned columns, `texts` is the index of the
+    wide column of texts.
+    """
     at = set(range(1, len(head))) if numbers is None else numbers
     return {
         "kind": "table",
@@ -69,7 +73,7 @@ def note_block(text: str) -> Block:
 
 
 def pre_block(title: str, before: str, *, marked: str = "", after: str = "") -> Block:
-    """Return a text in a fixed-width font, of which `marked` is highlighted."""
+    """Return a text in a fixed-width font, with its part `marked` highlighted."""
     return {
         "kind": "pre",
         "title": title,

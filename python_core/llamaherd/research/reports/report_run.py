@@ -36,7 +36,7 @@ def codebook_blocks(run: Mapping[str, Any]) -> list[Block | None]:
 
 
 def prompts_blocks(contents: Contents) -> list[Block | None]:
-    """Return a complete prompt, and the other endings of prompts."""
+    """Return a complete prompt; with several prompts per text, also all their endings."""
     fields = contents["run"]["prompts"]
     example = next((each["text"] for each in contents["examples"]), _NO_TEXT)
     shared, empty = fields["shared"], fields.get("empty") or ""
@@ -152,7 +152,7 @@ def _of_steps(steps: Mapping[str, Any] | None) -> list[Block | None]:
 
 
 def again_blocks(run: Mapping[str, Any]) -> list[Block | None]:
-    """Return how to run the coding again."""
+    """Return the calls in R and Python that repeat the coding."""
     file = shown(run["model"]["file"] or "the model's file")
     exact = run["context"].get("deterministic")
     promise = (

@@ -259,7 +259,7 @@ def _frame(
         expected = None if index is None else hashes[index]
         if (None if value is None else sha256_of(value)) != expected:
             raise ArgumentError(
-                f"row {i}: the text differs from the coded one",
+                f"row {i}: the text differs from the coded text",
                 argument="data",
                 code="changed",
                 form="{name}, {problem}",

@@ -47,8 +47,8 @@ class Reproduction:
         changed: Rows with changed labels.
         is_deterministic: True if both contexts were deterministic, so that all results
             must be equal.
-        versions: Old and new value of each version, option of the context or property of
-            the machine that differs.
+        versions: Old and new value of every version, context option or machine property
+            that has changed.
         coded: The new labels.
     """
 

@@ -119,7 +119,7 @@ class Panels:
         words: Title and labels.
         panels: Names of the panels, from top to bottom.
         series: Names of the rows of each panel.
-        points: Points in any order; `row` is the panel.
+        points: Points in any order; the `row` of a point is the index of its panel.
     """
 
     words: Words

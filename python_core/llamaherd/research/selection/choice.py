@@ -139,9 +139,10 @@ def best_codebook(
 
     Args:
         comparison: Result of `compare_codebooks`.
-        prefer: "value" chooses the candidate with the best value; among equal values the
-            fastest. "speed" chooses the fastest of the best candidate and all candidates
-            whose difference from the best is uncertain.
+        prefer: "value" chooses the candidate with the best value, and the fastest of
+            several candidates with this value. "speed" first selects the best candidate
+            and all candidates whose difference from it is uncertain, and then chooses the
+            fastest of them.
         name: Name of a candidate to choose instead.
 
     Returns:

@@ -87,9 +87,10 @@ def compare_codebooks(
             the mean of the coders' numbers. None: "mae" for the type "scale", else
             "accuracy".
         level: Confidence level.
-        adjust: "max-t": the intervals of all differences are simultaneous: together they
-            contain the true differences with probability `level`, so that you may choose
-            the best candidate by them. "none": each interval alone has this level.
+        adjust: "max-t" gives simultaneous intervals: the intervals of all differences
+            together contain the true differences with probability `level`. They are valid
+            even if you choose the best candidate by them. "none": each interval alone has
+            this level.
         journal: Path of a file that stores all answers, so that a later comparison
             computes only new answers. True uses a file in the working directory.
         progress: As in `annotate`; reports the progress over all candidates.

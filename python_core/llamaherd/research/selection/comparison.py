@@ -109,9 +109,9 @@ class CodebookComparison:
 
     @property
     def best(self) -> int:
-        """Index of the best candidate; among equal values the fastest one.
+        """Index of the best candidate; if several are best, the fastest of them.
 
-        The best value is the smallest of errors, and the largest of other measures.
+        The best value is the smallest for measures of error, the largest for all others.
         """
         known = [
             i

@@ -90,8 +90,8 @@ def disagreements(
     """List the texts whose label differs from the human code.
 
     Read the texts of "explore" to write a better codebook. If you read texts of "select"
-    and then change a codebook, its value looks better than it is. "evaluate" is locked
-    until `evaluate_codebook` unlocks it.
+    and then change a codebook, the value of this codebook on "select" becomes too
+    optimistic. "evaluate" is locked until `evaluate_codebook` unlocks it.
 
     Args:
         coded: Result of `annotate` that contains labels of these texts.

@@ -64,8 +64,10 @@ class Evaluation:
         validation: All measures on these texts, see `validate`.
         n: Number of texts.
         n_failed: Number of texts without a label; `value` counts them as wrong.
-        opened: Records of each time that "evaluate" was unlocked; this time is last.
-        gold: The sample with these records; store it instead of the sample without them.
+        opened: One record for each evaluation on these texts; the last record is of this
+            evaluation.
+        gold: The sample with these records. Store this sample; the sample that you passed
+            has no record of this evaluation.
         notes: Notes on earlier evaluations, and on changes since the choice.
     """
 
@@ -134,12 +136,12 @@ def evaluate_codebook(
 
     Args:
         choice: Result of `best_codebook`.
-        gold: The split sample; or the path of its CSV file: the evaluation is then also
-            recorded in the file beside it.
+        gold: The split sample, or the path of its CSV file. With a path, the evaluation
+            is also recorded in the design file beside the CSV file.
         context: Context on the chosen model.
         coded: Labels that `annotate` made with the chosen codebook, settings and model,
             and that include all texts of "evaluate". These labels are then evaluated, and
-            nothing is computed.
+            no text is coded again.
         level: Confidence level.
         journal: As in `compare_codebooks`.
         progress: As in `annotate`.

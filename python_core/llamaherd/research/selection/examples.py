@@ -47,11 +47,12 @@ def choose_examples(
     """Add coded texts of "explore" to a codebook as examples.
 
     Examples are chosen from each label in turn, so that all labels have about the same
-    number of examples. "diverse" begins with the most typical text of each label, which
-    is the nearest to the other texts of the label; it then adds the text of the label
-    that is farthest from all examples so far. "hardest" first uses the texts whose label
-    the model got wrong, the most confident first, then texts whose right label has the
-    lowest probability. Texts that also occur in "select" or "evaluate" are never used.
+    number of examples. For each label, "diverse" begins with the most typical text, which
+    is nearest to the other texts of the label. It then adds the text of the label that is
+    farthest from all examples so far. "hardest" first uses the texts that the model
+    labelled wrongly, in the order of its confidence in the wrong label, the highest
+    first. It then uses the texts whose right label has the lowest probability. Texts that
+    also occur in "select" or "evaluate" are never used.
 
     Args:
         gold: Sample with codes, split by `gold_split`; or the path of its CSV file.

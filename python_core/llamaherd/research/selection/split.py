@@ -48,12 +48,12 @@ def gold_split(
 
     Write codebooks and choose examples with the texts of "explore", compare codebooks on
     the texts of "select", and measure the chosen codebook once on the texts of
-    "evaluate". Its accuracy there is unbiased, because these texts were not used to
-    choose.
+    "evaluate". The accuracy of the codebook on "evaluate" is unbiased, because these
+    texts were not used to choose it.
 
     Args:
-        gold: Gold sample, with or without codes; or the path of its CSV file: the split
-            is then stored in the file beside it.
+        gold: Gold sample, with or without codes; or the path of its CSV file. With a
+            path, the split is stored in the design file beside the CSV file.
         explore: Share of the texts in "explore"; it may be 0.
         select: Share of the texts in "select".
         evaluate: Share of the texts in "evaluate".
@@ -122,7 +122,7 @@ def gold_split(
 
 
 def gold_part(gold: GoldSample, part: PartName) -> GoldSample:
-    """Return a part of a split gold sample, as a sample of the same texts.
+    """Return a part of a split gold sample; the part is itself a sample of all N texts.
 
     `validate` and `estimate` accept the part like any other sample.
 

@@ -42,8 +42,8 @@ class LabelScores:
             it; NaN if there are none.
         f1: Harmonic mean of precision and recall, 2 tp / (gold + predicted).
         unfound: Counts of units to which the model did not give the label, and bounds of
-            recall and F1; None unless units were drawn with unequal probabilities and few
-            of these units have the label as code.
+            recall and F1; None if all units have the same weight, or if enough of these
+            units have the label as code for the usual intervals.
     """
 
     label: Hashable
@@ -190,8 +190,9 @@ def _kinds(
 ) -> tuple[Floats, Integers]:
     """Group identical units; return float64[p, 3, k] and the group sizes, int64[p].
 
-    For each label, the three values of a group are the weight of its units that have the
-    label by both model and human code, by the model, and by the human code.
+    A group has three values for each label: for the label by both model and human code,
+    by the model, and by the human code. A value is the weight of one unit if the units
+    have the label in this sense, otherwise 0.
     """
     if len(gold) == 0:
         return np.zeros((0, 3, member.shape[1])), np.zeros(0, dtype=np.int64)
@@ -204,7 +205,7 @@ def _kinds(
 
 
 def _drawn(columns: Floats, kinds: Integers, n_draws: int, seed: int) -> Floats:
-    """Return these sums for bootstrap samples of units, float64[3, n_draws, k]."""
+    """Return the groups' values summed over bootstrap samples, float64[3, n_draws, k]."""
     p, _, k = columns.shape
     if p == 0 or n_draws == 0:
         return np.zeros((3, 0, k))

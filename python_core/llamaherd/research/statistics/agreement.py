@@ -207,7 +207,7 @@ def gwet_ac1(
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = 0.95,
 ) -> Agreement:
-    """Return Gwet's AC1, which is not low merely because one label is very frequent.
+    """Return Gwet's AC1, which unlike kappa can be high if one label is very frequent.
 
     The number of coders is arbitrary, and codes may be missing. A unit with a single code
     contributes to the frequencies of labels, but not to the agreement. The standard error

@@ -12,8 +12,8 @@ object and beta distributed results. `fit_strengths` therefore removes the bias 
 first order. It adds phi / 2 log det I(s) to the quasi-likelihood, where I(s) is the
 information matrix and phi the variance of the results relative to the binomial variance
 (Firth 1993, Jeffreys' prior; Kosmidis and Firth 2009 for phi). The strengths are unique
-if the pairs connect all objects. phi is estimated at the maximum without this term, and
-is at most 1, its value for wins and losses.
+if the pairs connect all objects. phi is estimated at the maximum of the quasi-likelihood
+without this term. An estimate above 1 is replaced by 1, the value for wins and losses.
 
 Results are probabilities of a model, so their variance is not the binomial variance. The
 covariance is White's sandwich, with each residual scaled by its leverage (HC3). Intervals

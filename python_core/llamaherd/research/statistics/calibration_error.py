@@ -50,8 +50,8 @@ class CalibrationError:
 
     Attributes:
         ece: Expected calibration error: the weighted mean over bins of the distance
-            between confidence and accuracy. Even for perfectly calibrated probabilities
-            it is above 0: about a third of sqrt(bins / n).
+            between confidence and accuracy. This error is above 0 even for perfectly
+            calibrated probabilities: about a third of sqrt(bins / n).
         overconfidence: Mean confidence minus accuracy.
         bins: Bins of about equal mass, ordered by confidence.
         n: Number of units.

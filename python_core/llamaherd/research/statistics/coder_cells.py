@@ -58,7 +58,8 @@ def cells_of(
 def _classes(values: Sequence[object]) -> list[int] | None:
     """Return the class of each value: one class for each of at most 8 values.
 
-    With more values, numbers are cut into thirds; None if they are not all numbers.
+    If there are more than 8 different values, numbers are cut into thirds, and other
+    values give None.
     """
     found = _numbered(values)
     if max(found, default=0) < _VALUES:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 SizeMeasure: TypeAlias = Literal["accuracy"] | ErrorMeasure
 SIZE_MEASURES: tuple[SizeMeasure, ...] = ("accuracy", "mae", "rmse")
-# Arguments that belong to one of the questions; with the other they have no effect.
+# Arguments that have an effect only with `width`, or only with `compare`, and their
+# defaults. In a call where an argument has no effect it must have its default.
 _DEFAULTS: dict[str, object] = {
     "share": 0.5,
     "population": None,
@@ -167,8 +168,8 @@ def gold_size(
         population: Number of texts; None for infinitely many.
         target: "population": the share in the population from which these texts are a
             sample; "texts": the share among these texts.
-        compare: Difference of two codebooks' accuracies, or errors, to detect, instead of
-            `width`.
+        compare: Instead of `width`: the difference of the accuracies, or errors, of two
+            codebooks to detect.
         differ: With `compare`: share of texts for which exactly one of both codebooks is
             right.
         power: With `compare`: probability to detect the difference.
@@ -235,8 +236,8 @@ def gold_size(
             best = z * math.sqrt(variance * others)
             raise ArgumentError(
                 f"{population} texts are too few for a width of {width:g}: "
-                f"it would be {best:.3g} even if all texts were coded. "
-                f"{setting('target', 'texts')} describes only these texts",
+                f"the width is {best:.3g} even if all texts are coded. "
+                f"{setting('target', 'texts')} gives an interval for these texts only",
                 argument="population",
                 code="out_of_range",
                 form="{name}: {problem}",

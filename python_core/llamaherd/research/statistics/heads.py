@@ -150,8 +150,8 @@ def crossed(
     """Fit a head for each fold on the codes of the other folds.
 
     Args:
-        blocks: Features by kind, float64[n, d] each. The first block has scale 1; the
-            scales of the other blocks are chosen.
+        blocks: Features by kind, float64[n, d] each. The features of the first kind have
+            the scale 1; the scales of the other kinds are chosen.
         codes: int64[n], index of each code's label among the k labels.
         weights: float64[n], weights of the texts, such as 1 / inclusion probability.
         folds: int64[n], folds from 0.

@@ -1,12 +1,12 @@
 """Measures of accuracy and agreement, combined over several draws of the right codes.
 
-The values are averaged. Each arm of the interval, value - low and high - value, is
-treated as a multiple of a standard error, so that asymmetric intervals stay asymmetric:
-its square is the mean of the squared arms of the draws, plus t^2 (1 + 1 / m) B, where B
-is the variance of the value over m draws, and t the quantile with Rubin's degrees of
-freedom (Rubin 1987; see `rubin`). Intervals end at the limits of the measure. If a
-measure has no interval in some draws, for example because all labels are right, the
-intervals of the other draws are averaged.
+The values are averaged. The two arms of the interval, value - low and high - value, are
+combined separately, so that asymmetric intervals stay asymmetric. Each arm is treated as
+a multiple of a standard error. The square of the combined arm is the mean of the squared
+arms of the draws, plus t^2 (1 + 1 / m) B. B is the variance of the value over m draws,
+and t is the quantile with Rubin's degrees of freedom (Rubin 1987; see `rubin`). Intervals
+end at the limits of the measure. If a measure has no interval in some draws, for example
+because all labels are right, the intervals of the other draws are averaged.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _FEW = 15  # limits are used if fewer missed cases were observed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
-    """Counts of units without a label, and bounds of the label's recall and F1.
+    """Units to which the model did not give a label: counts, and bounds of recall and F1.
 
     Attributes:
         n_codes: Number of these units with codes.

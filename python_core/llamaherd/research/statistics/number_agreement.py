@@ -2,8 +2,9 @@
 
 All coefficients are functions of weighted means and sums of cross products. The estimate
 without one unit, for each unit in turn, is therefore computed without a loop. Intervals
-use this jackknife: of correlations and alpha on Fisher's z scale, of the RMSE on the log
-scale, with t quantiles. MAE and bias have t intervals. Units have weights.
+of correlations, alpha and RMSE are jackknife intervals with t quantiles: on Fisher's z
+scale for correlations and alpha, on the log scale for the RMSE. MAE and bias have t
+intervals. Units have weights.
 
 Sources: McGraw and Wong, Psychological Methods 1, 1996 (ICC(A,1), two-way random: Shrout
 and Fleiss' ICC(2,1)); Krippendorff, Content Analysis, 2004; Bland and Altman, Lancet 327,

@@ -13,10 +13,11 @@ see `llamaherd.research.statistics.dsl.tuned`.
 Least squares: as in the authors' package ppi-python, the estimate is lam times a fit to
 the predictions of the N texts plus a fit to Y - lam f of the n texts. The two fits are
 independent, so the covariance is the sum of their sandwiches, each with the residuals of
-its own fit. (ppi-python computes the covariance of the minimum above instead, with all
-residuals from the same coefficients. The minimum has a larger variance if predictions
-have another slope than codes, so these intervals are too wide for the sum.) The best lam
-minimizes the same sum of variances.
+its own fit. (ppi-python instead computes the covariance of theta, the minimum defined
+above, with all residuals from the same coefficients. If predictions and codes have
+different slopes, that minimum has a larger variance than the sum of the two fits, so the
+intervals of ppi-python are too wide.) The best lam minimizes the sum of the two
+variances.
 
 Sources: Angelopoulos, Duchi, Zrnic, "PPI++: Efficient Prediction-Powered Inference", 2023
 (arXiv 2311.01453); for the covariance of least squares Angelopoulos, Bates, Fannjiang,

@@ -99,7 +99,8 @@ def ratings_of(
         )
     if len({len(row) for row in rows}) > 1:
         raise ArgumentError(
-            f"must have as many units for each coder, not {[len(row) for row in rows]}",
+            "must have the same number of units for each coder, not "
+            f"{[len(row) for row in rows]}",
             argument="codes",
         )
     known = [] if levels is None else listed("levels", "must be a list", levels)
@@ -179,7 +180,7 @@ def _ordered(found: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
         return tuple(sorted(found, key=str))
     if scale == "ordinal" and not all(map(_is_number, found)):
         raise ArgumentError(
-            "must tell the order of labels that are no numbers, for "
+            "must give the order of labels that are not numbers, for "
             f"{setting('scale', 'ordinal')}: there are {sorted(map(str, found))[:6]}",
             argument="levels",
         )

@@ -213,8 +213,8 @@ def _allocated(
     checks.choice("allocation", allocation, ALLOCATIONS)
     if not least.sum() <= n <= totals.sum():
         raise ArgumentError(
-            f"must be between {least.sum()} (2 for each of {len(names)} strata where "
-            f"they have them) and {totals.sum()}, not {n}",
+            f"must be between {least.sum()} (2 texts, or the only one, for each of "
+            f"{len(names)} strata) and {totals.sum()}, not {n}",
             argument="n",
             code="out_of_range",
         )

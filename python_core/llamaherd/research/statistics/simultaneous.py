@@ -26,7 +26,8 @@ _SEED = 1
 def bonferroni(level: float, n: int) -> float:
     """Return the confidence level for each of n intervals (Bonferroni).
 
-    With it, the joint confidence level of the n intervals is at least `level`.
+    If each interval has this level, the joint confidence level of all n intervals is at
+    least `level`.
     """
     return 1 - (1 - level) / max(n, 1)
 
@@ -40,7 +41,7 @@ def max_t(level: float, covariance: Floats, df: float) -> float:
         df: Degrees of freedom of the t distribution.
 
     Returns:
-        The level of each interval, never higher than by Bonferroni.
+        The level of each interval, at most the level by `bonferroni`.
     """
     errors = np.sqrt(np.diag(covariance))
     used = errors > 0

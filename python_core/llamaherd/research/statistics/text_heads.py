@@ -31,10 +31,9 @@ class TextHead:
     Attributes:
         projection: Components of the sample's embeddings.
         head: Classifier on these components.
-        confidence: float64[n], highest probability that a head fitted without the text
-            gives to each sampled text.
-        hits: bool[n], True if the label by the head without this text equals the model's
-            label.
+        confidence: float64[n], for each sampled text, the highest probability by a head
+            that was fitted without this text.
+        hits: bool[n], True if the label by that head equals the model's label.
     """
 
     projection: Projection

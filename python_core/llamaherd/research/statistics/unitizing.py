@@ -266,11 +266,14 @@ def _differences(
     other: Sequence[tuple[int, int]],
     gaps: Sequence[tuple[int, int]],
 ) -> float:
-    """Return the sum of squared differences of one coder's units from another's sections.
+    """Return the sum of squared differences of one coder's units from another coder's.
+
+    The units of one coder are compared with the units and gaps of the other coder.
 
     Overlapping units differ by the distances of their begins and of their ends; a unit
-    within a gap differs by its length. The latter difference belongs to both orders of
-    the two coders, but only one order computes it; it is therefore counted twice here.
+    within a gap differs by its length. The difference of such a unit counts for both
+    orders of the two coders, but only one order finds it; it is therefore counted twice
+    here.
     """
     total = 0.0
     for begin, size in own:

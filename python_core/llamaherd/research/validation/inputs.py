@@ -82,8 +82,8 @@ def label_column_of(
 ) -> str | None:
     """Return the column of labels; None if `coded` is not a data frame.
 
-    Without `label`, the column is the one that the gold sample was drawn with, or
-    "label", as in `estimate`.
+    Without `label`, this is the column of labels of the gold sample, else "label", as in
+    `estimate`.
 
     Raises:
         ValueError: There is no such column.

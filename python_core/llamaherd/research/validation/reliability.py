@@ -69,9 +69,9 @@ class NominalAlpha:
 
     Attributes:
         alpha: Alpha as in irr's `kripp.alpha`; 1 under perfect agreement.
-        alpha_exact: Alpha as Krippendorff defines it. `alpha_exact` equals `alpha` for
-            two models, or if labels are missing; for complete data, irr does not divide
-            by m - 1.
+        alpha_exact: Alpha as Krippendorff defines it. It differs from `alpha` only for
+            three or more models without missing labels, because irr then does not divide
+            coincidences by m - 1.
         per_item: By text, the share of pairs of models that agree; NaN if a text has
             fewer than two labels.
         category_proportions: By label, the share of this label among all labels.
@@ -280,7 +280,7 @@ def _levels(levels: Sequence[Hashable] | None, codes: list[Code]) -> tuple[Hasha
     other = [code for code in found if code not in set(levels)]
     if other:
         raise ArgumentError(
-            f"must have all labels: {other[:6]} are not there", argument="label_levels"
+            f"must have all labels: {other[:6]} are missing", argument="label_levels"
         )
     return tuple(dict.fromkeys(levels))
 

@@ -59,7 +59,7 @@ def majority_code(codes: Sequence[Sequence[Code]]) -> RightCodes:
 def check_consensus(
     consensus: Consensus, n_imputations: int, scale: Scale, *, several: bool
 ) -> None:
-    """Check the arguments of `validate` that decide who is right.
+    """Check the arguments of `validate` that select the method for the right codes.
 
     Raises:
         ValueError: An argument is out of range, or the labels are sets or numbers.

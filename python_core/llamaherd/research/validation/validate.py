@@ -104,11 +104,11 @@ def validate(
             any.
         labels: All labels, in their order; None for the labels of `coded`, or the labels
             that occur.
-        scale: Scale of measurement: "nominal", "ordinal", "interval", "ratio". All but
-            "nominal" add weighted kappa, with squared distances. By default (None)
-            "ordinal" if the codebook, an ordered column or `gold` has ordered labels,
-            "interval" for a scale of numbers and for labels with fractions or more than
-            20 different numbers, otherwise "nominal". Ordered labels that are numbers are
+        scale: Scale of measurement: "nominal", "ordinal", "interval", "ratio". All scales
+            except "nominal" add weighted kappa, with squared distances. None selects
+            "ordinal" if the codebook, an ordered column or `gold` has ordered labels;
+            "interval" for a scale of numbers, and for labels with fractions or more than
+            20 different numbers; otherwise "nominal". Ordered labels that are numbers are
             also compared as numbers, see `Validation.numbers`.
         level: Confidence level.
         n_bootstrap: Number of bootstrap draws for intervals that need them.
@@ -117,8 +117,8 @@ def validate(
             "none" means that no label applies. Each label is then scored as present or
             absent, and accuracy is the share of texts with exactly the right labels. None
             to use the setting of `coded` or `gold`.
-        weights: Survey weights: a column of `coded`, or n numbers of at least 0. Each
-            text has the weight survey weight / inclusion probability.
+        weights: Survey weights: a column of `coded`, or n numbers of at least 0. The
+            weight of a text is its survey weight divided by its inclusion probability.
         consensus: The right code of a text whose coders disagree: "majority"; or for
             three coders or more "dawid_skene" or "one_coin", as in `estimate`. With a
             model, accuracy and its parts, the agreement of model and people, and the
@@ -282,7 +282,7 @@ def _names(answers: ModelLabels, codes: Codes, scale: Scale) -> list[Hashable] |
     if other and scale == "ordinal":
         raise ArgumentError(
             f"must have all labels in their order, for {setting('scale', 'ordinal')}: "
-            f"{other[:6]} are not there",
+            f"{other[:6]} are missing",
             argument="labels",
         )
     return known + sorted(other, key=str)

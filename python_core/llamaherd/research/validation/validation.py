@@ -193,7 +193,7 @@ class Validation:
         return for_people(self.confidence, threshold)
 
     def rows(self) -> list[Row]:
-        """Return all numbers as a long table of `COLUMNS`."""
+        """Return all numbers as a long table with the columns `COLUMNS`."""
         return [
             *_of_accuracy(self.accuracy),
             *_of_agreement(self),

@@ -67,7 +67,7 @@ def with_interval(found: Any) -> str:  # noqa: ANN401 - Measure or Agreement
 
 
 def table(rows: list[list[str]], left: int = 1) -> list[str]:
-    """Align the cells of columns, in the first `left` columns to the left."""
+    """Align columns: the first `left` columns to the left, the others to the right."""
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
     return [
         "  ".join(

@@ -110,7 +110,7 @@ class BatchPages:
             raise ApiError(413, text, code="request_too_large")
         purpose, keep_s = _purpose(found.fields)
         upload.keep_content(form, found, path)
-        # A path on the client's machine is only a name on the server.
+        # Keep only the last part of a path on the client's machine.
         name = found.filename.replace("\\", "/").rpartition("/")[2]
         shown = "".join(c for c in name if c.isprintable())[:200]
         return store.add_file(path, shown or "file", purpose, keep_s)

@@ -37,7 +37,7 @@ End = Literal["cancelled", "expired"]
 
 
 class BatchWork(Protocol):
-    """Work with the store, on the thread of the store."""
+    """Access to the store, which runs all functions on its own thread."""
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store."""

@@ -132,7 +132,7 @@ def _of_frame(columns, sample):
     at = {each: i for i, each in enumerate(ids)}
     for identifier in at:
         if identifier not in known:
-            raise ValueError(f"id '{identifier}' is none of the sample's")
+            raise ValueError(f"id '{identifier}' is not in the sample")
     made = {
         coder: [values[at[i]] if i in at else None for i in known]
         for coder, values in columns.items()

@@ -459,7 +459,7 @@ def test_the_order_of_groups() -> None:
     with pytest.raises(ValueError, match="order of 'party' lacks 'C'"):
         groups(DATA, order={"party": ["A", "B"]})
     with pytest.raises(
-        ValueError, match=r"order must be of columns in by, not \['age'\]"
+        ValueError, match=r"order must name only columns in by, not \['age'\]"
     ):
         groups(DATA, order={"age": [1]})
 

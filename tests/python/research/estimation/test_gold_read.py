@@ -94,7 +94,7 @@ def test_columns_are_found_in_any_case(tmp_path: Path) -> None:
     written(path, rows_of(path), [" ID", "Text ", "Label"])
     assert lh.read_gold(path).coders == ["Label"]  # "Label" is a valid name of a coder
     written(path, rows_of(path), ["ID", "TEXT", "id"])
-    with pytest.raises(ValueError, match="is none of the sample's"):
+    with pytest.raises(ValueError, match="is not in the sample"):
         lh.read_gold(path)  # only the column called "id" is the column of ids
 
 
@@ -253,7 +253,7 @@ def changed(path: Path, row: int, column: str, value: str) -> int:
             "inclusion_prob must be 0.333.*with which the text was drawn, not '0.5'",
         ),
         ("inclusion_prob", "often", "inclusion_prob must be 0.333"),
-        ("id", "9999", "id '9999' is none of the sample's"),
+        ("id", "9999", "id '9999' is not in the sample"),
     ],
 )
 def test_what_was_changed_is_refused_by_its_row(
@@ -347,7 +347,7 @@ def test_ids_that_a_spreadsheet_took_for_numbers(tmp_path: Path, form: str) -> N
     assert lh.read_gold(path, gold).codes == [["yes"] * 10]
     named = lh.gold_sample({**data, "key": [f"k{i}" for i in range(40)]}, 1, text="text",
                            id="key", seed=1)  # fmt: skip
-    with pytest.raises(ValueError, match="id 'k' is none of the sample's"):
+    with pytest.raises(ValueError, match="id 'k' is not in the sample"):
         lh.read_gold(raw(path, "id,ann", ["k,yes"]), named)
 
 

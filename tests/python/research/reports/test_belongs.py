@@ -116,7 +116,9 @@ def test_robustness_starts_from_how_labels_were_made(
         assert run["settings"] == coded.run["settings"]
     path = lh.report(coded, tmp_path / "r.json", robustness=found)
     assert read_report(path)["robustness"]["estimates"] is None
-    with pytest.raises(ValueError, match="text is 'text', which was coded, not 'other'"):
+    with pytest.raises(
+        ValueError, match="text must be 'text', which was coded, not 'other'"
+    ):
         lh.robustness(coded, "other", OTHER, context)
     with pytest.raises(TypeError, match="contexts must be a context"):
         lh.robustness(coded, codebooks=OTHER)

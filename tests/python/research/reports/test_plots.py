@@ -486,6 +486,6 @@ def test_points_that_would_cover_each_other_move_apart(
 
 
 def test_axes_are_checked() -> None:
-    with pytest.raises(lh.ArgumentTypeError, match="a kind of plot is kind=") as raised:
+    with pytest.raises(lh.ArgumentTypeError, match="a kind of plot as kind=") as raised:
         lh.plot([], "confusion")  # type: ignore[arg-type]
     assert raised.value.argument == "ax"

@@ -187,7 +187,7 @@ def test_data_of_a_report_without_texts(
     ):
         lh.reproduce(path, model, data=again)
     for data, message in (
-        (frame[::-1], "data, row 0: the text differs from the coded one"),
+        (frame[::-1], "data, row 0: the text differs from the coded text"),
         (frame[:3], "data has 3 rows, but the report has 6"),
     ):
         with pytest.raises(ValueError, match=message):

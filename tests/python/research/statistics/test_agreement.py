@@ -171,7 +171,7 @@ def test_levels_nobody_used_count_as_distance() -> None:
 
 def test_ordinal_labels_need_their_order() -> None:
     codes = [["low", "high", "mid", "low"], ["low", "mid", "mid", "high"]]
-    with pytest.raises(ValueError, match="levels must tell the order"):
+    with pytest.raises(ValueError, match="levels must give the order"):
         krippendorff_alpha(codes, scale="ordinal")
     levels = ["low", "mid", "high"]
     found = krippendorff_alpha(codes, scale="ordinal", levels=levels)
@@ -318,7 +318,7 @@ def test_many_different_measurements_need_no_table() -> None:
     ("arguments", "message"),
     [
         ({"codes": [[1, 2]]}, "at least 2 coders, not 1"),
-        ({"codes": [[1, 2], [1]]}, r"as many units for each coder, not \[2, 1\]"),
+        ({"codes": [[1, 2], [1]]}, r"same number of units for each coder, not \[2, 1\]"),
         ({"codes": [[1], [2]], "levels": [1]}, "among the levels"),
         ({"codes": [[1], [2]], "levels": [1, 1, 2]}, "levels must be different"),
         ({"codes": [[1], [2]], "unit_weights": [1, 2]}, "must be 1 numbers"),
@@ -360,5 +360,5 @@ def test_numbers_may_be_texts_on_every_scale() -> None:
         alpha = krippendorff_alpha(numbers, scale=scale, n_bootstrap=0)
         found = krippendorff_alpha(texts, scale=scale, n_bootstrap=0)
         assert float(found) == pytest.approx(float(alpha))
-    with pytest.raises(ValueError, match="levels must tell the order"):
+    with pytest.raises(ValueError, match="levels must give the order"):
         cohen_kappa(["1", "one"], ["1", "1"], weights="linear")

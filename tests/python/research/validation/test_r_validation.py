@@ -35,7 +35,7 @@ def test_agreement_is_columns() -> None:
     assert found["value"][2] == pytest.approx(squared.value)
     refused = _r.agreement([["a"], ["b", "c"]], MORE)
     assert refused["error_type"] == "ArgumentError"
-    assert "as many units for each coder" in refused["message"]
+    assert "the same number of units for each coder" in refused["message"]
 
 
 def test_validation_is_columns() -> None:

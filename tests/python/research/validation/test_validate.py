@@ -253,7 +253,7 @@ def test_ordered_labels() -> None:
     assert found.model_agreement[2] == weighted
     alpha = lh.krippendorff_alpha([coded, gold], scale="ordinal", levels=levels)
     assert found.model_agreement[3] == alpha
-    with pytest.raises(ValueError, match="levels must tell the order"):
+    with pytest.raises(ValueError, match="levels must give the order"):
         lh.validate(coded, gold, scale="ordinal")
     with pytest.raises(ValueError, match=r"all labels in their order.*\['high'\]"):
         lh.validate(coded, gold, labels=levels[:2], scale="ordinal")
