@@ -71,7 +71,7 @@ class GenerateApi:
         )
 
     def answer(self, _parsed: ParsedRequest) -> GenerateApi:
-        """Return the writer of answers, which has no state."""
+        """Return this object, which writes the answers and has no state."""
         return self
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
@@ -90,7 +90,7 @@ class GenerateApi:
         return f'data: {{"{name}":{dumps(piece)}}}\n\n'
 
     def end(self, results: Sequence[Result]) -> str:
-        """Return the last event, without text, so that all pieces form the answer."""
+        """Return the last event, without text: earlier events have all of the text."""
         (result,) = results
         return f"data: {dumps({'text': '', **_ending(result)})}\n\n"
 

@@ -1,9 +1,9 @@
 """Host names of the server.
 
 A page in a browser can make its own name resolve to any address ("DNS rebinding") and
-then send requests to the server as the same site. These requests have the name in the
-Host header. So the server accepts only its own names, and IP addresses if other machines
-may connect, as an address cannot be rebound.
+then send requests to the server as the same site, with this name in the Host header. So
+the server accepts only its own names, and IP addresses if other machines may connect, as
+an address cannot be rebound.
 """
 
 from __future__ import annotations

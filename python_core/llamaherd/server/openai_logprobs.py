@@ -1,8 +1,8 @@
 """Log-probabilities of tokens in the format of OpenAI's API.
 
 The values are the model's log-probabilities before bias, constraints, penalties and
-temperature. A token that was not sampled, because a constraint allowed no other, has
-null.
+temperature. A token that was not sampled, because a constraint allowed no other token,
+has null as its log-probability.
 """
 
 from __future__ import annotations

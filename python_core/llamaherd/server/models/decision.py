@@ -19,8 +19,9 @@ class Resident:
         n_bytes: Memory in bytes, in use from the start of loading to the end of
             unloading.
         state: Loading state: "unloaded", "loading", "loaded" or "unloading".
-        n_leases: Number of requests that run or wait in its context.
-        used: Time or number of its last request; only the order matters.
+        n_leases: Number of requests that run or wait in the model's context.
+        used: Time or number of the model's last request; only the order of these values
+            matters.
     """
 
     n_bytes: int
