@@ -148,7 +148,7 @@ def clusters(text: str) -> list[int]:
 
 
 def word_bounds(text: str) -> list[int]:
-    """Return positions where a quote in words may begin or end, with 0 and len(text)."""
+    """Return the positions at which words may begin or end, with 0 and len(text)."""
     marks = clusters(text)
     return [
         mark
@@ -296,7 +296,7 @@ class Quotable:
 
 
 class _Lengths:
-    """Lengths of the parts from one position to each end, in increasing order."""
+    """Lengths of the quotes that begin at one position, for each end in `ends`."""
 
     def __init__(
         self, counts: list[tuple[int, int]], start: int, ends: list[int]
@@ -317,7 +317,7 @@ def written(text: str) -> str:
 
 
 def _any(chars: Iterable[str]) -> str:
-    """Return a regular expression for one of some characters, with escapes of JSON."""
+    """Return a regular expression for any one of these characters, with JSON escapes."""
     plain: list[str] = []
     escaped: list[str] = []
     for char in sorted(chars):
