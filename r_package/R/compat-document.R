@@ -6,8 +6,8 @@
 #' estimates. Each event is written as soon as it has happened, so that a crash loses no earlier
 #' event.
 #'
-#' You can share a log: it contains no texts and no names of people. It contains the full paths of
-#' files, with `~` for your home folder, and the values that `"auto"` chose.
+#' You can share a log: it contains no texts and no names of people. But a log contains the full
+#' paths of files, with `~` for your home folder, and the values that `"auto"` chose.
 #'
 #' `document_end()` writes the SHA-256 of the log into a file with the same name and the extension
 #' `.sha256`, in the format of `sha256sum --check`.

@@ -8,8 +8,8 @@ weights_given <- function(weights, coded) {
   if (!is.null(weights)) as_py_numbers(weights)
 }
 
-# Returns other columns of text or whole numbers that may be clusters. Their number is limited,
-# because they are copied.
+# Returns other columns of text or whole numbers that may be clusters. At most 1e6 / n_rows columns
+# are returned, because each column is copied to Python.
 cluster_columns <- function(coded, used) {
   is_kind <- \(x) is.character(x) || is.factor(x) || is.integer(x)
   names <- setdiff(names(coded), used)
