@@ -47,7 +47,8 @@ class EchoedResult(Result):
     """Answer with its prompt.
 
     Attributes:
-        echo: Text of the prompt, which the answer begins with; None to leave it out.
+        echo: Text of the prompt, with which the answer begins; None to leave the text
+            out.
         scores_of_prompt: Tokens of the prompt with their log-probabilities; None without
             log-probabilities.
     """

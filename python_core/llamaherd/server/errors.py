@@ -152,7 +152,7 @@ def _asks(names: Collection[str]) -> str:
 
 
 def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
-    """Return the error of an invalid argument, which is called as in the request."""
+    """Return the error of an invalid argument, with the name of the request field."""
 
     def field(argument: Argument) -> Argument:
         if argument.name == "prompts" and "prompts" not in names:

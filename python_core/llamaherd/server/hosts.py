@@ -60,7 +60,7 @@ def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Ho
 
     Args:
         bound: Socket of the server.
-        host: Name or address to which it was bound.
+        host: Name or address to which the socket was bound.
         allowed: Additional names, checked by `allowed_host`.
     """
     names = {*_LOCAL_NAMES, bound_address(bound), host.lower(), *allowed}

@@ -207,7 +207,7 @@ def _logprobs(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _tools(value: object) -> object:
-    """Return the functions in the format of chats, which is checked later."""
+    """Return the functions in the format of chats; the functions are checked later."""
     if not isinstance(value, list):
         return value
     found = []

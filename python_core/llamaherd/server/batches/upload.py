@@ -34,7 +34,7 @@ class Upload:
         fields: Other fields of the form.
         filename: Name that the client gave the file.
         start: Position of the first byte of the file in the form.
-        stop: Position after its last byte.
+        stop: Position after the last byte of the file.
     """
 
     fields: dict[str, str]

@@ -66,9 +66,9 @@ def decide(
     """Decide which models to load and to unload.
 
     Models without requests are unloaded to make room, the least recently used first. If
-    this does not make enough room for a model, later models that fit into the free memory
-    may be loaded before it. An urgent model also gets the room of models in use, and free
-    memory is reserved for it.
+    unloading does not make enough room for a model, later models that fit into the free
+    memory may be loaded before it. An urgent model also gets the room of models in use,
+    and free memory is reserved for it.
 
     Args:
         models: All models by name.

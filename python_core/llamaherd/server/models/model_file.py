@@ -111,12 +111,12 @@ class ServedFile:
 
     @property
     def n_bytes(self) -> int:
-        """Memory in bytes while it is loaded."""
+        """Memory in bytes that the loaded model takes."""
         return self.n_weights + self.n_cache
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests can use it now."""
+        """Whether requests can use the model now."""
         return self.state == "loaded" and not self.is_held
 
     @property

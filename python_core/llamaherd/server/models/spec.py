@@ -64,8 +64,8 @@ class ModelSpec:
     def n_working(self, n_slots: int | None) -> int:
         """Return the least memory beside the weights with which the model is useful.
 
-        This is the sum over the model and its adapters: KV caches whose total size is an
-        eighth of the weights, and compute buffers. Buffers are left out if the file
+        The memory is summed over the model and its adapters: KV caches whose total size
+        is an eighth of the weights, and compute buffers. Buffers are left out if the file
         cannot be read, since loading it will fail.
 
         Args:
