@@ -1,8 +1,8 @@
 """Search for patterns in the check of an answer, in bounded time.
 
 The check runs on the thread that serves all callers. llguidance matches each pattern
-that it supports in linear time. Python's `re` matches the other patterns, but only if
-its time is bounded.
+that it supports in linear time. Python's `re` matches the other patterns, but only if the
+time of the search is bounded.
 """
 
 from __future__ import annotations

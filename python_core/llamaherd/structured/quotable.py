@@ -89,7 +89,7 @@ class QuoteRule:
         least = checks.integer(_below(name, "least"), least, 1, MOST_LEAST[unit])
         if least > most and "most" in given:
             raise ArgumentError(
-                f"must be at most {most}, which is most, not {least}",
+                f"must be at most {most} (the value of most), not {least}",
                 argument=_below(name, "least"),
                 code="out_of_range",
             )
@@ -105,8 +105,8 @@ class Span(NamedTuple):
     """Position of a quote.
 
     Attributes:
-        start: Position of its first character, from 0, in code points.
-        end: Position after its last character.
+        start: Position of the first character of the quote, from 0, in code points.
+        end: Position after the last character of the quote.
     """
 
     start: int

@@ -30,8 +30,8 @@ class Shape:
         text: JSON Schema.
         enforced: Part that masks enforce, for llguidance.
         left: Keywords that only the check enforces.
-        make: Function that converts the text of an answer to a value; None for parsed
-            JSON.
+        make: Function that converts the text of an answer to a value; None if the value
+            is the parsed JSON.
         has_quotes: Whether answers have quotes; `enforced` is then a Lark grammar.
         source: Text from which quotes are copied; None if it is not known yet.
     """

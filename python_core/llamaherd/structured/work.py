@@ -139,7 +139,7 @@ def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema ma
 
 
 def enum_check() -> Keyword:
-    """Return a check of `enum` for one validator, which prepares the values only once."""
+    """Return a check of `enum` for one validator; the values are prepared only once."""
     keys: dict[int, frozenset[object]] = {}
 
     def check(

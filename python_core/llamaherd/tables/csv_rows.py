@@ -125,7 +125,8 @@ def _of_one_line(lines: _Lines, lenient: Iterator[list[str]]) -> list[str] | Non
 def _first_quote_opens(row: list[str], delimiter: str) -> bool:
     """Check whether the first quote of a row begins a cell.
 
-    If it begins no cell, it may close a quoted cell that began before this row.
+    A quotation mark that begins no cell may close a quoted cell that began in an earlier
+    row.
     """
     text = "".join(row)
     quote_at = text.index('"')

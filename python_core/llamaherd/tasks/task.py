@@ -1,4 +1,4 @@
-"""Base class of all tasks, which runs of files, Ray and R call."""
+"""Base class of all tasks; runs of files, Ray and R call tasks."""
 
 from __future__ import annotations
 
