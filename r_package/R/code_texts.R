@@ -41,9 +41,9 @@
 #' @returns A `llamaherd_gold` with the codes. If `data` is a data frame: this data frame with a
 #'   character column for each coder, in the same order, NA where a coder has no code. With a
 #'   codebook of passages, a `llamaherd_spans`, like the return value of [read_spans()]. With a
-#'   codebook of fields, a list with a `llamaherd_gold` for each field, named by the fields, which
-#'   [validate()] compares with the column of this field; for a data frame, the data frame with a
-#'   character column for each field and coder, such as `topic.anna`.
+#'   codebook of fields, a list with a `llamaherd_gold` for each field, named by the fields;
+#'   [validate()] compares each of these with the column of its field. If `data` is a data frame:
+#'   this data frame with a character column for each field and coder, such as `topic.anna`.
 #' @seealso [gold_sample()], [validate()], [agreement()]
 #' @export
 #' @examples

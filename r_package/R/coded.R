@@ -90,8 +90,8 @@ data_table_part <- function(part, x, before) {
   part
 }
 
-# Sets the record of a data.table in place: R's replacement function would create a copy, which
-# data.table does not change by reference.
+# Sets the record of a data.table in place: R's replacement functions would create a copy of the
+# table, and data.table could not change the copy by reference.
 set_coding <- function(data, coding) {
   plain <- setdiff(class(data), "llamaherd_coded")
   data.table::setattr(data, "llamaherd", coding)

@@ -65,7 +65,7 @@ check_quantile <- function(x, error_call) {
   as_py_list(as.double(x))
 }
 
-# Returns the levels of the factors among the columns, which are the order of groups.
+# Returns the levels of the factors among the columns; the levels give the order of groups.
 levels_by <- function(data, by) {
   factors <- Filter(\(name) is.factor(data[[name]]), by)
   rlang::set_names(lapply(factors, \(name) as_py_list(levels(data[[name]]))), factors)

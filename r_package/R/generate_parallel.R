@@ -42,12 +42,12 @@
 #'
 #' @section Several samples per prompt:
 #' With `n = 10` and a `temperature` above 0, each prompt is computed once and answered ten times.
-#' The result is a `llamaherd_samples`: a list with one `llamaherd_result` of length 10 per prompt
-#' (with `schema` a `llamaherd_table`), named like the prompts, which can be a list column. [vote()]
-#' returns the majority, [as.data.frame()][as.data.frame.llamaherd_result] a table with one row per
-#' sample. A sample depends only on the seed, the index of the prompt and the index of the sample:
-#' the first sample is the answer without `n`, and a larger `n` does not change earlier samples.
-#' Messages about failures and interrupts count samples, not prompts.
+#' The result is a `llamaherd_samples`: a list, named like the prompts, with one `llamaherd_result`
+#' of length 10 per prompt (with `schema` a `llamaherd_table`). The list can be a column of a data
+#' frame. [vote()] returns the majority, [as.data.frame()][as.data.frame.llamaherd_result] a table
+#' with one row per sample. A sample depends only on the seed, the index of the prompt and the index
+#' of the sample: the first sample is the answer without `n`, and a larger `n` does not change
+#' earlier samples. Messages about failures and interrupts count samples, not prompts.
 #'
 #' @section Journal:
 #' With `journal = "run.sqlite"` each answer is on disk within a tenth of a second after it is
@@ -134,8 +134,8 @@
 #' @param variables Further variables of the chat template, a named list such as
 #'   `list(reasoning_effort = "low")`. Needs `chat = TRUE`.
 #' @param template Jinja template to use in place of the model's chat template. Needs `chat = TRUE`.
-#' @param prefix Text at the start of each answer, which is written into the prompt and is not part
-#'   of the result. Needs `chat = TRUE`.
+#' @param prefix Text at the start of each answer; the text is written into the prompt and is not
+#'   part of the result. Needs `chat = TRUE`.
 #' @param merge_system TRUE puts the system text into the first user message where the template
 #'   refuses a system role. Needs `chat = TRUE`.
 #' @param quote_from Text from which the quotes of a schema are copied, see [type_quote()]: one
