@@ -1,5 +1,5 @@
-# Calls Python: a single module, `llamaherd._r`, which catches all exceptions and returns lists and
-# scalars. No other file of this package calls Python.
+# Calls Python through a single module, `llamaherd._r`, which catches all exceptions and returns
+# lists and scalars. No other file of this package calls Python.
 
 # Calls a function of the module and returns its value. Exceptions of Python arrive as data and
 # become conditions of this package; warnings of Python become warnings of R.

@@ -183,7 +183,8 @@ check_probs <- function(x, error_call) {
   list(values = unname(x), names = colnames(x))
 }
 
-# Converts rows for Python. R's NA is a NaN that raises a floating-point flag in computations.
+# Converts rows for Python, with NaN for NA: R's NA is a special NaN that raises a floating-point
+# flag in computations.
 rows_of <- function(values) {
   values[is.na(values)] <- NaN
   lapply(seq_len(nrow(values)), \(i) as.list(as.double(values[i, ])))

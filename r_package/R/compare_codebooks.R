@@ -42,8 +42,8 @@
 #' @param text Column of texts. `NULL` uses the column of the sample.
 #' @param measure `"accuracy"`, `"balanced_accuracy"`, `"macro_f1"` or `"kappa"`. For labels that
 #'   are numbers `"mae"` (mean absolute error), `"rmse"` (root mean squared error) or `"pearson"`
-#'   (correlation), of the expected values and the mean of the coders' numbers. `NULL` uses `"mae"`
-#'   for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
+#'   (correlation), between the expected values and the means of the coders' numbers. `NULL` uses
+#'   `"mae"` for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
 #' @param level Confidence level.
 #' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each interval
 #'   has the confidence level by itself.

@@ -16,7 +16,8 @@
 #' @param kv_layout `"per_sequence"` gives each running prompt its own cells, enough for the longest
 #'   prompt of the call. `"unified"` shares all cells among all prompts. `"unified"` is faster if
 #'   prompts share a long beginning and differ only in a short rest, and needs less memory if the
-#'   lengths of prompts differ. `"auto"` chooses one of the two for the prompts of each call.
+#'   lengths of prompts differ. `"auto"` chooses `"per_sequence"` or `"unified"` for the prompts of
+#'   each call.
 #' @param n_batch Maximum number of prompt tokens per step. NULL chooses a number.
 #' @param ... Further settings by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE, FALSE or
 #'   `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or `"q8_0"`),
@@ -25,13 +26,13 @@
 #'   `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
 #'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name is an
 #'   error. With `deterministic = TRUE` an answer is identical to the last bit, whatever else runs
-#'   and in any order. Prompts are then computed up to half as fast. Recurrent and hybrid models,
-#'   such as Mamba, Granite 4 H and LFM2, do not support `deterministic`.
+#'   and in any order. The computation of prompts then takes up to twice as long. Recurrent and
+#'   hybrid models, such as Mamba, Granite 4 H and LFM2, do not support `deterministic`.
 #' @param cluster Where prompts are computed. NULL computes in this process, `"local"` in several
 #'   processes of this machine, `"auto"` on the Ray cluster of this machine, and `"host:port"` or
 #'   `"ray://host:port"` on the Ray cluster at that address. See below.
-#' @param n_actors Number of processes (Ray actors). `"numa"` starts one per NUMA node of each
-#'   machine; NULL or `"nodes"` starts one per machine.
+#' @param n_actors Number of processes (Ray actors). `"numa"` starts one process per NUMA node of
+#'   each machine; NULL or `"nodes"` starts one process per machine.
 #' @param num_cpus Number of CPUs per process. NULL gives each process an equal share.
 #'
 #' @section Clusters:

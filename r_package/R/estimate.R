@@ -73,16 +73,16 @@
 #' @param predictions Predictions that the codes correct: `"labels"`, or `"probs"`, the
 #'   probabilities of all labels (columns `p_<label>`). `NULL` uses `"probs"` after [recalibrate()]
 #'   and `"labels"` otherwise. With probabilities the result also contains the mean widths of the
-#'   intervals of both kinds of predictions.
+#'   intervals with labels and with probabilities.
 #' @param weights Survey weights: a column, or a number of at least 0 per text. Estimates then
 #'   describe the population that the weighted texts represent. Multiplying all weights by a number
 #'   changes nothing.
 #' @param consensus How to determine the right code of texts whose coders disagree: `"majority"`,
 #'   see `gold`; or a model of coders' errors, `"dawid_skene"` or `"one_coin"`, see [dawid_skene()].
 #'   With a model of coders' errors, estimates from several draws of the right codes are combined by
-#'   Rubin's rules, so that intervals include this uncertainty. The codes are drawn separately for
-#'   each combination of stratum, model's label and group of the estimate (`by`, or the columns of
-#'   the formula).
+#'   Rubin's rules, so that intervals include the uncertainty about the right codes. The codes are
+#'   drawn separately for each combination of stratum, model's label and group of the estimate
+#'   (`by`, or the columns of the formula).
 #' @param n_imputations Number of draws of the right codes by the model of coders' errors.
 #' @param simultaneous `NULL`: each interval has the confidence `level` by itself. `"bonferroni"` or
 #'   `"max_t"`: all intervals of a method are simultaneous, so that together they have the

@@ -1,6 +1,6 @@
-# Formulas of estimate(): computes their matrices with the labels, and again with the codes.
+# Formulas of estimate(): computes model matrices with the labels, and again with the codes.
 
-# A function for formulas: 1 if a text with several labels has a given label, else 0.
+# Function for formulas that returns 1 if a text with several labels has a given label, else 0.
 has_label <- function(label, name) {
   given <- strsplit(as.character(label), ";", fixed = TRUE)
   ifelse(is.na(label), NA_real_, vapply(given, \(x) name %in% trimws(x), 0))

@@ -64,7 +64,7 @@
 #'   `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 texts are drawn from each stratum with 2 texts or more.
-#'   With other designs this argument is an error. `confidence` and `floor` are also errors with
+#'   With other designs `allocation` is an error. `confidence` and `floor` are also errors with
 #'   designs that do not use them.
 #' @param names Labels that codes may have. `NULL` uses the labels of the codebook. For data without
 #'   a codebook, `NULL` uses the labels in the column `label`. If each of these labels has a column
@@ -87,8 +87,8 @@
 #' @param overwrite TRUE replaces an existing file, which may contain codes.
 #' @param uncoded TRUE writes only texts that nobody has coded yet.
 #' @param delimiter Separator of cells: `","`, `";"` or `"\t"`. In locales with a decimal comma
-#'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises all
-#'   three separators.
+#'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises commas,
+#'   semicolons and tabs.
 #' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the drawn
 #'   rows of `data`; their `ids`, `texts`, `labels` and `probs`; `all_probs`, the inclusion
 #'   probability of every row of `data`; `strata`; `names`; `codes`, a list with one character

@@ -9,8 +9,8 @@ new_task <- function(start, collect, make) {
   list(start = start, collect = collect, make = make)
 }
 
-# Returns the result; with several samples, the result of repeated() prompts. After Ctrl-C the
-# function signals an interrupt that contains the result.
+# Returns the result. With several samples per prompt, the result has an element for each prompt
+# that repeated() returned. After Ctrl-C the function signals an interrupt that contains the result.
 run_call <- function(task, context, prompts, options, display, progress, error_call) {
   suspendInterrupts({
     run <- quietly(
@@ -267,7 +267,7 @@ tell_failures <- function(
 # "prompts".
 counted <- function(n) if (n > 1) "sample" else "prompt"
 
-# Returns the code of a column of a result, for messages.
+# Returns the R code that selects a column of a result, for messages.
 column_of <- function(name, n) {
   if (n > 1) {
     return(sprintf("as.data.frame(result)$%s", name))

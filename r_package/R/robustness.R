@@ -1,15 +1,15 @@
 #' Measure how labels depend on wording, order, model and chance
 #'
 #' Labels the same texts in several variants and compares the labels. Variants can differ in the
-#' words of the codebook, the order of the labels, the model, thoughts or no thoughts and, for
-#' labels generated with a temperature, other seeds.
+#' words of the codebook, the order of the labels, the model, the use of thoughts and, for labels
+#' generated with a temperature, the seed.
 #'
 #' @param data Return value of [annotate_texts()]; its codebook, settings and seed are then the
 #'   first variant, and [report()] accepts the result. Another data frame is also accepted.
 #' @param text See [annotate_texts()]; not needed if `data` is the return value of
 #'   [annotate_texts()].
-#' @param codebooks A codebook, or a list of codebooks with the same labels. The first is the
-#'   reference. The result shows the names of the list. If `data` is the return value of
+#' @param codebooks A codebook, or a list of codebooks with the same labels. The first codebook is
+#'   the reference. The result shows the names of the list. If `data` is the return value of
 #'   [annotate_texts()], you may omit this argument; the first codebook is then the codebook of
 #'   `data`.
 #' @param contexts A context, or a list of contexts with different models. If `data` is the return
@@ -38,7 +38,7 @@
 #'     share of each label.
 #'   * `labels`: a data frame with one row per text: `row`, the row of the text in `data`;
 #'     `unstable`, the share of variants whose label differs from the most frequent label of the
-#'     text; and its label in each variant.
+#'     text; and the label of the text in each variant.
 #'   * `pairwise`: a matrix of the share of texts with different labels in two variants.
 #'   * `ranges`: a data frame of the smallest and the largest share of each label.
 #'   * `agreement`: mean share of equal labels over all pairs; `alpha`: Krippendorff's alpha with
@@ -115,7 +115,7 @@ robustness <- function(
   }
   found <- texts_of(data, text, error_call)
   texts <- found$values
-  # Returns the existing labels, unless other texts are coded.
+  # Record of the labels that `data` already has; NULL if other texts are coded.
   run <- if (found$is_column && identical(found$name, own$text)) own$run_json
   books <- if (is.null(codebooks) && !is.null(run)) {
     list()

@@ -2,7 +2,7 @@
 #'
 #' Collects the settings of llama.cpp's samplers that most calls do not need, for the argument
 #' `sampling` of [generate_parallel()] and [generate()]. The usual settings, such as
-#' `temperature`, `top_p` and `seed`, are arguments of those functions.
+#' `temperature`, `top_p` and `seed`, are arguments of the two functions.
 #'
 #' Samplers are applied in llama.cpp's order: `logit_bias`, penalties, DRY, `top_n_sigma`, `top_k`,
 #' `typical_p`, `top_p`, `min_p`, XTC, `temperature`. The defaults turn all settings of this

@@ -2,13 +2,13 @@
 #'
 #' @description
 #' `read_spans()` reads passages with labels from a file: JSON lines, exports of doccano and Label
-#' Studio, or a folder of brat. `validate_spans()` compares a model's passages with these passages,
-#' for the texts that are in both data frames.
+#' Studio, or a folder of brat. `validate_spans()` compares a model's passages with the passages of
+#' people, for the texts that are in both data frames.
 #'
 #' @section Files:
 #' * `"jsonl"`: a line per text and coder, with `text`, `spans` (each with `start`, `end`, `label`)
 #'   and optionally `id` and `coder`. `llamaherd annotate` writes such lines with a codebook of
-#'   `type = "spans"`. In this file, `start` counts from 0, and `end` is the position after the
+#'   `type = "spans"`. In JSON lines, `start` counts from 0, and `end` is the position after the
 #'   passage.
 #' * `"doccano"`: JSON lines exported by doccano, with the field `label` or `entities`.
 #' * `"labelstudio"`: JSON or JSON-MIN exported by Label Studio. Cancelled annotations are left out.

@@ -12,7 +12,7 @@
 #' If several people coded a text, the code of the majority is taken as correct; a text on which
 #' coders tie is not used for accuracy. Texts drawn by [gold_sample()] are weighted by 1 / inclusion
 #' probability, so that all numbers are estimates for all texts. Texts without a label are left out.
-#' Each of these cases adds a warning to the result.
+#' The result has warnings about ties and about coded texts without a label.
 #'
 #' @section Numbers to report:
 #' Report accuracy and macro F1 with their intervals. Also report the accuracy of a rule that always
