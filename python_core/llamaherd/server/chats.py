@@ -96,10 +96,10 @@ def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[
 
 
 def check_last_message(given: Mapping[str, object], *, is_assistants: bool) -> None:
-    """Check that the fields about the last message request what the server does.
+    """Check that the fields about the last message request the supported behaviour.
 
     Raises:
-        ApiError: A field requests the opposite.
+        ApiError: A field requests an unsupported behaviour.
     """
     for name, usual in (
         ("continue_final_message", is_assistants),

@@ -140,7 +140,7 @@ def temperature_of(value: object) -> float:
 
 
 def token_bias(value: dict[str, object]) -> dict[int, object]:
-    """Return a bias by token id; the keys of the JSON object are texts.
+    """Return the logit bias by token id; the JSON object has token ids as text.
 
     Raises:
         ApiError: A key is not a token id.

@@ -180,7 +180,7 @@ def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, obj
             if value is not None:
                 given[name] = value
         elif not asks_nothing(name, value):
-            # A known unsupported field needs no suggestion.
+            # If a field is known but not supported, the error suggests no other field.
             raise unknown_field(name, () if is_known(name) else names)
     return given
 

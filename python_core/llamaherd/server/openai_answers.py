@@ -112,7 +112,7 @@ class _OpenAiAnswer(ABC):
         return "".join((*events, _DONE))
 
     def _stop(self, result: Result) -> str:
-        """Return the stop text that must end the answer; "" without a stop text."""
+        """Return the stop text to add at the end of an answer; "" to add nothing."""
         own = self._parsed
         return (
             stop_of(self._model, result, own.params.stop or ())
@@ -269,7 +269,7 @@ class ChatAnswer(_OpenAiAnswer):
         return self._parsed.tools is not None and not is_streamed
 
     def _read(self, result: Result) -> tuple[str | None, list[FunctionCall], str]:
-        """Return content, calls and finish reason; read each answer only once."""
+        """Return content, calls and finish reason; parse each answer only once."""
         tools = self._parsed.tools
         if tools is None:
             return result.text or "", [], str(result.finish_reason)

@@ -89,7 +89,7 @@ class Running:
         """Wait for the results of a job whose results are not `Result` objects.
 
         Raises:
-            ApiError: The work was ended early.
+            ApiError: The job was ended early.
         """
         found = await self.handle
         if self._reason is not None:

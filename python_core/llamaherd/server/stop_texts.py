@@ -37,8 +37,8 @@ def stop_of(model: Model, result: Result, stops: Sequence[str]) -> str:
     """Return the stop text that ended an answer; "" if something else ended it.
 
     The last token of the answer completes a stop text, and the text of the answer ends
-    where this stop text begins. If several stop texts begin there, the shortest was
-    completed first and ended the answer.
+    where this stop text begins. If several stop texts begin at this position, the
+    shortest was completed first and ended the answer.
 
     Args:
         model: Model with the vocabulary.

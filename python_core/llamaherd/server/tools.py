@@ -159,8 +159,8 @@ def with_tools(
 ) -> tuple[list[dict[str, object]], dict[str, Any]]:
     """Return messages and options that describe the functions to the model.
 
-    If the chat template supports functions, it writes the descriptions. Otherwise the
-    system message describes the functions of a forced call.
+    If the chat template supports functions, it writes the descriptions. If it does not
+    support functions, the system message describes the functions of a forced call.
 
     Args:
         use: Functions of the request.

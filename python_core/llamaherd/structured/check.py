@@ -40,8 +40,8 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
 
     Args:
         text: JSON Schema.
-        left: Keywords that masks cannot enforce. If there are none, masks enforce all
-            patterns, and patterns need no check.
+        left: Keywords that masks cannot enforce. If there are no such keywords, masks
+            enforce all patterns, and patterns need no check.
 
     Raises:
         SchemaError: The schema is not valid, or its check may not end in time.
@@ -66,7 +66,7 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
 
 
 def _check_references(root: object) -> None:
-    """Check that all references have a target; one without a target allows any text.
+    """Check that each reference has a target: it would otherwise allow any text.
 
     References to named parts (`$id` and `$anchor`) are checked by jsonschema.
     """

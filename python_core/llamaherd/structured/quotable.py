@@ -361,7 +361,7 @@ def quotes_in(value: object) -> list[Quoted]:
 def counted_from_one(value: Any) -> Any:  # noqa: ANN401 - JSON
     """Return an answer with positions that count characters from 1.
 
-    `end` is then the number of the last character of a quote.
+    In the result, `end` is the number of the last character of a quote.
     """
     if isinstance(value, Quoted):
         return {**value, "start": value["start"] + 1}

@@ -239,7 +239,7 @@ def _listed(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _fits(schema: object, part: object) -> bool:
-    """Return whether the type of a value is one that a schema with quotes allows."""
+    """Return whether a schema with quotes allows the type of a value."""
     if not isinstance(schema, dict):
         return False
     if schema.get(KEYWORD):

@@ -119,9 +119,9 @@ def unenforced(schema: object) -> list[str]:
         schema: See `generate_parallel`.
 
     Returns:
-        Keywords such as "not" or "format: path", sorted. If there are none, masks enforce
-        the whole schema, with one exception: a date in the right format may still be
-        impossible, such as February 30.
+        Keywords such as "not" or "format: path", sorted. If there are no such keywords,
+        masks enforce the whole schema, with one exception: a date in the right format may
+        still be impossible, such as February 30.
 
     Raises:
         TypeError: `schema` is not a schema.

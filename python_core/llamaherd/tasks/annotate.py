@@ -74,7 +74,7 @@ class Annotate(Task["Coded"]):
 
     @property
     def n_answer(self) -> int:
-        """Expected tokens per answer: half of the limit for fields, else one a label."""
+        """Expected tokens per answer: one per label; for fields half of the limit."""
         is_fields = self.codebook.kind.is_generated
         return self._checked.max_tokens // 2 if is_fields else len(self.codebook.names)
 

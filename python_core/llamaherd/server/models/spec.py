@@ -62,7 +62,7 @@ class ModelSpec:
         )
 
     def n_working(self, n_slots: int | None) -> int:
-        """Return the least memory beside the weights with which the model is useful.
+        """Return the least memory, beside the weights, with which the model is useful.
 
         The memory is summed over the model and its adapters: KV caches whose total size
         is an eighth of the weights, and compute buffers. Buffers are left out if the file
