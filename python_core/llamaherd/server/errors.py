@@ -104,7 +104,7 @@ def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
 
 @contextmanager
 def renamed(names: Mapping[str, str]) -> Iterator[None]:
-    """In errors that the block raises, replace arguments by fields of the request.
+    """Name fields of the request, not arguments, in errors that the block raises.
 
     Args:
         names: Name of the request field by name of the library argument.
