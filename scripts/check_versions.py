@@ -1,8 +1,8 @@
 """Checks that values that are written in several files are equal in all of them.
 
-It checks the version of the project, the version of llama-cpp-python that the project is
-built against, and the two copies of R's DESCRIPTION. The second copy is not a link,
-because installers copy r_package without its parent folder.
+The values are the version of the project, the version of llama-cpp-python that the
+project is built against, and the two copies of R's DESCRIPTION. The second copy is not a
+link, because installers copy r_package without its parent folder.
 """
 
 from __future__ import annotations

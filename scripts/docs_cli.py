@@ -2,8 +2,8 @@
 
     python scripts/docs_cli.py MODEL.gguf ENCODER.gguf
 
-Commands are lines that begin with "$ " in blocks of type "console". They run one after
-the other in a folder with model.gguf, encoder.gguf and headlines.csv.
+Commands are lines that begin with "$ " in blocks of type "console". The commands run one
+after the other in a folder with model.gguf, encoder.gguf and headlines.csv.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def post(line: str, address: str) -> None:
 
 
 def ask_server(line: str, folder: Path, env: dict[str, str]) -> bool:
-    """Start a server at a free port and send it the line; True if it answers."""
+    """Start a server at a free port, send it the line, and return True if it answers."""
     command = [sys.executable, "-m", "llamaherd.cli", "serve", MODEL, "--port", "0"]
     server = subprocess.Popen(
         command, cwd=folder, env=env, stdout=subprocess.PIPE, encoding="utf-8"

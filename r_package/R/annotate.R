@@ -21,18 +21,19 @@
 #' @param columns Names of the new columns: a prefix for all names, or a named vector such as
 #'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. The name `p_` in this vector
 #'   sets the prefix of the columns with the probabilities of all labels.
-#' @param calibrate Removes the model's preference for some labels: `"batch"` estimates it from
-#'   these rows, `"contextual"` from prompts without content; see [calibrate_batch()]. NULL leaves
-#'   the probabilities unchanged.
+#' @param calibrate Removes the model's preference for some labels: `"batch"` estimates this
+#'   preference from the rows of `data`, `"contextual"` from prompts without content; see
+#'   [calibrate_batch()]. NULL leaves the probabilities unchanged.
 #' @param normalize How labels of different lengths are compared, see [classify_parallel()].
 #' @param distribution TRUE adds one column, `p_<number>`, for each number of a scale; it contains
-#'   the probability of the number. For labels that are not a scale of numbers these columns always
-#'   exist.
+#'   the probability of the number. For labels that are not a scale of numbers the columns of
+#'   probabilities always exist.
 #' @param chat TRUE formats prompts with the model's chat template.
-#' @param split What to do with texts that are too long. With NULL their rows contain an error.
-#'   Other values split them into parts of similar length: `"first"` and `"last"` label only the
-#'   first or the last part; `"majority"` returns the label of most parts, and the share of parts
-#'   with each label as its probability; `"mean"` returns the mean of the parts' probabilities.
+#' @param split What to do with texts that are too long. With NULL the rows of such texts contain an
+#'   error. Other values split such texts into parts of similar length: `"first"` and `"last"` label
+#'   only the first or the last part; `"majority"` returns the label of most parts, and the share of
+#'   parts with each label as its probability; `"mean"` returns the mean of the parts'
+#'   probabilities.
 #' @param part_tokens Maximum number of tokens per part. NULL uses 2,048, or less if the context is
 #'   smaller; a text that fits is not split.
 #' @param journal Path of a file that stores results as they are finished, so that the same call run
@@ -40,30 +41,32 @@
 #'   name. See [generate_parallel()].
 #' @param evidence TRUE makes the model quote the words of the text that support its label. The
 #'   quote has 3 to 40 words, is generated after the label, and is returned in the columns `quote`,
-#'   `start` and `end`. [type_quote()] sets other lengths. Needs one label per text.
+#'   `start` and `end`. [type_quote()] sets other lengths. Requires a codebook with one label per
+#'   text.
 #' @param progress,verbosity,on_error See [generate_parallel()].
 #' @param seed,temperature,max_tokens Settings for generated labels, fields and quotes, see
 #'   [generate_parallel()]. Several thoughts per text use `seed`, too.
 #' @param thinking Maximum number of tokens of a thought before the answer, or [thinking()]. NULL
 #'   and FALSE label texts without a thought; with NULL a message reports this once if the model
 #'   would think by default. Needs `chat = TRUE`.
-#' @param n_thoughts Number of thoughts per text. The probabilities are the mean over them, see
-#'   [classify_parallel()]. Needs `thinking`.
+#' @param n_thoughts Number of thoughts per text. The probabilities are the mean over these
+#'   thoughts, see [classify_parallel()]. Needs `thinking`.
 #' @param variables,template,merge_system See [generate_parallel()]. Needs `chat = TRUE`.
 #' @param until Number of texts, drawn at random, that the model labels. A classifier on
 #'   `embeddings` (a head) is fitted to the probabilities of these texts and labels all other texts.
 #'   The model then labels the least certain of these texts again, see `unsure`. With NULL the model
-#'   labels all texts. Needs one label per text.
+#'   labels all texts. Requires a codebook with one label per text.
 #' @param embeddings Model for the embeddings of texts, for `until`: a model from [model_load()], or
 #'   the path of its file.
 #' @param unsure Share of the texts that are labelled a second time: those with the lowest
-#'   probability. With `until`, the model of `context` labels them; with `larger`, the larger model.
+#'   probability. With `until`, the model of `context` labels these texts again; with `larger`, the
+#'   larger model.
 #' @param larger Second model, which labels again the texts whose label from the first step has a
-#'   low probability: a context from [context_create()], or the path of a model file. It does not
-#'   require `until`.
+#'   low probability: a context from [context_create()], or the path of a model file. You can use
+#'   `larger` with or without `until`.
 #' @param date Day that the chat template writes into prompts, a Date or `"2026-01-31"`. NULL uses
-#'   the first that exists: the day of the first result in the journal, the date of
-#'   [with_chat_date()], today.
+#'   the day of the first result in the journal; if there is no such result, the date of
+#'   [with_chat_date()], or else today.
 #' @returns `data` with new columns and the additional class `llamaherd_coded`.
 #'
 #'   With a single label per text: `label`, a factor, ordered for an ordinal scale, and numeric if
@@ -79,14 +82,16 @@
 #'   `label` and `error`. With `until` or `larger`, before `error`: `step`, the step that labelled
 #'   the text, `"model"`, `"head"` or `"unsure"`. With spans: `spans`, a list column of data frames
 #'   with `label`, `quote`, `start` and `end`, see [coded_spans()]; and `error`. With `evidence`,
-#'   before `error`: `quote`, verbatim words of the text, and `start` and `end`, the numbers of its
-#'   first and last character, as [substr()] counts them. These columns are NA in rows without a
-#'   label, and in rows whose quote could not be generated, which a message reports.
+#'   before `error`: `quote`, verbatim words of the text, and `start` and `end`, the positions of
+#'   the first and last character of the quote in the text, as [substr()] counts them. The three
+#'   columns are NA in rows without a label, and in rows whose quote could not be generated; a
+#'   message reports missing quotes.
 #'
 #'   With thoughts, the columns `thinking`, `n_thinking_tokens` and `thinking_complete` come before
 #'   `error`; with several thoughts per text also `between`; see [classify_parallel()]. With several
 #'   labels per text, or several parts of a long text, each label or part has its own thought:
-#'   `thinking` is the text of the first thought, and the tokens of all thoughts are counted.
+#'   `thinking` is the text of the first thought, and `n_thinking_tokens` counts the tokens of all
+#'   thoughts.
 #'
 #'   The attribute `llamaherd` is a list that documents the labels: `label` and `text`, names of
 #'   columns; `names`, the labels; `probs`, names of the columns of probabilities; `columns`, names

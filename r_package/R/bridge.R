@@ -1,12 +1,12 @@
-# Calls Python: a single module, `llamaherd._r`, which catches all exceptions and returns lists and
-# scalars. No other file of this package calls Python.
+# Calls Python through a single module, `llamaherd._r`, which catches all exceptions and returns
+# lists and scalars. No other file of this package calls Python.
 
 # Calls a function of the module and returns its value. Exceptions of Python arrive as data and
 # become conditions of this package; warnings of Python become warnings of R.
 #
-# Ctrl-C waits until Python is done, so calls must be short. Otherwise reticulate 1.28 may crash:
-# its signal handler in Python asks R whether an interrupt is pending, and if R then handles the
-# interrupt, R jumps over Python's stack frames.
+# Ctrl-C has an effect only after the call, so calls must be short. Interrupting Python during a
+# call may crash R with reticulate 1.28: its signal handler in Python asks R whether an interrupt is
+# pending, and if R then handles the interrupt, R jumps over Python's stack frames.
 py_call <- function(fun, ..., error_call = rlang::caller_env()) {
   status <- suspendInterrupts(py_module(error_call)[[fun]](...))
   for (text in status[["warnings"]]) {

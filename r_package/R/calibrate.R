@@ -1,10 +1,11 @@
 #' Remove a model's preference for labels
 #'
 #' @description
-#' Models prefer some labels regardless of the text. A calibration divides the probabilities of
-#' labels by a prior, their probabilities without a text or on average, and scales them to sum to 1:
-#' with \eqn{p} the probabilities of a text and \eqn{q} the prior,
-#' \eqn{p_j / q_j / \sum_i p_i / q_i}.
+#' Models prefer some labels regardless of the text. A calibration estimates this preference as a
+#' prior \eqn{q}: the mean probability of each label over many texts, or over prompts without a
+#' text. The calibration divides the probabilities \eqn{p} of a text by the prior and scales the
+#' quotients to sum
+#' to 1: \eqn{(p_j / q_j) / \sum_i (p_i / q_i)}.
 #'
 #' * `calibrate_batch()` uses the mean over the texts themselves as the prior ([Zhou et al.
 #'   2023](https://arxiv.org/abs/2309.17249)), which assumes that labels are about equally frequent.
@@ -105,7 +106,8 @@ classify_calibrated <- function(
   }
   if (!is.null(calibration)) {
     check_calibration(calibration, error_call)
-    # A call without rows checks that the labels fit before anything is computed.
+    # This call has no rows: it only checks, before the model runs, that the calibration has these
+    # labels.
     names <- unique(unlist(class_labels(labels, error_call)$names))
     none <- matrix(0, 0, length(names))
     apply_calibration(calibration, none, names, error_call)
@@ -181,7 +183,8 @@ check_probs <- function(x, error_call) {
   list(values = unname(x), names = colnames(x))
 }
 
-# Converts rows for Python. R's NA is a NaN that raises a floating-point flag in computations.
+# Converts rows for Python, with NaN for NA: R's NA is a special NaN that raises a floating-point
+# flag in computations.
 rows_of <- function(values) {
   values[is.na(values)] <- NaN
   lapply(seq_len(nrow(values)), \(i) as.list(as.double(values[i, ])))

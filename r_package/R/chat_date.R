@@ -5,8 +5,8 @@
 #' another day, the same call then sends other prompts, returns other answers, and finds no result
 #' in a journal of the first day. `with_chat_date()` runs code with a fixed date.
 #'
-#' [annotate_texts()] records its date, and uses the recorded date when it continues from a journal.
-#' Its argument `date` sets the date of one call.
+#' [annotate_texts()] records the date of each call, and uses the recorded date when it continues
+#' from a journal. The argument `date` of [annotate_texts()] sets the date for one call.
 #'
 #' @param date A Date, or a string like `"2026-01-31"`. NULL is the date of the enclosing
 #'   `with_chat_date()`, or else today's date, which does not change if the code runs past midnight.

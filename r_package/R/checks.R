@@ -252,7 +252,8 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
 }
 
 # Returns the element of `names` that is most similar to `name`; NULL if no element is similar.
-# check_dots() adds the arguments of the calling function, which are variables in its environment.
+# check_dots() also passes the names of the variables of the function that the user called, since
+# its arguments are among these variables.
 closest <- function(name, names) {
   distance <- utils::adist(name, names, ignore.case = TRUE)[1, ]
   letters_of <- \(x) sort(strsplit(tolower(x), "")[[1]])

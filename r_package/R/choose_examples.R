@@ -1,25 +1,29 @@
-#' Read errors and choose examples in the part `explore` of a sample
+#' List wrong labels and choose examples in the part `explore` of a sample
 #'
 #' @description
 #' `disagreements()` lists the texts whose label differs from the human code, with codes, labels,
 #' probabilities and, if the model thought, its thoughts. `choose_examples()` adds coded texts to a
-#' codebook as examples. Both use the part `explore` of a split sample, see [gold_split()].
+#' codebook as examples. Both functions use the part `explore` of a split sample, see
+#' [gold_split()].
 #'
 #' @section Examples:
 #' Examples are chosen for each label in turn, so that all labels get about the same number. `by =
 #' "diverse"` first chooses the most typical text of each label, the one nearest to the other texts
-#' of the label. It then chooses the text that is farthest from all examples so far. The distance is
-#' 1 - the cosine similarity of `embeddings`, or of character trigrams, weighted by their rarity
-#' (tf-idf). `by = "hardest"` first chooses texts with a wrong label, in order of decreasing
-#' probability of this label, and then texts whose right label has the lowest probability.
+#' of the label. After this, `by = "diverse"` always chooses the text that is farthest from all
+#' examples so far. The distance is 1 - the cosine similarity of `embeddings`, or of character
+#' trigrams, weighted by their rarity (tf-idf). `by = "hardest"` first chooses texts with a wrong
+#' label, in order of decreasing probability of this label, and then texts whose right label has the
+#' lowest probability.
 #'
 #' Texts that occur in `select` or `evaluate` are never chosen; [compare_codebooks()] and
 #' [evaluate_codebook()] refuse codebooks with such examples.
 #'
 #' @param gold A coded `llamaherd_gold` with a split, see [gold_split()]; or the path of its CSV
 #'   file.
-#' @param k Number of examples. If there are fewer coded texts, fewer are chosen, with a warning.
-#' @param codebook A codebook. Its existing examples remain in it, before the new examples.
+#' @param k Number of examples. If there are fewer than `k` coded texts, fewer examples are chosen,
+#'   with a warning.
+#' @param codebook A codebook. The new examples are added after the existing examples of the
+#'   codebook.
 #' @param by `"diverse"` or `"hardest"`.
 #' @param coded Return value of [annotate_texts()] that contains the texts of the part; it may also
 #'   contain other texts. `choose_examples()` uses this argument only with `by = "hardest"`.

@@ -6,7 +6,7 @@
 #'
 #' @section How probabilities are computed:
 #' With \eqn{t_1 \ldots t_m} the tokens of a label after the prompt (prompt and label are tokenized
-#' together), its log-probability is
+#' together), the log-probability of the label is
 #'
 #' \deqn{\log P(label) = \sum_i \log P(t_i | prompt, t_1 \ldots t_{i-1}) + \log P(end)}
 #'
@@ -18,37 +18,38 @@
 #' * `"sum"`: \eqn{\log P(label)}. Labels with more tokens have lower values.
 #' * `"token"`, `"byte"`: the log-probability divided by the number of tokens, or bytes, of the
 #'   label.
-#' * `"pmi"`: the log-probability minus the log-probability of the label after `pmi_prompt`. It
-#' measures how much the text increases the probability of the label.
+#' * `"pmi"`: the log-probability minus the log-probability of the label after `pmi_prompt`. The
+#' difference measures how much the text increases the probability of the label.
 #'
 #' @section Probabilities after thinking:
 #' With `chat = TRUE` and `thinking = 256` the model first writes a thought, and the labels are
 #' scored after its end. A thought mostly settles on an answer, so the probabilities after a single
 #' thought are near 0 or 1: they show that the model follows its thought, not that the thought is
-#' right. `n_thoughts = 5` draws five thoughts per prompt; the probabilities are the mean over them,
-#' and the column `between` shows how much they differ. `vignette("thinking", "llamaherd")` has an
-#' example. `normalize = "pmi"` and contextual calibrations cannot be combined with thoughts.
+#' right. `n_thoughts = 5` draws five thoughts per prompt; the probabilities are the mean over these
+#' thoughts, and the column `between` shows how much the probability differs between thoughts.
+#' `vignette("thinking", "llamaherd")` has an example. `normalize = "pmi"` and contextual
+#' calibrations cannot be combined with thoughts.
 #'
 #' @inheritParams generate_parallel
-#' @param labels Character vector or factor of possible continuations. If it has names, the result
-#'   uses the names: `c(pos = "positive", neg = "negative")`. Probabilities of labels with the same
-#'   name are added.
+#' @param labels Character vector or factor of possible continuations. If `labels` has names, the
+#'   result uses the names: `c(pos = "positive", neg = "negative")`. Probabilities of labels with
+#'   the same name are added.
 #' @param normalize How labels of different lengths are compared: `"sum"`, `"token"`, `"byte"` or
 #'   `"pmi"`; see below.
-#' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. `""` means that
-#'   the label begins a text.
-#' @param space Whether to put a space between prompt and label. `"auto"` adds one unless either has
-#'   white space there or `chat` is TRUE.
+#' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. With `""`, this
+#'   is the probability of the label as the beginning of a text.
+#' @param space Whether to put a space between prompt and label. `"auto"` adds a space unless the
+#'   prompt ends with white space, the label begins with white space, or `chat` is TRUE.
 #' @param n_thoughts Number of thoughts per prompt before the labels are scored. The probabilities
 #'   are the mean over all thoughts. Several thoughts are drawn at temperature 0.6 with `top_p =
 #'   0.95`; a single thought consists of the most likely tokens. Needs `thinking`.
-#' @param seed Seed of the random numbers of thoughts. It is used only if `n_thoughts` is above 1.
+#' @param seed Seed of the random numbers of thoughts; ignored unless `n_thoughts` is above 1.
 #' @returns A `llamaherd_table`: a data frame with one row per prompt, in the same order, NA where a
-#'   prompt failed. In [dplyr::mutate()] its columns become columns of the data.
+#'   prompt failed. In [dplyr::mutate()] the columns of the table become columns of the data.
 #'
 #'   * `label`: the most probable label, a factor with all labels as levels.
-#'   * `prob`: its probability; `margin`: the difference between the probabilities of this label and
-#'     of the second most probable label.
+#'   * `prob`: the probability of this label; `margin`: the difference between the probabilities of
+#'     this label and of the second most probable label.
 #'   * `entropy`: entropy of the probabilities in nats: 0 if one label has probability 1, `log(k)`
 #'     if k labels are equally probable.
 #'   * `coverage`: total probability of all labels before scaling. A small value means that the

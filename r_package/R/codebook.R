@@ -1,9 +1,9 @@
 #' Create, write and read a codebook
 #'
 #' @description
-#' A codebook describes in words what to label in each text. It contains the labels and their
-#' definitions, and coded examples. [annotate_texts()] labels a column of texts by the codebook;
-#' [prompt_preview()] shows the prompt.
+#' A codebook describes in words what to label in each text. A codebook contains the labels and
+#' their definitions, and coded examples. [annotate_texts()] labels a column of texts by the
+#' codebook; [prompt_preview()] shows the prompt.
 #'
 #' `write_codebook()` writes a codebook to a YAML file that people can edit and compare;
 #' `read_codebook()` reads such a file. All values in the file are text: a label `no` is not FALSE.
@@ -25,8 +25,8 @@
 #' @param text_role,answer_role Words that introduce a text and an answer in the prompt. NULL uses
 #'   `"Text"` and `"Label"`, in the language of the prompt.
 #' @param language Language of the prompt's fixed words and of the texts. The prompt mentions this
-#'   language. One of `"en"`, `"de"`, `"fr"`, `"es"`, or another language, which needs all `words`.
-#'   NULL uses English words and does not mention a language.
+#'   language. One of `"en"`, `"de"`, `"fr"`, `"es"`, or any other language; then `words` must
+#'   contain all fixed words. NULL uses English words and does not mention a language.
 #' @param words Replacements for fixed words of the prompt, such as "Labels:": a named character
 #'   vector with names among `text`, `answer`, `reason`, `labels`, `one`, `ordinal`, `several`,
 #'   `fields`, `yes`, `no`, `told`, `number`, `numbers`, `scale`, `quote`.

@@ -40,7 +40,8 @@ match_rows <- function(data, coded, columns) {
   at <- of <- 1
   for (i in seq_along(columns)) {
     values <- as.character(known[[i]])
-    # Numbers each distinct pair of a group (rows with equal values so far) and a value.
+    # Rows with equal values in all columns so far form a group. Each distinct pair of a group and a
+    # value of the next column gets a number.
     of <- of * (length(values) + 1) + match(values, values)
     at <- at * (length(values) + 1) + match(as.character(rows[[i]]), values)
     at <- match(at, of)
@@ -89,8 +90,8 @@ data_table_part <- function(part, x, before) {
   part
 }
 
-# Sets the record of a data.table in place: R's replacement function would create a copy, which
-# data.table does not change by reference.
+# Sets the record of a data.table in place: R's replacement functions would create a copy of the
+# table, and data.table could not change the copy by reference.
 set_coding <- function(data, coding) {
   plain <- setdiff(class(data), "llamaherd_coded")
   data.table::setattr(data, "llamaherd", coding)
@@ -142,8 +143,8 @@ rbind.llamaherd_coded <- function(...) {
   do.call(rbind, frames)
 }
 
-# Joins coded texts as the left table. If the join renames their columns, the result is a plain data
-# frame.
+# Joins coded texts as the left table. If the join renames columns of the coded texts, the result is
+# a plain data frame.
 #' @export
 merge.llamaherd_coded <- function(x, y, ...) {
   if (inherits(y, "llamaherd_coded")) {
@@ -188,13 +189,13 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #'
 #' The return value of [annotate_texts()] records the codebook, prompts and model of its labels,
 #' which [report()], [plot()][plots] and [gold_sample()] use. The record is kept when rows are
-#' removed or sorted and columns are added or renamed. It is lost in CSV files and by [cbind()],
-#' [transform()], right joins, binding rows of several runs, and editing a label or a text; the
-#' columns remain. This function restores the record from the return value of `annotate_texts()`,
-#' which you can store with [saveRDS()].
+#' removed or sorted and columns are added or renamed. The record is lost if you save the data as a
+#' CSV file, edit a label or a text, bind the rows of several runs, or use [cbind()], [transform()]
+#' or a right join; the columns remain. This function restores the record from the return value of
+#' `annotate_texts()`, which you can store with [saveRDS()].
 #'
 #' @param data A data frame with the columns of texts and labels, for some or all of the labelled
-#'   rows, in any order. It may have further columns. Labels may be text, as in a CSV file.
+#'   rows, in any order. Further columns are allowed. Labels may be text, as in a CSV file.
 #' @param coded Return value of `annotate_texts()`.
 #' @returns `data` in the form that `annotate_texts()` returns. A row whose text was not labelled,
 #'   or whose label differs from the recorded label, is an error.

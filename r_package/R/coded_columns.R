@@ -84,10 +84,10 @@ check_quo_given <- function(quo, arg, error_call) {
   }
 }
 
-# Returns the value of an argument, or the column names that the user wrote unquoted. If a column
-# and a variable have the same name, this is an error, unless both have the same values or the
-# argument accepts only one of them: `is_object` is a function that is TRUE for values, other than
-# columns, that the argument accepts.
+# Returns the value of an argument, or the column names that the user wrote unquoted. An unquoted
+# name of both a column and a variable is an error, unless both have the same values, or the
+# argument accepts only one of the two. The function `is_object` returns TRUE for a value, other
+# than a column, that the argument accepts.
 column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE) {
   check_quo_given(quo, arg, error_call)
   expr <- rlang::quo_get_expr(quo)
@@ -167,7 +167,7 @@ columns_of_data <- function(data) {
   sprintf("names of columns (there are %s)", listed_columns(data))
 }
 
-# Lists the names of the first ten columns, and the number of the others.
+# Lists the names of the first ten columns, and the number of the other columns.
 listed_columns <- function(data) {
   shown <- utils::head(names(data), 10)
   n_more <- length(data) - length(shown)

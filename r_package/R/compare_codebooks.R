@@ -4,8 +4,8 @@
 #' `compare_codebooks()` labels the same texts with several candidates and compares the labels with
 #' human codes. A candidate is a codebook with different words, label definitions or examples, or a
 #' `candidate()` with another model or other settings. `best_codebook()` chooses a candidate and
-#' freezes it. `evaluate_codebook()` measures the chosen candidate on texts that were not used for
-#' choosing.
+#' stores its codebook, settings and model. `evaluate_codebook()` measures the chosen candidate on
+#' texts that were not used for choosing.
 #'
 #' @section What is compared:
 #' Only the texts of the part `select` are labelled, see [gold_split()], and all candidates label
@@ -26,23 +26,24 @@
 #' @section Once:
 #' The value of the best candidate on `select` is too high, because the candidate was chosen by this
 #' value. `evaluate_codebook()` unlocks the part `evaluate` and records the time and the chosen
-#' candidate. The record is stored in the file beside the CSV file if `gold` is its path, otherwise
-#' in `gold` of the result, which you should save. If the part was unlocked before, or codes changed
-#' since the choice, a warning and the printed result report this. If the model, the codebook or the
-#' settings differ from those of the chosen candidate, this is an error.
+#' candidate. If `gold` is the path of a CSV file, this record is stored in the file beside the CSV
+#' file. Otherwise the record is in `gold` of the result, which you should save. If the part was
+#' unlocked before, or codes changed since the choice, a warning and the printed result report this.
+#' If the model, the codebook or the settings differ from those of the chosen candidate, this is an
+#' error.
 #'
 #' @param data Data frame from which the sample was drawn; the function checks that its texts equal
 #'   those of the sample. `NULL` skips this check.
 #' @param candidates A named list of codebooks and candidates.
 #' @param gold A coded `llamaherd_gold` with a split, see [gold_split()]; or the path of its CSV
 #'   file.
-#' @param context Context to run in. `compare_codebooks()` uses it for candidates that do not set a
-#'   context.
+#' @param context Context to run in. `compare_codebooks()` uses this context for candidates that do
+#'   not set a context.
 #' @param text Column of texts. `NULL` uses the column of the sample.
 #' @param measure `"accuracy"`, `"balanced_accuracy"`, `"macro_f1"` or `"kappa"`. For labels that
 #'   are numbers `"mae"` (mean absolute error), `"rmse"` (root mean squared error) or `"pearson"`
-#'   (correlation), of the expected values and the mean of the coders' numbers. `NULL` uses `"mae"`
-#'   for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
+#'   (correlation), between the expected values and the means of the coders' numbers. `NULL` uses
+#'   `"mae"` for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
 #' @param level Confidence level.
 #' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each interval
 #'   has the confidence level by itself.
@@ -74,7 +75,7 @@
 #'   `candidate()`: a `llamaherd_candidate`.
 #'
 #'   `best_codebook()`: a `llamaherd_choice`, a list with `name`, `hash`, `codebook`, `settings`,
-#'   `model`, `measure`, `value` and `tied`. It can be stored with [saveRDS()].
+#'   `model`, `measure`, `value` and `tied`. The choice can be stored with [saveRDS()].
 #'
 #'   `evaluate_codebook()`: a `llamaherd_evaluation`, a list with `value`, a data frame of the
 #'   measure and its interval; `measures`, a data frame of all measures as in [validate()]; `n`;

@@ -6,9 +6,10 @@
 #' `pair_agreement()` compares the strengths with pairs that people compared, or with known scores.
 #'
 #' @section How a pair is scored:
-#' Each pair is scored in both orders, with one prompt each. The exact probabilities of both letters
-#' give log-odds; the mean of both orders is the result of the pair, so a constant preference for a
-#' position cancels. No text is generated, and a tie needs no rule: its log-odds are near 0.
+#' Each pair is scored in both orders, with one prompt each. The probabilities of the two labels,
+#' such as A and B, give log-odds. The result of the pair is the mean of the log-odds in both
+#' orders, so a constant preference for a position cancels. No text is generated. Ties need no
+#' special rule: the log-odds of a tie are near 0.
 #'
 #' @section Which pairs are drawn:
 #' With `design = "adaptive"` the first pairs form two random cycles through all texts, so that all
@@ -20,14 +21,14 @@
 #'
 #' @section Standard errors:
 #' With few pairs per text, the maximum of the likelihood exaggerates the differences of strengths.
-#' The fit removes this bias (Firth 1993; Kosmidis and Firth 2009). Results are probabilities of a
-#' model and not coin flips, so the covariance is the sandwich estimator of a fractional logistic
-#' regression with leverages (HC3), with t quantiles. Intervals describe how strengths would vary if
-#' other pairs were drawn for the same model. They do not show whether the model is right:
-#' `pair_agreement()` compares the model with people.
+#' The fit removes this bias (Firth 1993; Kosmidis and Firth 2009). The result of a pair is a
+#' probability, not a win or a loss, so the covariance is the sandwich estimator of a fractional
+#' logistic regression with leverages (HC3), with t quantiles. Intervals describe how strengths
+#' would vary if other pairs were drawn for the same model. Intervals do not show whether the model
+#' is right: use `pair_agreement()` to compare the model with people.
 #'
-#' @param texts Texts, 2 to 5,000: a character vector without NA. Its names identify the texts;
-#'   without names they are `"1"`, `"2"` and so on.
+#' @param texts Texts, 2 to 5,000: a character vector without NA. The names of the vector identify
+#'   the texts; without names the texts are called `"1"`, `"2"` and so on.
 #' @param question Question about two texts, such as `"Which text is angrier?"`.
 #' @param context Context from [context_create()].
 #' @param ... Must be empty: all further arguments must be named.

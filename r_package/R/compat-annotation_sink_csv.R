@@ -1,8 +1,8 @@
 #' Write annotations to a CSV file
 #'
 #' Creates a sink for [explore()]. The sink adds rows to the file as soon as they are finished, so
-#' that a crash loses no finished row. The file is UTF-8; quotes within texts are doubled, a form
-#' that [utils::read.csv()] and spreadsheet programs can read.
+#' that a crash loses no finished row. The file is UTF-8; quotation marks within texts are doubled,
+#' a form that [utils::read.csv()] and spreadsheet programs can read.
 #'
 #' @param path Path of the file; `~` is expanded.
 #' @param append TRUE adds rows to an existing file,

@@ -6,15 +6,15 @@
 #' estimates. Each event is written as soon as it has happened, so that a crash loses no earlier
 #' event.
 #'
-#' You can share a log: it contains no texts and no names of people. It contains the full paths of
-#' files, with `~` for your home folder, and the values that `"auto"` chose.
+#' You can share a log: it contains no texts and no names of people. But a log contains the full
+#' paths of files, with `~` for your home folder, and the values that `"auto"` chose.
 #'
 #' `document_end()` writes the SHA-256 of the log into a file with the same name and the extension
 #' `.sha256`, in the format of `sha256sum --check`.
 #'
 #' @param path Path of the log. NULL uses `llamaherd_run_<time>.txt` in the working directory.
 #' @param metadata A named list to write into the log, such as `list(project = "survey", wave = 2)`.
-#' @param append TRUE adds to an existing file; FALSE makes an existing file an error.
+#' @param append TRUE adds to an existing file; with FALSE, an existing file is an error.
 #' @returns Both
 #'   return the path, invisibly. The return value of `document_end()` has the attribute `hash`, the
 #'   SHA-256 of the file's bytes.
@@ -105,7 +105,7 @@ document_end <- function() {
 }
 
 # Records an event if a log is being written. The function `details`, which returns a named list, is
-# called only in this case.
+# called only if a log is being written.
 document_event <- function(event, details) {
   if (is.null(the$document)) {
     return(invisible())

@@ -11,21 +11,21 @@
 #' * a data frame with the column `prompt` and optionally `sample_id` and `truth`;
 #' * a list with `prompts` and optionally `sample_id` and `truth`;
 #' * a function of a model's specification that returns one of these three forms;
-#' * a template: a named list, or a data frame without a column `prompt`. Each element becomes a
-#'   section `## <name>`, in order. An element with one value per sample gives each prompt its own
-#'   value; a single text is used in all prompts; any other vector becomes a bulleted list, a data
-#'   frame becomes blocks, and a list becomes subsections. The elements `sample_id`, `truth` and
-#'   `format` are not shown to the model. The number of samples is the length of `sample_id`, or of
-#'   the longest vector.
+#' * a template: a named list, or a data frame without a column `prompt`. Each element of a template
+#'   becomes a section `## <name>`, in order. An element with one value per sample gives each prompt
+#'   its own value; a single text is used in all prompts; any other vector becomes a bulleted list,
+#'   a data frame becomes blocks, and a list becomes subsections. The elements `sample_id`, `truth`
+#'   and `format` are not shown to the model. The number of samples is the length of `sample_id`, or
+#'   of the longest vector.
 #'
 #' @param models Models: the path of a model (or another name that [model_load()] accepts), a named
 #'   vector of paths, or a list of specifications (named lists) and loaded `llamaherd_model`s. A
-#'   specification has `model_path`, or `predictor`, a function of `prompts`, `data` (NULL) and the
-#'   specification that returns one label per prompt, and optionally `id`, `n_gpu_layers`, `n_ctx`,
-#'   `n_threads`, `n_seq_max`, `cache_dir`, `use_mmap`, `use_mlock`, `check_memory`,
-#'   `force_redownload`, `verify_integrity`, `hf_token`, `verbosity`, `chat_template`,
-#'   `system_prompt`, `instruction`, `prompts`, and `generation`, a list of arguments of
-#'   [generate_parallel()].
+#'   specification has either `model_path` or `predictor`. `predictor` is a function that returns
+#'   one label per prompt; its arguments are `prompts`, `data` (NULL) and the specification. A
+#'   specification may also have `id`, `n_gpu_layers`, `n_ctx`, `n_threads`, `n_seq_max`,
+#'   `cache_dir`, `use_mmap`, `use_mlock`, `check_memory`, `force_redownload`, `verify_integrity`,
+#'   `hf_token`, `verbosity`, `chat_template`, `system_prompt`, `instruction`, `prompts`, and
+#'   `generation`, a list of arguments of [generate_parallel()].
 #' @param instruction Text that is stored as `instruction` in each specification, for functions that
 #'   receive the specification.
 #' @param prompts Prompts; see below.
@@ -35,8 +35,9 @@
 #'   answered together. Without a sink all prompts are answered together.
 #' @param reuse_models TRUE keeps models loaded for later calls in this session.
 #' @param sink Function with the arguments `chunk`, a data frame like `annotations`, and `model_id`,
-#'   such as the return value of [annotation_sink_csv()]. It is called with the rows as soon as they
-#'   are finished. Results are then not kept in memory, and `annotations` and `matrix` are NULL.
+#'   such as the return value of [annotation_sink_csv()]. The sink is called with rows as soon as
+#'   they are finished. With a sink, results are not kept in memory, and `annotations` and `matrix`
+#'   are NULL.
 #' @param progress TRUE shows progress.
 #' @param clean TRUE removes surrounding white space and chat template markers from answers.
 #' @param keep_prompts TRUE adds the column `prompt`.

@@ -10,7 +10,7 @@
 #' @param verify Ignored, for compatibility: files that are not GGUF files are never listed.
 #' @returns `list_cached_models()`: a data frame with one row per file, the newest first: `name`,
 #'   `path`, `size_bytes`, `modified` and `source`, such as `"hf:owner/repo"`, NA for files that you
-#'   copied into the cache. It has no rows if there are no files.
+#'   copied into the cache. Without files the data frame has no rows.
 #'
 #'   `list_ollama_models()`: a data frame with `name`, `path`, `size_mb`, `size_gb`, `size_bytes`,
 #'   `sha256`, `modified`, `source`, `tag` and `model`; use `name` as in
@@ -76,10 +76,10 @@ get_model_cache_dir <- function() py_call("cache_dir")
 #'
 #' Some models require that you accept their terms on the hub, which recognizes you by an access
 #' token. Create one at <https://huggingface.co/settings/tokens>. The token is sent only to the hub.
-#' It appears in no message and, unless you set `persist = TRUE`, in no file.
+#' The token appears in no message and, unless you set `persist = TRUE`, in no file.
 #'
-#' @param token The token. The function stores it in the environment variable `HF_TOKEN` of this
-#'   session.
+#' @param token The token. The function stores the token in the environment variable `HF_TOKEN` of
+#'   this session.
 #' @param persist TRUE also writes the token, as plain text, to `renviron_path`.
 #' @param renviron_path With `persist = TRUE`: path of the file, such as `"~/.Renviron"`.
 #' @returns The token, invisibly.

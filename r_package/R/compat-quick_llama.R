@@ -25,8 +25,9 @@
 #' @param hash TRUE adds the attribute `hashes`, see [generate_parallel()].
 #' @param ... Further arguments of [generate_parallel()].
 #' @returns A character vector of the length of `prompt`, with its names, or with several prompts
-#'   without names `prompt_1`, `prompt_2` and so on. NA where a prompt failed. It is a
-#'   `llamaherd_result`, see [generate_parallel()], or without `hash` a plain vector.
+#'   without names `prompt_1`, `prompt_2` and so on. NA where a prompt failed. With `hash = TRUE`
+#'   the vector is a `llamaherd_result`, see [generate_parallel()]; without `hash` it is a plain
+#'   vector.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

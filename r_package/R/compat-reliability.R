@@ -27,9 +27,9 @@
 #'   * `cohen`: a data frame with one row per pair of models: `model_a`, `model_b`, `kappa`,
 #'     `observed` and `expected`; absent with one model. `kappa` is NA if expected agreement is 1.
 #'   * `krippendorff`: a list with `alpha`, the nominal coefficient as `irr::kripp.alpha()` computes
-#'     it; `alpha_exact`, by Krippendorff's definition, which differs with three models or more and
-#'     no missing labels; `per_item`, the share of agreeing pairs of models for each text; and
-#'     `category_proportions`, the relative frequencies of labels.
+#'     it; `alpha_exact`, by Krippendorff's definition, which gives another value if there are three
+#'     or more models and no missing labels; `per_item`, the share of agreeing pairs of models for
+#'     each text; and `category_proportions`, the relative frequencies of labels.
 #' @seealso [agreement()], which has intervals and more coefficients; [validate_models()]
 #' @export
 #' @examplesIf llamaherd_available()

@@ -66,7 +66,8 @@ validate_models <- function(
   compare_models(arguments, error_call)
 }
 
-# Computes both parts from a list of arguments, in which arguments with a default may be missing.
+# Computes confusion matrices and reliability from a list of arguments, in which arguments with a
+# default may be missing.
 compare_models <- function(arguments, error_call) {
   part <- function(name) {
     check_flag(arguments[[name]] %||% TRUE, name, error_call)

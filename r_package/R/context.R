@@ -1,55 +1,57 @@
 #' Create a context
 #'
 #' A context holds the memory for running prompts: KV cells for `n_ctx` tokens, and slots for
-#' `n_seq_max` prompts at a time. Any number of prompts can run in it, in any number of
+#' `n_seq_max` prompts at a time. Any number of prompts can run in a context, in any number of
 #' calls.
 #'
 #' @param model A `llamaherd_model` from [model_load()].
 #' @param n_ctx Number of tokens, of prompts and answers together, that the context can hold. A
-#'   single long prompt may use all of it; the number of prompts that run at a time depends on how
-#'   many fit. `"auto"` chooses a number that fits the prompts of each call and the available
+#'   single long prompt may use all `n_ctx` tokens; the number of prompts that run at a time depends
+#'   on how many fit. `"auto"` chooses a number that fits the prompts of each call and the available
 #'   memory.
 #' @param n_threads Number of threads. `"auto"` or NULL uses the number of physical cores.
 #' @param n_seq_max Maximum number of prompts that run at a time, at most 248. `"auto"` chooses a
 #'   number. Running prompts one at a time takes three to five times as long as running 32 together.
 #' @param verbosity Negative values show errors only; 2 or more adds a line about the context.
 #' @param kv_layout `"per_sequence"` gives each running prompt its own cells, enough for the longest
-#'   prompt of the call. `"unified"` shares all cells among all prompts. It is faster if prompts
-#'   share a long beginning and differ only in a short rest. It also needs less memory if the
-#'   lengths of prompts differ. `"auto"` chooses one of the two for the prompts of each call.
+#'   prompt of the call. `"unified"` shares all cells among all prompts. `"unified"` is faster if
+#'   prompts share a long beginning and differ only in a short rest, and needs less memory if the
+#'   lengths of prompts differ. `"auto"` chooses `"per_sequence"` or `"unified"` for the prompts of
+#'   each call.
 #' @param n_batch Maximum number of prompt tokens per step. NULL chooses a number.
 #' @param ... Further settings by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE, FALSE or
 #'   `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or `"q8_0"`),
-#'   `offload_kqv`, `swa_full`, and `deterministic` (TRUE: an answer is identical to the last bit,
-#'   whatever else runs and in any order; prompts are computed up to half as fast; recurrent and
-#'   hybrid models such as Mamba, Granite 4 H and LFM2 do not support it); and settings of rotary
-#'   embeddings, which replace the settings of the model's file: `rope_scaling_type` (`"none"`,
-#'   `"linear"`, `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
+#'   `offload_kqv`, `swa_full`, `deterministic` (see below); and settings of rotary embeddings,
+#'   which replace the settings of the model's file: `rope_scaling_type` (`"none"`, `"linear"`,
+#'   `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
 #'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name is an
-#'   error.
+#'   error. With `deterministic = TRUE` an answer is identical to the last bit, whatever else runs
+#'   and in any order. The computation of prompts then takes up to twice as long. Recurrent and
+#'   hybrid models, such as Mamba, Granite 4 H and LFM2, do not support `deterministic`.
 #' @param cluster Where prompts are computed. NULL computes in this process, `"local"` in several
 #'   processes of this machine, `"auto"` on the Ray cluster of this machine, and `"host:port"` or
 #'   `"ray://host:port"` on the Ray cluster at that address. See below.
-#' @param n_actors Number of processes (Ray actors). `"numa"` starts one per NUMA node of each
-#'   machine; NULL or `"nodes"` starts one per machine.
+#' @param n_actors Number of processes (Ray actors). `"numa"` starts one process per NUMA node of
+#'   each machine; NULL or `"nodes"` starts one process per machine.
 #' @param num_cpus Number of CPUs per process. NULL gives each process an equal share.
 #'
 #' @section Clusters:
-#' With `cluster`, prompts are answered by processes with a model and a context each, on the
-#' machines of the cluster. Such a context works in all functions with an argument `context`, with
-#' the same results; journal, progress and Ctrl-C work in this session. Prompts with the same
-#' beginning are sent to the same process. A process that dies is started again, and its unfinished
-#' prompts are computed again. Sizes (`n_ctx`, `n_threads`, `n_seq_max`) are per process. `model` is
-#' loaded from the same path on each machine, or sent to machines that do not have it; this session
-#' uses only its vocabulary, so `model_load(check_memory = FALSE)` may load a model that is larger
-#' than the memory of this machine. `attr(result, "stats")$actors` has one row per process.
+#' With `cluster`, prompts are answered by processes on the machines of the cluster. Each process
+#' has its own model and context. A context with a `cluster` works in all functions with an argument
+#' `context`, with the same results; journal, progress and Ctrl-C work in this session. Prompts with
+#' the same beginning are sent to the same process. A process that dies is started again, and its
+#' unfinished prompts are computed again. Sizes (`n_ctx`, `n_threads`, `n_seq_max`) are per process.
+#' `model` is loaded from the same path on each machine, or sent to machines that do not have it;
+#' this session uses only its vocabulary, so `model_load(check_memory = FALSE)` may load a model
+#' that is larger than the memory of this machine. `attr(result, "stats")$actors` has one row per
+#' process.
 #'
 #' Clusters need the Python package ray, in the same version on all machines:
 #' `reticulate::virtualenv_install("r-llamaherd", "ray")`. On a single machine one context already
 #' uses all cores, so a cluster is faster only with several sockets.
 #'
-#' @returns A `llamaherd_context`. `close()` frees its memory; R also frees it when no variable
-#'   refers to it.
+#' @returns A `llamaherd_context`. `close()` frees the memory of the context; R also frees this
+#'   memory when no variable refers to the context.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

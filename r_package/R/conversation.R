@@ -10,7 +10,7 @@
 #'   printed. `...` are settings for this question only.
 #' * `$retry(..., echo)` asks the last question again; the new answer replaces the last one.
 #' * `$ask_all(texts, ..., progress, verbosity)` asks many questions at once, each after the
-#' conversation so far, without changing the conversation. It returns a `llamaherd_result`, see
+#' conversation so far, without changing the conversation, and returns a `llamaherd_result`, see
 #'   [generate_parallel()].
 #' * `$turns()` returns a data frame with a row per message: `role`, `content`, `thinking` (the
 #'   thought before an answer, NA if there is no thought) and `interrupted`.
@@ -18,8 +18,8 @@
 #' * `$fork(n)` returns a list of n independent conversations that continue this one; without `n` it
 #' returns one conversation.
 #' * `$undo()` removes the last question with its answer. `$forget(n)` removes the n oldest
-#' questions with their answers, which frees tokens in the context. Both return the removed
-#' messages.
+#' questions with their answers, which frees tokens in the context. `$undo()` and `$forget()` return
+#' the removed messages.
 #' * `$system(text)` sets the system message for later questions; without `text` it returns the
 #' current message.
 #' * `$close()` frees the context of a conversation that was started with a model.
@@ -36,8 +36,8 @@
 #' @param turns Earlier conversation to continue: a data frame like the return value of `$turns()`,
 #'   or a list of messages `list(role = "user", content = "...")`.
 #' @param echo TRUE prints answers while they are generated.
-#' @returns A `llamaherd_chat`. It is an environment: `$ask()` changes it in place, and a copy
-#'   refers to the same conversation.
+#' @returns A `llamaherd_chat`, which is an environment: `$ask()` changes the conversation in place,
+#'   and a copy of the object refers to the same conversation.
 #' @seealso [thinking()], [generate_parallel()] for many independent prompts
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -198,7 +198,8 @@ print.llamaherd_chat <- function(x, ...) {
 #' @export
 close.llamaherd_chat <- function(con, ...) con$close()
 
-# Waits for an answer and prints its pieces. Ctrl-C cancels it; the result then has the text so far.
+# Waits for an answer and prints its pieces. Ctrl-C cancels the answer; the result then has the text
+# so far.
 written_answer <- function(reply, echo, error_call) {
   suspendInterrupts({
     ended <- FALSE

@@ -1,9 +1,9 @@
 #' Estimate shares, means and regressions, corrected for labelling errors
 #'
 #' @description
-#' Errors in labels bias shares and regression coefficients, because errors are not equally frequent
-#' everywhere, and make intervals too short. `estimate()` corrects estimates with the codes of a
-#' [gold_sample()] and returns them together with the naive estimates.
+#' Errors in labels make intervals too short. Errors also bias shares and regression coefficients,
+#' because they are more frequent for some labels and groups than for others. `estimate()` corrects
+#' estimates with the codes of a [gold_sample()] and returns them together with the naive estimates.
 #'
 #' @section Methods:
 #' * `"dsl"`, design-based supervised learning ([Egami et al.
@@ -14,7 +14,7 @@
 #'   \deqn{\sum_i \psi(\hat D_i; \theta) + \frac{R_i}{\pi_i} (\psi(D_i; \theta) - \psi(\hat D_i;
 #'   \theta)) = 0}
 #'
-#'   It is valid for any pattern of label errors, whether the labels are the outcome or a covariate
+#'   DSL is valid for any pattern of label errors, whether the labels are the outcome or a covariate
 #'   of the formula ([Egami et al. 2024](https://naokiegami.com/paper/dsl_ss.pdf)).
 #' * `"ppi"`, prediction-powered inference with power tuning ([Angelopoulos et al.
 #'   2023](https://arxiv.org/abs/2311.01453)): labels are weighted by `lam`, from 0 to 1, so that
@@ -31,8 +31,8 @@
 #'
 #' If few coded texts of a stratum have a wrong label, the variance estimate contains little
 #' information on errors among the other texts of the stratum. Intervals then combine Wilson's
-#' limits of the error rates over strata (MOVER). They are longer in the direction in which
-#' unobserved errors would change the estimate. A warning names strata with fewer than 5 wrong
+#' limits of the error rates over strata (MOVER). Such intervals are longer in the direction in
+#' which unobserved errors would change the estimate. A warning names strata with fewer than 5 wrong
 #' labels, their share of the texts and their number of codes; a note names strata without any wrong
 #' label.
 #'
@@ -43,10 +43,10 @@
 #'   coder decide these texts. In place of a sample, `gold` can be codes, one per row and NA for
 #'   rows without a code, as a vector or the name of a column; such codes need `prob`.
 #' @param formula A regression formula with the column of labels on either side:
-#'   `label == "negative" ~ party + age`, `votes ~ label`. It is evaluated on all rows, once with
-#'   the labels and once with the codes in their place, before rows are selected, so `I(age -
-#'   mean(age))` gives the same result as a column computed before the call. A term may only use a
-#'   text's own label, not, for example, `mean(label)`.
+#'   `label == "negative" ~ party + age`, `votes ~ label`. The formula is evaluated on all rows,
+#'   once with the labels and once with the codes in their place. Rows are selected afterwards, so
+#'   `I(age - mean(age))` gives the same result as a column computed before the call. A term may
+#'   only use a text's own label, not, for example, `mean(label)`.
 #' @param outcome Only without a formula: the quantity to estimate. Labels: the share of each is
 #'   estimated. A named vector with a number per label, such as `c(negative = -1, neutral = 0,
 #'   positive = 1)`: the mean of these numbers is estimated. For labels that are numbers: `"mean"`,
@@ -73,28 +73,29 @@
 #' @param predictions Predictions that the codes correct: `"labels"`, or `"probs"`, the
 #'   probabilities of all labels (columns `p_<label>`). `NULL` uses `"probs"` after [recalibrate()]
 #'   and `"labels"` otherwise. With probabilities the result also contains the mean widths of the
-#'   intervals of both kinds of predictions.
+#'   intervals with labels and with probabilities.
 #' @param weights Survey weights: a column, or a number of at least 0 per text. Estimates then
 #'   describe the population that the weighted texts represent. Multiplying all weights by a number
 #'   changes nothing.
 #' @param consensus How to determine the right code of texts whose coders disagree: `"majority"`,
 #'   see `gold`; or a model of coders' errors, `"dawid_skene"` or `"one_coin"`, see [dawid_skene()].
-#'   With a model, estimates from several draws of the right codes are combined by Rubin's rules, so
-#'   that intervals include this uncertainty. The codes are drawn separately for each combination of
-#'   stratum, model's label and group of the estimate (`by`, or the columns of the formula).
+#'   With a model of coders' errors, estimates from several draws of the right codes are combined by
+#'   Rubin's rules, so that intervals include the uncertainty about the right codes. The codes are
+#'   drawn separately for each combination of stratum, model's label and group of the estimate
+#'   (`by`, or the columns of the formula).
 #' @param n_imputations Number of draws of the right codes by the model of coders' errors.
 #' @param simultaneous `NULL`: each interval has the confidence `level` by itself. `"bonferroni"` or
 #'   `"max_t"`: all intervals of a method are simultaneous, so that together they have the
 #'   confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome, and its
 #'   intervals are shorter than with `"bonferroni"`.
 #' @param quantile For `outcome = "quantile"`: quantiles between 0 and 1, such as `0.9`.
-#' @returns A `llamaherd_estimates`. As a data frame it has one row per estimate and method:
-#'   `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam` and `df`,
-#'   the degrees of freedom of the interval. [coef()], [vcov()] and [confint()] return the values of
-#'   one method, by default the first. Further elements are `n_texts`, `n_gold`, `design`, `notes`;
-#'   `predictions`, which is `"recalibrated"` after [recalibrate()]; `widths`, a data frame of the
-#'   mean widths of intervals by predictions and method, which has no rows if the predictions are
-#'   labels; `agreement`, a sentence on the agreement between several coders; and, for `prob =
+#' @returns A `llamaherd_estimates`. Converted to a data frame, the result has one row per estimate
+#'   and method: `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam`
+#'   and `df`, the degrees of freedom of the interval. [coef()], [vcov()] and [confint()] return the
+#'   values of one method, by default the first. Further elements are `n_texts`, `n_gold`, `design`,
+#'   `notes`; `predictions`, which is `"recalibrated"` after [recalibrate()]; `widths`, a data frame
+#'   of the mean widths of intervals by predictions and method, which has no rows if the predictions
+#'   are labels; `agreement`, a sentence on the agreement between several coders; and, for `prob =
 #'   "simple"`, `label_check`: a data frame with the counts of labels among the coded texts and the
 #'   counts expected in a simple sample, with the attribute `p_value`.
 #' @seealso [gold_sample()], [gold_size()], [recalibrate()], [dawid_skene()]

@@ -8,8 +8,8 @@ weights_given <- function(weights, coded) {
   if (!is.null(weights)) as_py_numbers(weights)
 }
 
-# Returns other columns of text or whole numbers that may be clusters. Their number is limited,
-# because they are copied.
+# Returns other columns of text or whole numbers that may be clusters. At most 1e6 / n_rows columns
+# are returned, because each column is copied to Python.
 cluster_columns <- function(coded, used) {
   is_kind <- \(x) is.character(x) || is.factor(x) || is.integer(x)
   names <- setdiff(names(coded), used)
@@ -65,7 +65,7 @@ check_quantile <- function(x, error_call) {
   as_py_list(as.double(x))
 }
 
-# Returns the levels of the factors among the columns, which are the order of groups.
+# Returns the levels of the factors among the columns; the levels give the order of groups.
 levels_by <- function(data, by) {
   factors <- Filter(\(name) is.factor(data[[name]]), by)
   rlang::set_names(lapply(factors, \(name) as_py_list(levels(data[[name]]))), factors)

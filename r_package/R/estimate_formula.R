@@ -1,6 +1,6 @@
-# Formulas of estimate(): computes their matrices with the labels, and again with the codes.
+# Formulas of estimate(): computes model matrices with the labels, and again with the codes.
 
-# A function for formulas: 1 if a text with several labels has a given label, else 0.
+# Function for formulas that returns 1 if a text with several labels has a given label, else 0.
 has_label <- function(label, name) {
   given <- strsplit(as.character(label), ";", fixed = TRUE)
   ifelse(is.na(label), NA_real_, vapply(given, \(x) name %in% trimws(x), 0))
@@ -106,8 +106,8 @@ formula_matrices <- function(
   )
 }
 
-# Returns the data with the labels, and a copy in which codes replace the labels of coded rows. Both
-# have the same levels. Logical values and numbers keep their type.
+# Returns the data with the labels, and a copy in which codes replace the labels of coded rows.
+# Labels and codes have the same levels. Logical values and numbers keep their type.
 frames_of <- function(coded, label, codes) {
   frame <- as.data.frame(coded)
   values <- frame[[label]]
@@ -118,7 +118,7 @@ frames_of <- function(coded, label, codes) {
   } else {
     there <- c(sort(unique(codes$labels)), codes$codes)
     known <- intersect(unique(c(levels(values), there)), there)
-    # Ordered, so that formulas may contain label >= "neutral".
+    # The factor is ordered, so that formulas may contain label >= "neutral".
     \(x) factor(x, known, ordered = is.ordered(values))
   }
   mixed <- codes$labels

@@ -104,8 +104,9 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
   }
   limits <- cbind(rows$low, rows$high)
   if (level != object$level) {
-    # Few errors make one side of an interval longer. Each side keeps its length relative to the t
-    # quantile, unless the side was cut at a bound.
+    # If few label errors were observed, one side of an interval is longer than the other. Another
+    # level multiplies each side by the ratio of the t quantiles, unless the side was cut at a bound
+    # of the range.
     far <- stats::qt(0.5 + level / 2, rows$df)
     longer <- far / stats::qt(0.5 + object$level / 2, rows$df)
     ends <- ends_of(rows)

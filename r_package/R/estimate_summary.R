@@ -1,10 +1,10 @@
-# Converts estimates for other packages of R: summary(), and for tables of modelsummary tidy() and
-# glance(), whose generics are in the package generics.
+# Converts estimates for other R packages: summary(), and tidy() and glance() for tables of
+# modelsummary. The generic functions tidy() and glance() are in the package generics.
 
 #' @rdname estimate-methods
 #' @returns `summary()`: `coefficients`, a matrix with a row for each coefficient. Coefficients of
-#' regressions and differences have `t` and `p` of the test of the hypothesis that they are 0. It
-#' prints as a table.
+#' regressions and differences have `t` and `p` of the test of the hypothesis that they are 0. The
+#' summary prints as a table.
 #'
 #'   `tidy()` and `glance()` return the data frames that broom and modelsummary use for tables.
 #'   `tidy()` has `term`, `estimate`, `std.error`, `statistic`, `p.value` and optionally `conf.low`

@@ -2,7 +2,7 @@
 #'
 #' Finds the file of SmolLM2-135M, an instruction-tuned model of 92 MB: first by the environment
 #' variable `LLAMAHERD_TEST_SMOLLM2`, then in the cache. The examples of this package run only if
-#' this function finds the model. It downloads nothing and does not start Python.
+#' this function finds the model. The function downloads nothing and does not start Python.
 #'
 #' @returns Path of the file. NULL if the file or the Python package does not exist.
 #' @seealso [list_cached_models()] for all models on this computer

@@ -1,6 +1,6 @@
 #' Answer one prompt
 #'
-#' Answers a single prompt like [generate_parallel()], but if the prompt fails, this is an error.
+#' Answers a single prompt like [generate_parallel()], but signals an error if the prompt fails.
 #'
 #' @inheritParams generate_parallel
 #' @param prompt A string, or an integer vector of token ids; with `chat = TRUE` a string or a list

@@ -3,13 +3,13 @@
 #' @description
 #' Answers every prompt of a vector in one call. Up to `n_seq_max` prompts run at a time (see
 #' [context_create()]); when a prompt ends, the next one starts. If several prompts have the same
-#' beginning, it is computed only once. A prompt that fails becomes NA; the other prompts are
-#' answered.
+#' beginning, this beginning is computed only once. A prompt that fails becomes NA; the other
+#' prompts are answered.
 #'
 #' @section Interrupting a call:
 #' Ctrl-C ends the call within a fraction of a second and also interrupts the loop or script around
-#' it; a script ends with exit status 1. Finished answers are kept: [last_results()] returns them,
-#' and the field `results` of the interrupt condition contains them:
+#' it; a script ends with exit status 1. Finished answers are kept: [last_results()] returns them.
+#' The field `results` of the interrupt condition also contains the finished answers:
 #'
 #'     answers <- tryCatch(
 #'       generate_parallel(context, prompts),
@@ -35,19 +35,19 @@
 #' the schema. [schema_prompt()] describes a schema in words. Small models answer less accurately
 #' when they write JSON; a field for reasons before the field for the label may help.
 #'
-#' Some keywords of JSON Schema, such as `uniqueItems`, cannot be enforced during generation. They
-#' are checked afterwards, and an answer that violates them is generated again with another seed.
-#' The prompt fails if every try violates them, or if `max_tokens` cuts the JSON off: the row is NA,
-#' and `attr(result, "partial")` contains the text.
+#' Some keywords of JSON Schema, such as `uniqueItems`, cannot be enforced during generation.
+#' Answers are checked for these keywords afterwards, and an answer that violates the schema is
+#' generated again with another seed. The prompt fails if every try violates the schema, or if
+#' `max_tokens` cuts the JSON off: the row is NA, and `attr(result, "partial")` contains the text.
 #'
 #' @section Several samples per prompt:
 #' With `n = 10` and a `temperature` above 0, each prompt is computed once and answered ten times.
-#' The result is a `llamaherd_samples`: a list with one `llamaherd_result` of length 10 per prompt
-#' (with `schema` a `llamaherd_table`), named like the prompts, which can be a list column. [vote()]
-#' returns the majority, [as.data.frame()][as.data.frame.llamaherd_result] a table with one row per
-#' sample. A sample depends only on the seed, the index of the prompt and the index of the sample:
-#' the first sample is the answer without `n`, and a larger `n` does not change earlier samples.
-#' Messages about failures and interrupts give numbers of samples.
+#' The result is a `llamaherd_samples`: a list, named like the prompts, with one `llamaherd_result`
+#' of length 10 per prompt (with `schema` a `llamaherd_table`). The list can be a column of a data
+#' frame. [vote()] returns the majority, [as.data.frame()][as.data.frame.llamaherd_result] a table
+#' with one row per sample. A sample depends only on the seed, the index of the prompt and the index
+#' of the sample: the first sample is the answer without `n`, and a larger `n` does not change
+#' earlier samples. Messages about failures and interrupts count samples, not prompts.
 #'
 #' @section Journal:
 #' With `journal = "run.sqlite"` each answer is on disk within a tenth of a second after it is
@@ -63,16 +63,16 @@
 #' same file, also at the same time.
 #'
 #' The journal contains prompts and answers as plain text for everyone who may read the file. Keep
-#' it on a local disk: SQLite cannot share it over a network. If the file is removed or moved while
-#' the call runs, it is written again at its path, with a warning. [journal_read()] returns the
-#' journal as a data frame.
+#' the journal on a local disk: SQLite cannot share a file over a network. If the file is removed or
+#' moved while the call runs, it is written again at its path, with a warning. [journal_read()]
+#' returns the journal as a data frame.
 #'
 #' @param context A `llamaherd_context` from [context_create()].
 #' @param prompts Character vector; names and NA are allowed. A factor is also accepted, and a list
 #'   with one element per prompt: a string or an integer vector of token ids. If a text has an
 #'   invalid encoding, only this prompt fails.
-#' @param max_tokens Maximum number of tokens to generate per prompt. NULL uses 512 with `schema`,
-#'   enough tokens for the longest of the `choices`, and 100 otherwise.
+#' @param max_tokens Maximum number of tokens to generate per prompt. NULL uses 512 with `schema`;
+#'   with `choices`, as many tokens as the longest choice needs; and 100 otherwise.
 #' @param top_k Number of most likely tokens to draw from. 0 or less draws from all tokens.
 #' @param top_p Cumulative probability of the most likely tokens to draw from. 1 draws from all
 #'   tokens.
@@ -111,7 +111,7 @@
 #'   messages is never read as special tokens.
 #' @param system Text of a system message before each prompt; needs `chat = TRUE`.
 #' @param choices Texts; each answer is exactly one of them, without quotes or a space before it:
-#'   `c("yes", "no")`. With `temperature = 0` it is the most probable choice, as in
+#'   `c("yes", "no")`. With `temperature = 0` the answer is the most probable choice, as in
 #'   [classify_parallel()]. For a factor, the choices are its levels. A list contains one vector per
 #'   prompt, or NULL for a prompt without choices. Thousands of choices are possible. Cannot be
 #'   combined with `grammar`. Generation ends as soon as only one choice is possible, so fewer
@@ -123,8 +123,8 @@
 #' @param regex Regular expression that the whole answer matches, such as `"[0-9]{4}-[0-9]{2}"`.
 #' @param strict TRUE refuses schemas with keywords that cannot be enforced during generation.
 #' @param retries Maximum number of further tries for an answer that violates its schema.
-#' @param dotted TRUE makes nested objects columns with dotted names; FALSE makes them data frame
-#'   columns.
+#' @param dotted TRUE converts nested objects to columns with dotted names; FALSE converts them to
+#'   data frame columns.
 #' @param logprobs Number of alternatives whose log-probabilities are returned for each generated
 #'   token. 0 returns only the log-probabilities of the generated tokens; NULL returns no
 #'   log-probabilities.
@@ -134,8 +134,8 @@
 #' @param variables Further variables of the chat template, a named list such as
 #'   `list(reasoning_effort = "low")`. Needs `chat = TRUE`.
 #' @param template Jinja template to use in place of the model's chat template. Needs `chat = TRUE`.
-#' @param prefix Text at the start of each answer. It is written into the prompt and is not part of
-#'   the result. Needs `chat = TRUE`.
+#' @param prefix Text at the start of each answer; the text is written into the prompt and is not
+#'   part of the result. Needs `chat = TRUE`.
 #' @param merge_system TRUE puts the system text into the first user message where the template
 #'   refuses a system role. Needs `chat = TRUE`.
 #' @param quote_from Text from which the quotes of a schema are copied, see [type_quote()]: one
@@ -178,9 +178,9 @@
 #'   With `schema` a `llamaherd_table`: a data frame with one row per prompt and one column per
 #'   field, NA where a prompt failed. Column types do not depend on the answers, except that whole
 #'   numbers beyond 32 bits make a column double. Row names are the names of the prompts if these
-#'   are unique. It has the attributes above and the attribute `text`, the JSON of the answers.
-#'   Thoughts are also columns. In [dplyr::mutate()] the result becomes columns of the data; subsets
-#'   of rows are plain data frames.
+#'   are unique. The table has the attributes above and the attribute `text`, the JSON of the
+#'   answers. Thoughts are also columns. In [dplyr::mutate()] the result becomes columns of the
+#'   data; subsets of rows are plain data frames.
 #' @seealso [generate()] for a single prompt, [thinking()] for models that think,
 #'   [apply_chat_template()] for chat models, [journal_read()] for journals.
 #' @export

@@ -1,11 +1,12 @@
 #' Draw a gold-standard sample for human coding
 #'
 #' @description
-#' A gold-standard sample is a probability sample of the texts that people code. It shows how often
-#' a model's labels are correct, and [estimate()] uses it to correct estimates for the errors. For
-#' both purposes the probability with which each text was drawn must be known. `gold_sample()` draws
-#' the sample and stores these inclusion probabilities. `write_gold()` writes a CSV file for a
-#' spreadsheet program, and `read_gold()` reads the coded file.
+#' A gold-standard sample is a probability sample of the texts that people code. The codes of the
+#' sample show how often a model's labels are correct, and [estimate()] uses the codes to correct
+#' estimates for the errors. For both purposes the probability with which each text was drawn must
+#' be known. `gold_sample()` draws the sample and stores these inclusion probabilities.
+#' `write_gold()` writes a CSV file for a spreadsheet program, and `read_gold()` reads the coded
+#' file.
 #'
 #' `gold_size()` computes how many texts are needed.
 #'
@@ -28,18 +29,19 @@
 #' `allocation`) form one sample of this design, with the inclusion probabilities of the combined
 #' sample. In all other cases the probabilities of a wave may depend on the codes of earlier waves:
 #' conditional on these codes, each wave gives an unbiased estimate, and the waves are averaged with
-#' weights that depend on their sizes (Des Raj 1956; Farquhar, Gal and Rainforth 2021). `probs` is
-#' then 1 / weight. Decide the sizes of waves before you see codes. `write_gold(uncoded = TRUE)`
-#' writes only the texts without a code, and `read_gold()` keeps the codes of the other texts.
+#' weights that depend on their sizes (Des Raj 1956; Farquhar, Gal and Rainforth 2021). `probs` then
+#' contains 1 / the weight of each text. Decide the sizes of waves before you see codes.
+#' `write_gold(uncoded = TRUE)` writes only the texts without a code, and `read_gold()` keeps the
+#' codes of the other texts.
 #'
 #' @section The CSV file:
 #' The columns are `id`, `text` and one column per coder, to be filled in with labels. The file
-#' omits the model's labels (`blind`). Its order is random, so that the texts of a coder who stops
-#' early are a random part. It begins with a byte order mark, by which Excel recognises UTF-8. Texts
-#' that a spreadsheet program would evaluate as formulas are prefixed by an apostrophe, which
-#' `read_gold()` removes. If texts may have several labels, a cell contains all labels that apply,
-#' in any order, separated by semicolons, or the word `none` (`(none)` if a label has that name); an
-#' empty cell means that the text is not coded yet.
+#' omits the model's labels (`blind`). The order of the texts is random, so that a coder who stops
+#' early has coded a random part. The file begins with a byte order mark, by which Excel recognises
+#' UTF-8. Texts that a spreadsheet program would evaluate as formulas are prefixed by an apostrophe,
+#' which `read_gold()` removes. If texts may have several labels, a cell contains all labels that
+#' apply, in any order, separated by semicolons. If no label applies, the cell contains the word
+#' `none` (`(none)` if `none` is a label). An empty cell means that the text is not coded yet.
 #'
 #' The design is written to `<path>.json`; `read_gold()` needs this file or the sample.
 #'
@@ -62,7 +64,7 @@
 #'   `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 texts are drawn from each stratum with 2 texts or more.
-#'   With other designs this argument is an error. `confidence` and `floor` are also errors with
+#'   With other designs `allocation` is an error. `confidence` and `floor` are also errors with
 #'   designs that do not use them.
 #' @param names Labels that codes may have. `NULL` uses the labels of the codebook. For data without
 #'   a codebook, `NULL` uses the labels in the column `label`. If each of these labels has a column
@@ -77,24 +79,24 @@
 #'   frame with a column `id` and one column per coder. A warning reports texts of the sample that
 #'   have no row.
 #' @param coders Names of the columns for codes. For `read_gold()` `NULL` uses all columns that are
-#'   not columns of the sample, except columns without any label, which a warning reports. In a data
-#'   frame, the column of the model's labels is also excluded.
+#'   not columns of the sample. Columns that contain no label are left out, with a warning. In a
+#'   data frame, the column of the model's labels is also excluded.
 #' @param blind TRUE omits the model's label and the inclusion probability.
 #' @param shuffle TRUE writes texts in random order.
 #' @param bom TRUE writes a byte order mark, by which Excel recognises UTF-8.
 #' @param overwrite TRUE replaces an existing file, which may contain codes.
 #' @param uncoded TRUE writes only texts that nobody has coded yet.
 #' @param delimiter Separator of cells: `","`, `";"` or `"\t"`. In locales with a decimal comma
-#'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises all
-#'   three separators.
+#'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises commas,
+#'   semicolons and tabs.
 #' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the drawn
 #'   rows of `data`; their `ids`, `texts`, `labels` and `probs`; `all_probs`, the inclusion
 #'   probability of every row of `data`; `strata`; `names`; `codes`, a list with one character
 #'   vector per coder; `gold`, the majority code; `design`; and `history`, a data frame with one row
 #'   per wave: `wave`, `kind`, `n`, `N` (number of texts from which it was drawn), `seed` and
-#'   `n_coded` (number of coded texts when the wave was drawn). As a data frame it has one row per
-#'   text: `id`, `text`, `model_label`, `inclusion_prob` and the coders' columns. It can be stored
-#'   with [saveRDS()].
+#'   `n_coded` (number of coded texts when the wave was drawn). Converted to a data frame, a sample
+#'   has one row per text: `id`, `text`, `model_label`, `inclusion_prob` and the coders' columns.
+#'   You can store a sample with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,

@@ -35,8 +35,8 @@
 #'   comparison should detect.
 #' @param differ With `compare`: share of texts that exactly one of the two codebooks labels
 #'   correctly. This share is small for codebooks that differ in a few words, and larger for
-#'   different models. The element `pairs` of [compare_codebooks()] contains it for codebooks that
-#'   you have compared.
+#'   different models. The element `pairs` of [compare_codebooks()] contains this share for
+#'   codebooks that you have compared.
 #' @param power With `compare`: probability that the comparison detects the difference.
 #' @param candidates With `compare`: number of codebooks. All pairs of codebooks are compared
 #'   (Bonferroni).
@@ -49,7 +49,7 @@
 #'   differences of the absolute errors, for example from a pilot study.
 #' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi` (`NA`
 #'   if neither `accuracy` nor `kappa` is given) and with the element `kappa`. With `compare`,
-#'   `gold` is the number of texts to compare on.
+#'   `gold` is the number of coded texts that the comparison needs.
 #' @references Connett, Smith, McHugh, *Sample size and power for pair-matched case-control
 #'   studies*, Stat. Med. 6, 1987. Guenther, *Sample size formulas for normal theory t tests*, The
 #'   American Statistician 35, 1981.

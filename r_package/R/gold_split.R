@@ -5,7 +5,7 @@
 #' measured accuracy is too high. `gold_split()` therefore divides a gold-standard sample at random
 #' into three parts:
 #'
-#' * `explore`: write codebooks, read errors ([disagreements()]), choose examples
+#' * `explore`: write codebooks, inspect wrong labels ([disagreements()]), choose examples
 #'   ([choose_examples()]);
 #' * `select`: compare codebooks ([compare_codebooks()]);
 #' * `evaluate`: measure the chosen codebook, once ([evaluate_codebook()]).
@@ -15,7 +15,7 @@
 #' drawn texts of its stratum that are in the part. `gold_part()` returns a part, which [validate()]
 #' and [estimate()] accept like any other sample.
 #'
-#' The split is stored in the sample: [write_gold()] writes it and [read_gold()] reads it.
+#' The split is stored in the sample: [write_gold()] writes the split and [read_gold()] reads it.
 #' `gold_size(compare =)` computes how many texts `select` needs.
 #'
 #' @param gold A `llamaherd_gold`, with or without codes; or the path of its CSV file: the split is

@@ -2,13 +2,14 @@
 #'
 #' Reports the processor and memory, the sizes of models that fit, and their approximate speed.
 #'
-#' The speeds are rough estimates, based on memory bandwidth and arithmetic speed. Both are measured
-#' in about a second; the best of three rounds is used. Memory bandwidth limits the speed of a
-#' single answer, because each token reads all weights. Arithmetic speed limits the processing of
-#' prompts, and of many answers that are generated together. Real speeds are often half or double
-#' the estimate, because kernels for quantized weights do not multiply float32 matrices. If other
-#' programs run during the measurement or later, real speeds differ by up to a factor of four.
-#' [model_optimize()] measures the speed of a given model.
+#' The speeds are rough estimates, based on memory bandwidth and arithmetic speed. Bandwidth and
+#' arithmetic speed are measured in about a second; the best of three rounds is used. Memory
+#' bandwidth limits the speed of a single answer, because each token reads all weights. Arithmetic
+#' speed limits the processing of prompts, and of many answers that are generated together. Real
+#' speeds are often half or double the estimate, because the measurement multiplies float32
+#' matrices, while models with quantized weights use other kernels. If other programs run during the
+#' measurement or later, real speeds differ by up to a factor of four. [model_optimize()] measures
+#' the speed of a given model.
 #'
 #' @param refresh TRUE measures again; FALSE measures once per session.
 #' @returns A list of class `llamaherd_hardware`, which prints as a table: `os`, `release`,

@@ -1,13 +1,15 @@
-# Address of llamaherd's repository, because llamaherd is not on a package index.
+# Default source of the Python package: llamaherd's repository, because llamaherd is not on a
+# package index.
 repository <- "https://github.com/llamaherd/llamaherd"
 
 #' Install the Python package
 #'
 #' Creates a Python virtual environment and installs the Python package llamaherd in it. The
-#' installation compiles llama.cpp for this machine's processor, which takes some minutes. It needs
-#' Python 3.10 or later, a C++ compiler and, if the source is an address, git. If one of these is
-#' missing, an error names it before anything is installed. A folder of wheels needs neither a
-#' compiler nor git. An existing environment of this name is kept, and its package is updated.
+#' installation compiles llama.cpp for this machine's processor, which takes some minutes. The
+#' installation needs Python 3.10 or later, a C++ compiler and, if the source is an address, git. If
+#' one of these requirements is missing, an error names it before anything is installed. A folder of
+#' wheels needs neither a compiler nor git. An existing environment of this name is kept, and its
+#' package is updated.
 #'
 #' @param envname Name or path of the virtual environment. The package finds `r-llamaherd`
 #'   automatically; for another environment, set the environment variable `LLAMAHERD_PYTHON` to the
@@ -269,8 +271,8 @@ python_to_start_from <- function(python, error_call) {
 }
 
 # Compiler flags for newer Intel processors. GCC versions with bug 114098 break ggml's code for AMX,
-# the matrix instructions of these processors. With their half-precision arithmetic ggml computes
-# the attention of many models slowly.
+# the matrix instructions of these processors. If ggml uses the half-precision arithmetic of these
+# processors, the attention of many models is computed slowly.
 compiler_flags <- c(amx_tile = "-fno-dse", avx512_fp16 = "-U__AVX512FP16__")
 
 with_compiler_flags <- function(expr, cpuinfo = "/proc/cpuinfo") {

@@ -1,5 +1,5 @@
-# A call runs in a thread of Python. R waits for it in short slices, between which it updates the
-# progress bar. R handles Ctrl-C only between slices, so that a running job is not lost.
+# A call runs in a thread of Python. R waits for the call in short slices, between which it updates
+# the progress bar. R handles Ctrl-C only between slices, so that a running job is not lost.
 
 slice_s <- 0.1
 
@@ -9,8 +9,8 @@ new_task <- function(start, collect, make) {
   list(start = start, collect = collect, make = make)
 }
 
-# Returns the result; with several samples, the result of repeated() prompts. After Ctrl-C it
-# signals an interrupt that contains the result.
+# Returns the result. With several samples per prompt, the result has an element for each prompt
+# that repeated() returned. After Ctrl-C the function signals an interrupt that contains the result.
 run_call <- function(task, context, prompts, options, display, progress, error_call) {
   suspendInterrupts({
     run <- quietly(
@@ -39,9 +39,9 @@ run_call <- function(task, context, prompts, options, display, progress, error_c
 }
 
 # Signals an interrupt as R does on Ctrl-C: a handler for interrupts receives it; without a handler
-# the running code ends, and a script ends with exit status 1. No warning is signalled before,
-# because a handler could catch the warning and continue. `journal` is the path of the file that
-# contains the finished results, or NULL.
+# the running code ends, and a script ends with exit status 1. No warning is signalled before the
+# interrupt, because a handler could catch the warning and continue. `journal` is the path of the
+# file that contains the finished results, or NULL.
 interrupt <- function(message, results, verbosity, journal = NULL) {
   signalCondition(structure(
     class = c("llamaherd_interrupt", "interrupt", "condition"),
@@ -177,7 +177,7 @@ begin_bar <- function(n) {
   )
 }
 
-# Formats the counts and the line from Python.
+# Formats the numbers of finished and of all units, and the progress line from Python.
 format_counts <- function(state) {
   counts <- if (identical(state[["unit"]], "B")) {
     paste0(format_bytes(state[["n_done"]]), "/", format_bytes(state[["n_total"]]))
@@ -267,7 +267,7 @@ tell_failures <- function(
 # "prompts".
 counted <- function(n) if (n > 1) "sample" else "prompt"
 
-# Returns the code of a column of a result, for messages.
+# Returns the R code that selects a column of a result, for messages.
 column_of <- function(name, n) {
   if (n > 1) {
     return(sprintf("as.data.frame(result)$%s", name))

@@ -29,8 +29,8 @@
 #' Labels
 #' * [classify_parallel()]: the probability of each label. [calibrate_batch()] removes a model's
 #'   preferences.
-#' * `generate_parallel(choices = )`: answers that are one of given texts. [vote()]: the majority of
-#'   several samples.
+#' * `generate_parallel(choices = )`: each answer is one of the texts that you give. [vote()]: the
+#'   majority of several samples.
 #'
 #' Data from texts
 #' * `generate_parallel(schema = )` with [type_object()]: a data frame with a column for each field;
@@ -61,8 +61,8 @@
 #'   functions. [report()] writes a page that documents how the labels were made, and [reproduce()]
 #'   repeats the coding. If a data frame lost the record that a report needs, for example in a join
 #'   or a CSV file, use [coded_restore()].
-#' * `vignette("llamaherd")` is the first of several short guides. They are installed if you set
-#'   `build_vignettes = TRUE` in `remotes::install_git()`.
+#' * `vignette("llamaherd")` is the first of several short guides. The guides are installed if you
+#'   set `build_vignettes = TRUE` in `remotes::install_git()`.
 #'
 #' Several models
 #' * [explore()], [annotation_sink_csv()], [intercoder_reliability()].
@@ -74,11 +74,11 @@
 #' * [tokenize()], [detokenize()], [model_metadata()].
 #'
 #' @section Python:
-#' This package calls the Python package of the same name. It uses the first of these that exists:
-#' the Python that this session already runs; the Python that the environment variable
-#' `LLAMAHERD_PYTHON` or `RETICULATE_PYTHON` names; the virtual environment `r-llamaherd`, which
-#' [install_llamaherd()] creates; the Python that [reticulate::py_discover_config()] finds. Python
-#' starts when a function first needs it, not when the package is attached.
+#' This package calls the Python package of the same name. The R package uses the first Python in
+#' this list that exists: the Python that this session already runs; the Python that the environment
+#' variable `LLAMAHERD_PYTHON` or `RETICULATE_PYTHON` names; the virtual environment `r-llamaherd`,
+#' which [install_llamaherd()] creates; the Python that [reticulate::py_discover_config()] finds.
+#' Python starts when a function first needs it, not when the package is attached.
 #'
 #' @section Conditions:
 #' Every error has the class `llamaherd_error` and one of these classes for [tryCatch()]:

@@ -1,13 +1,13 @@
 #' Write a methods paragraph
 #'
 #' Writes a paragraph for an article, based only on the recorded data: model, codebook, temperature,
-#' thinking, calibration, draw of the coded texts, agreement and estimators. It also returns the
-#' BibTeX entries of the works that the text cites. The text does not mention steps that were not
-#' done; the checklist marks these steps as open.
+#' thinking, calibration, draw of the coded texts, agreement and estimators. The function also
+#' returns the BibTeX entries of the works that the text cites. The text does not mention steps that
+#' were not done; the checklist marks these steps as open.
 #'
 #' @inheritParams report
-#' @param x Return value of [annotate_texts()]; or the path of a report that [report()] wrote, which
-#'   contains the other arguments.
+#' @param x Return value of [annotate_texts()]; or the path of a report that [report()] wrote; such
+#'   a report contains the other arguments.
 #' @returns A list of class `llamaherd_methods`, which prints as text and BibTeX: `text`, `bibtex`,
 #'   `references` (keys of the entries), and `checklist`, a data frame of questions that reviewers
 #'   ask, with `question`, `state` (`"answered"` or `"open"`), `answer` (the answer, or what to add)

@@ -19,14 +19,15 @@
 #'
 #' @param model_path Model; see below.
 #' @param cache_dir Folder for downloads. NULL uses [get_model_cache_dir()].
-#' @param n_gpu_layers Number of layers in GPU memory. Negative values and `"auto"` use all layers;
-#'   `"auto"` does so only with a usable GPU. Without a GPU a warning reports that the CPU is used.
+#' @param n_gpu_layers Number of layers in GPU memory. Negative values put all layers into GPU
+#'   memory, and so does `"auto"` on a computer with a usable GPU. Without a GPU a warning reports
+#'   that the CPU is used.
 #' @param use_mmap TRUE maps the file into memory instead of reading it.
 #' @param use_mlock TRUE prevents the model from being swapped out.
 #' @param show_progress TRUE shows the progress of a download.
 #' @param force_redownload TRUE downloads the file even if it is in the cache.
 #' @param verify_integrity TRUE checks that the file is a GGUF file before Python starts. Loading
-#'   always checks the file and refuses one that is truncated or damaged.
+#'   always checks the file and refuses a truncated or damaged file.
 #' @param check_memory TRUE refuses a model that, with its adapters, is larger than the available
 #'   memory. The limit is GPU memory if all layers are in GPU memory, and the sum of GPU and host
 #'   memory if only some layers are.
@@ -42,8 +43,8 @@
 #' @param main_gpu For `split_mode = "none"`: index of the GPU, from 0.
 #' @param tensor_split Share of the model on each GPU, as numbers in any unit. NULL uses shares in
 #'   proportion to the free memory of the GPUs.
-#' @returns A `llamaherd_model`. `close()` frees its memory; R also frees it when no variable refers
-#'   to it.
+#' @returns A `llamaherd_model`. `close()` frees the memory of the model; R also frees this memory
+#'   when no variable refers to the model.
 #' @seealso [context_create()], [model_metadata()], [hardware_profile()] for models that this
 #'   computer can run, [list_cached_models()]
 #' @export

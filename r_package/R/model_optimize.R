@@ -1,10 +1,10 @@
 #' Make a model faster on this computer
 #'
 #' The speed of a model depends on the type of its weights and on the processor. This function
-#' writes the model in several types. For each type it measures how much the answers change, and the
-#' speed of the new and the original file in alternating runs. It keeps the fastest file whose
-#' answers change little enough and removes the others. It never changes the original and never
-#' overwrites a file.
+#' writes the model in several types. For each type the function measures how much the answers
+#' change, and the speed of the new and the original file in alternating runs. The function keeps
+#' the fastest file whose answers differ little enough from those of the original (see `max_kl`),
+#' and removes the other new files. The original file is never changed, and no file is overwritten.
 #'
 #' Speed is measured on a prompt of 512 tokens and on 8 answers generated together. Files are ranked
 #' by the geometric mean of the two speedups; a speedup below 1.05 is ignored. The change of answers
@@ -22,7 +22,7 @@
 #'   `"IQ4_NL"`. `NULL` tries `"Q8_0"`, `"Q4_0"` and `"Q4_K_M"`, except the type of the model.
 #' @param max_kl Largest mean divergence, in nats, that the kept file may have.
 #' @param text Sample text for comparing the files, of at least 64 tokens; up to 4096 tokens are
-#'   used. It should be similar to your texts. `NULL` uses a text from a novel.
+#'   used. The sample should be similar to your texts. `NULL` uses a text from a novel.
 #' @param n_threads Number of threads. `NULL` uses the number of physical cores.
 #' @param progress
 #'   TRUE shows the progress.

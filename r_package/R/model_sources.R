@@ -107,7 +107,7 @@ run_fetch <- function(source, options, progress, verbosity, error_call) {
   run$columns
 }
 
-# Returns the fastest file for this computer. The search for it runs only once.
+# Returns the fastest file for this computer. The search for the fastest file runs only once.
 optimized_path <- function(path, cache_dir, progress, verbosity, error_call) {
   found <- py_call("optimized_look", path, cache_dir, error_call = error_call)
   if (!is.null(found[["path"]])) {

@@ -100,7 +100,7 @@ spans_data <- function(found) {
   data[!is.na(data$low), ]
 }
 
-# Returns numeric columns. `columns` are names in `found`; names of `columns`, if any, are the new
+# Returns numeric columns. `columns` are names in `found`; if `columns` has names, these are the new
 # names.
 number_columns <- function(found, columns) {
   names <- rlang::names2(columns)

@@ -5,13 +5,13 @@
 #'
 #' @param codebook A codebook from [codebook()].
 #' @param text A text.
-#' @param model A model or context for counting tokens. NULL does not count them.
+#' @param model A model or context for counting tokens. With NULL, tokens are not counted.
 #' @param chat TRUE formats the prompt with the model's chat template; needs `model`.
 #' @returns A `llamaherd_preview`, which prints the prompt: a list with `prompt`; `shared`, the
 #'   beginning of the prompt that all texts share; `n_prompts`, the number of prompts per text (with
-#'   several labels there is one per label, and `prompt` is the first of them); `tokens`, the number
-#'   of tokens of the prompt; and `n_shared`, the number of shared tokens. Both numbers are NULL
-#'   without a model.
+#'   several labels per text there is one prompt per label, and `prompt` is the first prompt);
+#'   `tokens`, the number of tokens of the prompt; and `n_shared`, the number of shared tokens.
+#'   `tokens` and `n_shared` are NULL without a model.
 #' @seealso [codebook()], [annotate_texts()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()

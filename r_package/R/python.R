@@ -79,8 +79,8 @@ discover_python <- function() {
   config$python
 }
 
-# Checks, in a separate process, that this Python finds the package. Python would also find a folder
-# with the package's name; such a package has no origin.
+# Checks, in a separate process, that this Python finds the package. Python also accepts any folder
+# with the package's name as a package; such a package has no `origin`.
 has_llamaherd <- function(python) {
   code <- paste(
     "import importlib.util as u, sys; spec = u.find_spec('llamaherd');",
@@ -100,8 +100,8 @@ status_of <- function(python, code) {
 }
 
 # Evaluates an expression without the folders of LD_LIBRARY_PATH that R puts in front: its own and
-# the system's. With them, a Python that was not installed by the system would load the system's
-# libpython instead of its own.
+# the system's. With these folders in front, a Python that was not installed by the system would
+# load the system's libpython instead of its own.
 as_python_likes <- function(expr) {
   folders <- strsplit(Sys.getenv("LD_LIBRARY_PATH"), ":", fixed = TRUE)[[1]]
   from_r <- startsWith(folders, R.home()) | startsWith(folders, "/usr/lib")

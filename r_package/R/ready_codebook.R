@@ -2,14 +2,14 @@
 
 #' Ready codebooks, to start from
 #'
-#' `ready_codebook()` returns a codebook for a common task. This project wrote its words; its
-#' definitions follow published works. `list_ready_codebooks()` lists these codebooks, the works
-#' that they follow, and the accuracy that was measured with them.
+#' `ready_codebook()` returns a codebook for a common task. This project wrote the words of the
+#' codebook; the definitions follow published works. `list_ready_codebooks()` lists these codebooks,
+#' the works that they follow, and the accuracy that was measured with them.
 #'
 #' A codebook that follows a definition is not the instrument of the cited work: it is shorter, and
-#' was not validated like that instrument. Adapt it to your texts, add examples, and compare its
-#' labels with human codes by [validate()]. [methods_text()] cites the works if you used a ready
-#' codebook.
+#' was not validated like that instrument. Adapt the codebook to your texts, add examples, and
+#' compare the labels with human codes by [validate()]. [methods_text()] cites the works if you used
+#' a ready codebook.
 #'
 #' @param name Name of the codebook, see `list_ready_codebooks()`.
 #' @param target For `"stance"`: object of the position, such as `"nuclear energy"`.

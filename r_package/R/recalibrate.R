@@ -3,24 +3,25 @@
 #' @description
 #' A model's labels are often wrong in a systematic way: it prefers some labels, or confuses two
 #' labels. `recalibrate()` learns from the codes of a [gold_sample()] how to correct these errors.
-#' It fits a ridge multinomial logistic regression (called head) that predicts the codes from the
-#' model's log-probabilities, from embeddings of the texts, or from both, and replaces labels and
-#' probabilities by its predictions. `recalibration()` returns the accuracy of these predictions.
+#' The function fits a ridge multinomial logistic regression (called head) that predicts the codes
+#' from the model's log-probabilities, from embeddings of the texts, or from both, and replaces
+#' labels and probabilities by its predictions. `recalibration()` returns the accuracy of these
+#' predictions.
 #'
 #' @section Cross-fitting:
 #' Coded texts are assigned to folds at random. Each coded text gets the prediction of a head that
 #' was fitted on the codes of the other folds; texts without a code get the mean prediction of all
 #' these heads. So no label depends on the code of the same text: the accuracy by cross-validation
-#' is not too high, and [estimate()] with the same gold sample stays valid, as
-#' cross-prediction-powered inference. Codes are weighted by the inverse of their inclusion
-#' probabilities. The penalty of each head is chosen by cross-validation among the codes to which
-#' the head is fitted.
+#' is not too high, and [estimate()] with the same gold sample stays valid (cross-prediction-powered
+#' inference). Codes are weighted by the inverse of their inclusion probabilities. The penalty of
+#' each head is chosen by cross-validation among the codes to which the head is fitted.
 #'
 #' @section When it helps:
-#' Probabilities improve most where the model prefers a label regardless of the text. They do not
-#' improve if the labels are already right, or if there are few codes; a warning reports if accuracy
-#' by cross-validation does not increase. At least 30 codes are needed, and at least 5 for each
-#' label that occurs among the codes. A label without any code gets probability 0, with a warning.
+#' Probabilities improve most where the model prefers a label regardless of the text. Probabilities
+#' do not improve if the labels are already right, or if there are few codes; a warning reports if
+#' accuracy by cross-validation does not increase. At least 30 codes are needed, and at least 5 for
+#' each label that occurs among the codes. A label without any code gets probability 0, with a
+#' warning.
 #'
 #' @inheritParams estimate
 #' @param coded Return value of [annotate_texts()] with probabilities (not with `method =

@@ -14,8 +14,8 @@
 #'   LibreOffice with the same parts, without the JSON; `".json"` for only the JSON.
 #' @param validation Return value of [validate()].
 #' @param estimates Return value of [estimate()].
-#' @param robustness Return value of [robustness()]. Its first variant must be the labels of `x`,
-#'   which `robustness(x, ...)` ensures.
+#' @param robustness Return value of [robustness()]. The first variant must be the labels of `x`;
+#'   `robustness(x, ...)` has this first variant.
 #'
 #'   `validation`, `estimates` and `robustness` must be computed from the texts and labels of `x`:
 #'   results that were computed from other labels or other data, or by an earlier version, are an

@@ -1,41 +1,44 @@
 #' Measure how labels depend on wording, order, model and chance
 #'
 #' Labels the same texts in several variants and compares the labels. Variants can differ in the
-#' words of the codebook, the order of the labels, the model, thoughts or no thoughts and, for
-#' labels generated with a temperature, other seeds.
+#' words of the codebook, the order of the labels, the model, the use of thoughts and, for labels
+#' generated with a temperature, the seed.
 #'
 #' @param data Return value of [annotate_texts()]; its codebook, settings and seed are then the
 #'   first variant, and [report()] accepts the result. Another data frame is also accepted.
-#' @param text See [annotate_texts()]; not needed for its return value.
-#' @param codebooks A codebook, or a list of codebooks with the same labels. The first is the
-#'   reference. The result shows the names of the list. If `data` is the return value of
+#' @param text See [annotate_texts()]; not needed if `data` is the return value of
+#'   [annotate_texts()].
+#' @param codebooks A codebook, or a list of codebooks with the same labels. The first codebook is
+#'   the reference. The result shows the names of the list. If `data` is the return value of
 #'   [annotate_texts()], you may omit this argument; the first codebook is then the codebook of
 #'   `data`.
 #' @param contexts A context, or a list of contexts with different models. If `data` is the return
 #'   value of [annotate_texts()], the first context must use the model that labelled `data`.
 #' @param orders Further orders of the labels: a number of random orders, or a list of character
 #'   vectors. Ordinal scales cannot be reordered.
-#' @param seeds Seeds for sampling. They need `method = "generate"` and a `temperature`.
+#' @param seeds Seeds for sampling. Seeds need `method = "generate"` and a `temperature`.
 #' @param thinking Values of `thinking` to try, such as `list(FALSE, 128, 512)`; `costs` of the
 #'   result contains the time and the tokens for each value. A single value, or a return value of
 #'   [thinking()], applies to all variants. Needs `chat = TRUE`.
 #' @param n_texts Number of texts to draw. NULL uses all texts that are not NA.
 #' @param seed Seed for drawing orders and texts.
 #' @param crossed TRUE runs all combinations; FALSE varies one factor at a time.
-#' @param gold A coded [gold_sample()] of `data`. It adds a DSL estimate for each variant, computed
-#'   from the labels of the variant and the same codes; the estimates show how much a conclusion
-#'   depends on the variant. With `n_texts` only codes of drawn texts are used.
+#' @param gold A coded [gold_sample()] of `data`. With `gold` the result contains a DSL estimate for
+#'   each variant, computed from the labels of the variant and the same codes; the estimates show
+#'   how much a conclusion depends on the variant. With `n_texts` only codes of drawn texts are
+#'   used.
 #' @param formula,outcome See [estimate()]; labels are called `label` in the formula.
 #' @param progress,verbosity See [annotate_texts()].
 #' @param ... Further arguments of [annotate_texts()], such as `method`, `chat` and `template`,
 #'   which replace the arguments that were used for `data`.
 #' @returns A `llamaherd_robustness`, a list:
 #'
-#'   * `summary`: a data frame with one row per variant: `variant`, its name; `flips`, the share of
-#'     texts whose label differs from the label in the first variant; and the share of each label.
-#'   * `labels`: a data frame with one row per text: `row`, its row in `data`; `unstable`, the share
-#'     of variants whose label differs from the most frequent label of the text; and its label in
-#'     each variant.
+#'   * `summary`: a data frame with one row per variant: `variant`, the name of the variant;
+#'     `flips`, the share of texts whose label differs from the label in the first variant; and the
+#'     share of each label.
+#'   * `labels`: a data frame with one row per text: `row`, the row of the text in `data`;
+#'     `unstable`, the share of variants whose label differs from the most frequent label of the
+#'     text; and the label of the text in each variant.
 #'   * `pairwise`: a matrix of the share of texts with different labels in two variants.
 #'   * `ranges`: a data frame of the smallest and the largest share of each label.
 #'   * `agreement`: mean share of equal labels over all pairs; `alpha`: Krippendorff's alpha with
@@ -112,7 +115,7 @@ robustness <- function(
   }
   found <- texts_of(data, text, error_call)
   texts <- found$values
-  # Returns the existing labels, unless other texts are coded.
+  # Record of the labels that `data` already has; NULL if other texts are coded.
   run <- if (found$is_column && identical(found$name, own$text)) own$run_json
   books <- if (is.null(codebooks) && !is.null(run)) {
     list()

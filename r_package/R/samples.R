@@ -100,10 +100,10 @@ n_samples <- function(x) {
 #' @param x Return value of `generate_parallel(n = )`, or a list with one character vector per
 #'   prompt.
 #' @param key Function that returns the labels for a character vector of answers, NA for answers
-#'   that are not a vote. Its argument is the `llamaherd_result` of the answered samples of a
-#'   prompt, so that `\(x) ifelse(attr(x, "complete"), x, NA)` leaves out answers that were cut off.
-#'   With `schema` its argument is the `llamaherd_table` of these samples: `\(x) x$field` votes on a
-#'   field; the default votes on the whole answer as JSON.
+#'   that are not a vote. The argument of `key` is the `llamaherd_result` of the answered samples of
+#'   a prompt, so that `\(x) ifelse(attr(x, "complete"), x, NA)` leaves out answers that were cut
+#'   off. With `schema` the argument of `key` is the `llamaherd_table` of these samples: `\(x)
+#'   x$field` votes on a field; the default votes on the whole answer as JSON.
 #' @returns A data frame with one row per prompt, in the same order: `name` (if the prompts have
 #'   names); `majority`, the winning label (NA without votes); `agreement`, its share of the votes
 #'   (NaN without votes); `n_votes`; `n_failed`; `is_tie`; and `shares`, a list with one named

@@ -2,7 +2,7 @@
 #'
 #' Collects the settings of llama.cpp's samplers that most calls do not need, for the argument
 #' `sampling` of [generate_parallel()] and [generate()]. The usual settings, such as
-#' `temperature`, `top_p` and `seed`, are arguments of those functions.
+#' `temperature`, `top_p` and `seed`, are arguments of the two functions.
 #'
 #' Samplers are applied in llama.cpp's order: `logit_bias`, penalties, DRY, `top_n_sigma`, `top_k`,
 #' `typical_p`, `top_p`, `min_p`, XTC, `temperature`. The defaults turn all settings of this
@@ -15,15 +15,14 @@
 #' @param ... Must be empty: all settings must be named.
 #' @param typical_p Cumulative probability of the locally typical tokens to draw from
 #'   ([arXiv 2202.00666](https://arxiv.org/abs/2202.00666)). 1 draws from all tokens.
-#' @param top_n_sigma Number of standard deviations below the largest logit to draw from. 0 or less
-#'   draws from all tokens.
+#' @param top_n_sigma Only tokens are drawn whose logit is at most this number of standard
+#'   deviations below the largest logit. 0 or less draws from all tokens.
 #' @param penalty_freq Frequency penalty, subtracted from the logit of a token once per occurrence
 #'   among the last `repeat_last_n` tokens.
 #' @param penalty_present Presence penalty, subtracted once from the logit of each token that
 #'   occurs among the last `repeat_last_n` tokens.
-#' @param xtc_probability Probability that XTC removes tokens. It removes the most likely tokens:
-#'   all tokens with at least the probability `xtc_threshold`, except the least likely of these
-#'   tokens.
+#' @param xtc_probability Probability that XTC removes the most likely tokens: all tokens with at
+#'   least the probability `xtc_threshold`, except the least likely of these tokens.
 #' @param xtc_threshold Minimum probability of a token that XTC removes.
 #' @param dry_multiplier Strength of the DRY repetition penalty. 0 turns it off.
 #' @param dry_base Base of the growth of the DRY penalty per repeated token.
@@ -39,10 +38,11 @@
 #'   names, such as ``c(`42` = -Inf)`` to forbid token 42. NULL adds nothing.
 #' @param min_tokens Minimum number of tokens of an answer. Before an answer has this number of
 #'   tokens, no token that ends the answer is drawn, and a stop text within these tokens does not
-#'   end the answer. The value must not exceed `max_tokens`, and cannot be combined with `schema`,
-#'   `regex`, `grammar` or `choices`. 0 turns it off.
-#' @param stop_token_ids Tokens that end an answer and are not part of it: token ids. They end an
-#'   answer also with `ignore_eos = TRUE`. With NULL, only the model's end tokens end an answer.
+#'   end the answer. The value must not exceed `max_tokens`, and `min_tokens` cannot be combined
+#'   with `schema`, `regex`, `grammar` or `choices`. 0 turns it off.
+#' @param stop_token_ids Tokens that end an answer and are not part of it: token ids. These tokens
+#'   also end an answer with `ignore_eos = TRUE`. With NULL, only the model's end tokens end an
+#'   answer.
 #' @returns A `llamaherd_sampling`: a list of the settings that were given. Numeric settings have
 #'   one value, or one for each prompt of the call.
 #' @seealso [generate_parallel()], [tokenize()] for token ids

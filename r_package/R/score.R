@@ -9,17 +9,17 @@
 #' @param continuations Possible continuations: a character vector with one continuation for all
 #'   prompts or one per prompt, or a list with one vector per prompt. If a vector contains NA, its
 #'   prompt fails.
-#' @param space Whether to put a space between prompt and continuation. `"auto"` adds one unless
-#'   either has white space there or `chat` is TRUE.
+#' @param space Whether to put a space between prompt and continuation. `"auto"` adds a space unless
+#'   the prompt ends with white space, the continuation begins with white space, or `chat` is TRUE.
 #' @param texts Texts, in the same forms as `prompts`.
 #' @returns `score_parallel()`: a `llamaherd_table`, a data frame with one row per prompt in the
 #'   same order, or one row per continuation if `continuations` is a list; then `prompt` is the
 #'   index of the prompt. NA where a prompt failed.
 #'
 #'   * `continuation`: the text.
-#'   * `logprob`: natural logarithm of its probability, the sum over its tokens.
-#'   * `n_tokens`: number of its tokens.
-#'   * `token_logprobs`: list of the log-probabilities of its tokens. Prompt and continuation are
+#'   * `logprob`: natural logarithm of the continuation's probability, the sum over its tokens.
+#'   * `n_tokens`: number of tokens of the continuation.
+#'   * `token_logprobs`: list of the log-probabilities of these tokens. Prompt and continuation are
 #'     tokenized together; a token across the boundary belongs to the continuation, as its first
 #'     token.
 #'   * With `thinking`, `thinking`, `n_thinking_tokens` and `thinking_complete` of the thought
@@ -30,8 +30,8 @@
 #'   tokens. The first token of a text is predicted only if the model starts texts with a special
 #'   token.
 #'
-#'   Both have the attributes `errors` and `finish_reason`, with one element per prompt, and
-#'   `stats`.
+#'   The results of both functions have the attributes `errors` and `finish_reason`, with one
+#'   element per prompt, and `stats`.
 #' @seealso [classify_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -1,4 +1,4 @@
-# Servers in separate processes. Python starts and finds them; a key is never printed.
+# Servers in separate processes. Python starts and finds the servers; a key is never printed.
 
 #' Start a server that runs jobs in the background
 #'
@@ -11,8 +11,9 @@
 #' the server again: its jobs continue.
 #'
 #' The folders are in `~/.local/state/llamaherd`, or in the folder that the environment variable
-#' `LLAMAHERD_SERVERS` names. Only you can read them. Other users of the computer cannot use the
-#' server, because it requires a key. `server$key()` returns the key for programs such as ellmer.
+#' `LLAMAHERD_SERVERS` names. Only you can read the folders. Other users of the computer cannot use
+#' the server, because it requires a key. `server$key()` returns the key for programs such as
+#' ellmer.
 #'
 #' A server with several models loads a model when a request first needs it, and unloads the least
 #' recently used model when `memory` is full. In ellmer and [job_submit()], set the name of the

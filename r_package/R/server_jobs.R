@@ -17,9 +17,9 @@
 #'   [annotate_texts()] does.
 #' @param ... Options of the task by name: for `"generate"` options such as `max_tokens`, `chat`,
 #'   `system`, `schema` and `choices`; for `"classify"` options such as `labels`; for `"annotate"`
-#'   options such as `codebook`. The defaults are the defaults of the function named above for the
-#'   task. `calibrate = "batch"` needs a job of at most 32 texts, because these are sent in one
-#'   request.
+#'   options such as `codebook`. The defaults are those of [generate_parallel()],
+#'   [classify_parallel()] or [annotate_texts()]. `calibrate = "batch"` needs a job of at most 32
+#'   texts, because one request contains at most 32 texts.
 #' @param server Name of the server.
 #' @param model Name of a model or adapter of the server. NULL uses the server's first model.
 #' @param job A job of `job_submit()`.
@@ -29,15 +29,17 @@
 #'   the number of texts, and `names`. `job_status()`: a list with `status` (`"validating"`,
 #'   `"in_progress"`, `"finalizing"`, `"completed"`, `"failed"`, `"expired"`, `"cancelling"` or
 #'   `"cancelled"`), `done`, TRUE if the job has ended, `n_requests`, `n_answered`,
-#'   `n_failed` and `errors`. Texts of `"classify"` and `"annotate"` are sent in requests of 32.
+#'   `n_failed` and `errors`. Texts of `"classify"` and `"annotate"` are sent in requests of 32
+#'   texts each.
 #'
-#'   `job_results()`: a data frame with one row per text, in the order of the texts. It has the
-#'   columns of the task and the column `error`: the reason why a row has no result, otherwise NA.
-#'   The columns of `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking`
-#'   and `thinking_complete`; the columns of `"classify"` are `label`, `prob`, `margin`, `entropy`,
+#'   `job_results()`: a data frame with one row per text, in the order of the texts. The columns are
+#'   those of the task and `error`: the reason why a row has no result, otherwise NA. The columns of
+#'   `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking` and
+#'   `thinking_complete`; the columns of `"classify"` are `label`, `prob`, `margin`, `entropy`,
 #'   `coverage` and `p_<label>`; the columns of `"annotate"` are as in [annotate_texts()]. `label`
-#'   is a factor, as in these functions. If values are not single numbers or texts, their column is
-#'   a list column. The names of `texts` are the names of the rows.
+#'   is a factor, as in [classify_parallel()] and [annotate_texts()]. If values are not single
+#'   numbers or texts, their column is a list column. The names of `texts` are the names of the
+#'   rows.
 #' @seealso [server_start()]
 #' @export
 #' @examplesIf FALSE
@@ -149,7 +151,7 @@ typed_columns <- function(frame, columns) {
 # Names of options that are lists even with a single value.
 list_options <- c("labels", "choices", "stop")
 
-# Returns options as JSON. Vectors of length one are scalars.
+# Returns options as JSON. Vectors of length one become single values, except in `list_options`.
 options_json <- function(options, error_call) {
   parts <- vapply(
     names(options),

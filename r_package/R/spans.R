@@ -2,13 +2,13 @@
 #'
 #' @description
 #' `read_spans()` reads passages with labels from a file: JSON lines, exports of doccano and Label
-#' Studio, or a folder of brat. `validate_spans()` compares a model's passages with these passages,
-#' for the texts that are in both data frames.
+#' Studio, or a folder of brat. `validate_spans()` compares a model's passages with the passages of
+#' people, for the texts that are in both data frames.
 #'
 #' @section Files:
 #' * `"jsonl"`: a line per text and coder, with `text`, `spans` (each with `start`, `end`, `label`)
 #'   and optionally `id` and `coder`. `llamaherd annotate` writes such lines with a codebook of
-#'   `type = "spans"`. In this file, `start` counts from 0, and `end` is the position after the
+#'   `type = "spans"`. In JSON lines, `start` counts from 0, and `end` is the position after the
 #'   passage.
 #' * `"doccano"`: JSON lines exported by doccano, with the field `label` or `entities`.
 #' * `"labelstudio"`: JSON or JSON-MIN exported by Label Studio. Cancelled annotations are left out.
@@ -21,17 +21,18 @@
 #' @section Measures:
 #' `exact` is the agreement on passages with the same position and label, `overlap` the agreement on
 #' passages that share at least one character with a passage of the same label. `unitizing alpha` is
-#' Krippendorff's alpha for unitizing (2004): 1 is perfect agreement, 0 is agreement by chance. It
-#' is computed over all texts together, and passages of a coder that overlap and have the same label
-#' are merged. Intervals are percentiles of a bootstrap of texts.
+#' Krippendorff's alpha for unitizing (2004): 1 is perfect agreement, 0 is agreement by chance.
+#' Alpha is computed over all texts together, and passages of a coder that overlap and have the same
+#' label are merged. Intervals are percentiles of a bootstrap of texts.
 #'
 #' @param path Paths of files or folders.
 #' @param ... Must be empty: all further arguments must be named.
 #' @param format Format of the files; `"auto"` recognizes the format.
 #' @param text Name of the field with the text in JSON lines.
 #' @returns `read_spans()`: a `llamaherd_spans`, a data frame with one row per passage and the
-#'   columns `coder`, `id`, `label` (a factor), `quote`, `start` and `end`, the numbers of its first
-#'   and last character, as [substr()] counts them. Texts without passages are kept in an attribute.
+#'   columns `coder`, `id`, `label` (a factor), `quote`, `start` and `end`, the positions of the
+#'   first and last character of the passage in the text, as [substr()] counts them. Texts without
+#'   passages are kept in an attribute.
 #'
 #'   `validate_spans()`: a `llamaherd_span_validation`, a data frame with the columns `part` (the
 #'   model or the coders that are compared), `measure`, `label` (NA for all labels together),
@@ -102,8 +103,8 @@ new_spans <- function(found) {
 }
 
 #' @rdname read_spans
-#' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or one
-#'   with a column of texts and a list column `spans` of such data frames.
+#' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or another
+#'   data frame with a column of texts and a list column `spans` of the same form.
 #' @param gold Passages from `read_spans()`. Texts are matched by their content.
 #' @param level Confidence level.
 #' @param n_bootstrap Number of bootstrap draws; 0 computes no intervals.

@@ -13,13 +13,12 @@
 #' * A number is the maximum number of tokens of the thought. When the tokens are used up, `message`
 #' and the end marker of the thought are inserted, and the answer follows. `TRUE` means 1,024
 #' tokens.
-#' * `thinking()` also sets this message, and the start and end markers for templates that do not
+#' * `thinking()` also sets `message`, and the start and end markers for templates that do not
 #'   define markers.
 #'
 #' `max_tokens`, `stop`, `logit_bias`, `schema` and `choices` apply only to the answer;
-#' `temperature` and the other sampling settings also apply to the thought. `thinking` needs `chat =
-#' TRUE`, and a number requires a chat template that marks thoughts. Otherwise the argument is an
-#' error.
+#' `temperature` and the other sampling settings also apply to the thought. `thinking` is an error
+#' without `chat = TRUE`, and a number is an error if the chat template does not mark thoughts.
 #'
 #' @param budget Maximum number of tokens of the thought, in addition to `max_tokens`.
 #' @param start,end Texts that mark the start and the end of a thought, such as `"<think>"` and

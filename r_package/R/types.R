@@ -2,7 +2,7 @@
 #'
 #' @description
 #' These functions describe the fields of each answer and their types, for the argument `schema` of
-#' [generate_parallel()]. They have the same names and arguments as the functions of package ellmer.
+#' [generate_parallel()]. The functions have the same names and arguments as in package ellmer.
 #' Types created by ellmer are also accepted, on their own or as fields.
 #'
 #' * `type_boolean()`, `type_integer()`, `type_number()` and `type_string()` describe a single
@@ -12,8 +12,8 @@
 #' vectors, or of data frames if `items` is a `type_object()`.
 #' * `type_object()` has named fields. The outermost object becomes the data frame itself; a nested
 #' object becomes a data frame in a column, or with `dotted = TRUE` columns with dotted names.
-#' * `type_quote()` describes a part of the prompt's text, word for word, which becomes a data frame
-#' in a column, with the columns `quote`, `start` and `end`; see below.
+#' * `type_quote()` describes a verbatim part of the prompt's text. A quote becomes a data frame in
+#' a column, with the columns `quote`, `start` and `end`; see below.
 #' * `type_from_schema()` creates a type from a JSON Schema, given as text or in a file.
 #'
 #' @section Descriptions:
@@ -22,16 +22,15 @@
 #' descriptions into the prompt with [schema_prompt()].
 #'
 #' @section Quotes:
-#' A quote is copied from the text while it is generated: tokens that are not the next part of the
-#' text are excluded. So every quote occurs in the text, however small the model is. The text is the
-#' prompt; with `chat = TRUE` the last message of the user; with `quote_from` of
-#' [generate_parallel()] the value of this argument; in [annotate_texts()] the text that is coded.
-#' `start` and `end` are the numbers of the quote's first and last character, as [substr()] counts
-#' them. If a quote occurs several times in the text, `start` and `end` give its first position. A
-#' quote has no white space at its ends. With `unit = "words"` a quote begins and ends at the
-#' boundaries of words; languages without spaces need `unit = "characters"`. A text that is shorter
-#' than `least` is quoted completely. A text without any character other than white space cannot be
-#' quoted, and its prompt fails.
+#' While the model generates a quote, tokens that are not the next part of the text are excluded. So
+#' every quote occurs in the text, however small the model is. The text is the prompt; with `chat =
+#' TRUE` the last message of the user; with `quote_from` of [generate_parallel()] the value of this
+#' argument; in [annotate_texts()] the text that is coded. `start` and `end` are the positions of
+#' the quote's first and last character, as [substr()] counts them. If a quote occurs several times
+#' in the text, `start` and `end` give its first position. A quote has no white space at its ends.
+#' With `unit = "words"` a quote begins and ends at the boundaries of words; languages without
+#' spaces need `unit = "characters"`. A text that is shorter than `least` is quoted completely. A
+#' text without any character other than white space cannot be quoted, and its prompt fails.
 #'
 #' @param description,.description Description of the value for the prompt; see below.
 #' @param required,.required FALSE allows answers without this field. The value is then NA, or
@@ -44,8 +43,8 @@
 #' @param most Maximum length. NULL uses 40 words or 200 characters.
 #' @param items The type of the elements.
 #' @param ... Fields of the object: types, named by the names of the fields.
-#' @param .additional_properties TRUE allows fields that are not named here. They do not become
-#'   columns, but the texts of the answers contain them.
+#' @param .additional_properties TRUE allows fields that are not named in `...`. Such fields do not
+#'   become columns, but the texts of the answers contain them.
 #' @param text A JSON Schema as text.
 #' @param path Path of a file with a JSON Schema.
 #' @returns A `llamaherd_type`.

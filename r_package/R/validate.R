@@ -12,7 +12,7 @@
 #' If several people coded a text, the code of the majority is taken as correct; a text on which
 #' coders tie is not used for accuracy. Texts drawn by [gold_sample()] are weighted by 1 / inclusion
 #' probability, so that all numbers are estimates for all texts. Texts without a label are left out.
-#' Each of these cases adds a warning to the result.
+#' The result has warnings about ties and about coded texts without a label.
 #'
 #' @section Numbers to report:
 #' Report accuracy and macro F1 with their intervals. Also report the accuracy of a rule that always
@@ -55,10 +55,10 @@
 #'   is then its survey weight / inclusion probability.
 #' @param consensus How to determine the right code of a text whose coders disagree: `"majority"`;
 #'   or, with three coders or more, a model of coders' errors, `"dawid_skene"` or `"one_coin"`, see
-#'   [dawid_skene()]. With a model, accuracy and its parts, the agreement of model and people, and
-#'   the Brier score are averaged over draws of the right codes, and intervals include the
-#'   uncertainty of these draws. Counts, calibration, coverage and `wrong` use the most probable
-#'   code as the right code.
+#'   [dawid_skene()]. With a model of coders' errors, accuracy and its parts, the agreement of model
+#'   and people, and the Brier score are averaged over draws of the right codes, and intervals
+#'   include the uncertainty of these draws. Counts, calibration, coverage and `wrong` use the most
+#'   probable code as the right code.
 #' @param n_imputations Number of draws of the right codes by the model of coders' errors.
 #' @returns A `llamaherd_validation`, which prints as a page: a list with
 #'
@@ -67,8 +67,9 @@
 #'   * `labels`: a data frame with one row per label: the number of texts that people gave the
 #'     label, the number of texts that the model gave the label, precision, recall and F1.
 #'   * `model_agreement`, `coder_agreement`: coefficients between the model and people, and between
-#'     people (NULL with one coder), as in [agreement()]. With several labels per text they are
-#'     means over the labels, and `label_agreement` has the coefficients of each label.
+#'     people (NULL with one coder), as in [agreement()]. With several labels per text these
+#'     coefficients are means over the labels, and `label_agreement` has the coefficients of each
+#'     label.
 #'   * `pairs`: a data frame of the agreement of each pair of coders, including the model: `first`,
 #'     `second`, and the columns of [agreement()]; NULL with one coder.
 #'   * `confusion`, `reliability`: as in [compute_confusion_matrices()] and
@@ -220,7 +221,7 @@ models_arguments <- c(
 )
 
 # Names the positional arguments of a call in the argument order of localLLM's validate(). Our
-# validate() used that order before validate_models() existed.
+# validate() used localLLM's order before validate_models() existed.
 validate_by_place <- function(call, env) {
   before <- function(
     annotations,

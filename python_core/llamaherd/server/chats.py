@@ -1,8 +1,8 @@
 """Options of chats: defaults of the server, and fields that control thinking.
 
 Clients turn thinking on and off with fields of OpenAI's API, vLLM, llama-server and
-DeepSeek's API. Each is converted to the options `thinking` and `variables` of the
-library.
+DeepSeek's API. Each of these fields is converted to the options `thinking` and
+`variables` of the library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KWARGS = "chat_template_kwargs"
 # Fields of several APIs that limit the tokens of a thought. If a request has several of
-# them, the last in this order applies.
+# these fields, the last in this order applies.
 BUDGETS = (
     *("thinking_token_budget", "reasoning_budget_tokens"),
     *("thinking_budget", "thinking_budget_tokens"),
@@ -96,10 +96,10 @@ def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[
 
 
 def check_last_message(given: Mapping[str, object], *, is_assistants: bool) -> None:
-    """Check the fields about continuing the last message.
+    """Check that the fields about the last message request the supported behaviour.
 
     Raises:
-        ApiError: The fields request another behaviour.
+        ApiError: A field requests an unsupported behaviour.
     """
     for name, usual in (
         ("continue_final_message", is_assistants),

@@ -68,7 +68,7 @@ class Connections:
         self._idle.pop(protocol, None)
 
     def refuse(self) -> bool:
-        """Count a refused connection; return False if too many wait for their error."""
+        """Count a refused connection; return False if too many of them are still open."""
         self._n_refused += 1
         return self._n_refused <= self.limits.most
 
@@ -85,7 +85,7 @@ class Connections:
         self._idle[protocol] = now
 
     def _replace(self, now: float) -> bool:
-        """Close the connection with the longest idle time, if that is long enough."""
+        """Close the longest idle connection if it has been idle for `spare_s`."""
         oldest = next(iter(self._idle), None)
         if oldest is None or now - self._idle[oldest] < self.limits.spare_s:
             return False

@@ -1,7 +1,8 @@
-"""Page with the current state of the server, and its data.
+"""Page that shows the current state of the server, and the data of the page.
 
-The server records nothing: the page requests data every second and keeps the last minutes
-itself. So the dashboard costs nothing while the page is not open.
+The server records nothing: the page requests the current data every second and stores the
+data of the last minutes in the browser. So the dashboard costs nothing while the page is
+not open.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Dashboard:
     Args:
         shared: State of the server.
         models: Models of the server.
-        batches: Returns the progress of running batches and of the last ones.
+        batches: Function that returns the progress of running and of recently ended
+            batches.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class Dashboard:
 
 
 def _slots(times: SlotTimes) -> dict[str, object]:
-    """Return the seconds of each slot: prefill, decode, waiting."""
+    """Return the seconds that each slot spent on prefill, on decoding and waiting."""
     return {
         "began": times.began_s,
         "at": times.at_s,

@@ -47,7 +47,8 @@ class EchoedResult(Result):
     """Answer with its prompt.
 
     Attributes:
-        echo: Text of the prompt, which the answer begins with; None to leave it out.
+        echo: Text of the prompt, with which the answer begins; None to leave the text
+            out.
         scores_of_prompt: Tokens of the prompt with their log-probabilities; None without
             log-probabilities.
     """
@@ -71,9 +72,9 @@ def start_echo(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
 class _EchoCall:
     """Call that computes prompts with their log-probabilities, then their answers.
 
-    With log-probabilities, a single greedy token is read from the logits after the
-    prompt, so that the prompt is computed once. For other answers, the prompt is computed
-    a second time.
+    If log-probabilities are requested and the answer is one greedy token, that token is
+    read from the logits after the prompt, so that the prompt is computed only once. For
+    all other answers, the prompt is computed a second time.
     """
 
     problem = ""
@@ -117,7 +118,7 @@ class _EchoCall:
         return None if call is None else call.progress
 
     def cancel(self) -> None:
-        """Cancel both parts, which end soon."""
+        """Cancel both calls; each ends soon afterwards."""
         for call in (self._scoring, self._answering):
             if call is not None:
                 call.cancel()
@@ -159,7 +160,7 @@ class _EchoCall:
         ]
 
     def _read(self, i: int, scores: PromptScores | None) -> Result:
-        """Return an answer without tokens, or with the most likely token."""
+        """Return an answer of no token, or of the most likely token after the prompt."""
         is_read = self._is_read and scores is not None
         following = scores.following if scores is not None and is_read else {}
         tokens = list(following)[:1]
@@ -200,7 +201,7 @@ def _tokens(
     """
     name = "messages" if options.chat else "prompt"
     is_bound = is_constrained(params)
-    # The later call for the answers gives the warnings.
+    # No warnings here: the later call for the answers gives them.
     every = rendered_prompts(
         model, prompts, options, [is_bound] * len(prompts), is_silent=True
     )
@@ -217,7 +218,7 @@ def _tokens(
 
 
 def _is_plain(parsed: ParsedRequest) -> bool:
-    """Whether the answer is the most likely token after the prompt."""
+    """Whether the request asks only for the most likely token after the prompt."""
     own, plain = parsed.params, _PLAIN
     return parsed.n == 1 and all(
         getattr(own, each.name) == getattr(plain, each.name)

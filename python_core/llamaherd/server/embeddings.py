@@ -89,7 +89,7 @@ class EmbeddingsApi:
         given: Mapping[str, object],
         options: dict[str, object],
     ) -> Runnable[Embeddings]:
-        """Return the work that computes vectors, after the work of earlier requests.
+        """Return a job that computes embeddings after the jobs of earlier requests.
 
         Args:
             model: Model from `chosen`.
@@ -98,7 +98,7 @@ class EmbeddingsApi:
             options: Options of `embed_parallel`.
 
         Raises:
-            ApiError: The model has no vectors of texts.
+            ApiError: The model cannot compute embeddings.
         """
         if "truncate_prompt_tokens" in given:
             n = given["truncate_prompt_tokens"]
@@ -131,11 +131,11 @@ class EmbeddingsApi:
 
 
 class _InTurn:
-    """Work that waits for the work of earlier requests.
+    """Job that waits until the jobs of earlier requests have ended.
 
     Args:
-        work: Work.
-        lock: Lock that one request holds at a time.
+        work: Job that computes the embeddings.
+        lock: Lock held by the request that is being computed.
     """
 
     problem = ""
@@ -193,7 +193,7 @@ def _check_all(found: Embeddings) -> None:
 
 
 def _cut(vectors: Any, size: int, *, is_scaled: bool) -> NDArray[np.float32]:  # noqa: ANN401 - an array
-    """Return the first dimensions; scale them to length 1 if `is_scaled`."""
+    """Return the first dimensions of vectors, scaled to length 1 if `is_scaled`."""
     rows = np.asarray(vectors, dtype="<f4")
     if size == rows.shape[1]:
         return rows

@@ -1,4 +1,4 @@
-"""Applications of the paths that answer with a model."""
+"""ASGI applications of the paths whose answers a model computes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _work_shapes(
 
 
 class _WithoutAnswers(Endpoint):
-    """Application of a path that a model for embeddings cannot answer.
+    """Application of a path that needs a model that generates text.
 
     Args:
         shared: State shared by all requests.

@@ -47,7 +47,8 @@ class ApiError(Exception):
     Args:
         status: HTTP status.
         message: Readable message.
-        param: Field of the request that causes the error; None if no field does.
+        param: Field of the request that causes the error; None if no field causes the
+            error.
         code: Stable code for programs.
         headers: Additional headers.
     """
@@ -103,10 +104,10 @@ def unknown_field(name: str, names: Collection[str] = ()) -> ApiError:
 
 @contextmanager
 def renamed(names: Mapping[str, str]) -> Iterator[None]:
-    """Name the fields of a request in errors of the block, instead of arguments.
+    """Name fields of the request, not arguments, in errors that the block raises.
 
     Args:
-        names: Field of the request by argument of the library.
+        names: Name of the request field by name of the library argument.
     """
     try:
         yield
@@ -123,7 +124,7 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
 
     Args:
         error: Exception.
-        names: Field of the request by argument of the library.
+        names: Names of the fields of the request.
     """
     if isinstance(error, ApiError):
         return error
@@ -151,7 +152,7 @@ def _asks(names: Collection[str]) -> str:
 
 
 def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
-    """Return the error of an invalid argument, under its name in the request."""
+    """Return the error of an invalid argument, with the name of the request field."""
 
     def field(argument: Argument) -> Argument:
         if argument.name == "prompts" and "prompts" not in names:
@@ -183,7 +184,7 @@ def _of_failure(error: GenerationError, asks: str) -> ApiError:
 
 
 def stopping() -> ApiError:
-    """Return the error during shutdown."""
+    """Return the error of a request that arrives during shutdown."""
     return ApiError(
         503,
         "the server is stopping",

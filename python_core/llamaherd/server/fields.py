@@ -11,7 +11,7 @@ UNKNOWN = "unknown"
 
 
 def status_of(path: str, name: str) -> str:
-    """Return the effect of a field on a path.
+    """Return the effect of a field in requests to a path.
 
     Args:
         path: Path of an endpoint with `/v1`.

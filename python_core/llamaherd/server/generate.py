@@ -71,7 +71,7 @@ class GenerateApi:
         )
 
     def answer(self, _parsed: ParsedRequest) -> GenerateApi:
-        """Return the writer of answers, which has no state."""
+        """Return this object, which writes the answers and has no state."""
         return self
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
@@ -90,7 +90,7 @@ class GenerateApi:
         return f'data: {{"{name}":{dumps(piece)}}}\n\n'
 
     def end(self, results: Sequence[Result]) -> str:
-        """Return the last event, without text, so that all pieces form the answer."""
+        """Return the last event, without text: earlier events have all of the text."""
         (result,) = results
         return f"data: {dumps({'text': '', **_ending(result)})}\n\n"
 
@@ -140,7 +140,7 @@ def temperature_of(value: object) -> float:
 
 
 def token_bias(value: dict[str, object]) -> dict[int, object]:
-    """Return a bias by token id; the keys of the JSON object are texts.
+    """Return the logit bias by token id; the JSON object has token ids as text.
 
     Raises:
         ApiError: A key is not a token id.

@@ -1,9 +1,9 @@
 """Host names of the server.
 
 A page in a browser can make its own name resolve to any address ("DNS rebinding") and
-then send requests to the server as the same site. These requests have the name in the
-Host header. So the server accepts only its own names, and IP addresses if other machines
-may connect, as an address cannot be rebound.
+then send requests to the server as the same site, with this name in the Host header. So
+the server accepts only its own names, and IP addresses if other machines may connect, as
+an address cannot be rebound.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Ho
 
     Args:
         bound: Socket of the server.
-        host: Name or address to which it was bound.
+        host: Name or address to which the socket was bound.
         allowed: Additional names, checked by `allowed_host`.
     """
     names = {*_LOCAL_NAMES, bound_address(bound), host.lower(), *allowed}

@@ -25,7 +25,7 @@ _LONGEST_RETRY_S = 60  # seconds; common clients do not wait longer
 
 
 class Loaded(Protocol):
-    """A context, or all contexts of a server."""
+    """Protocol of a context, or of all contexts of a server."""
 
     @property
     def load(self) -> Load:
@@ -33,14 +33,14 @@ class Loaded(Protocol):
 
 
 class RequestQueue:
-    """Counter of requests, each from the end of its body to the end of its answer.
+    """Counts the requests whose body has arrived and whose answer has not ended.
 
-    Requests beyond the number of slots are treated as waiting. The number of waiting
-    prompts of the context is not used, since it would refuse simultaneous requests while
-    slots are free.
+    Requests beyond the number of slots are treated as waiting. The context's own number
+    of waiting prompts is not used: it also counts prompts that arrived at the same moment
+    and are about to get a free slot.
 
     Args:
-        slots: Context with the number of slots.
+        slots: Context whose `load` contains the number of slots.
         n_waiting: Maximum number of waiting requests.
         clock: Returns the time in seconds.
 
@@ -71,10 +71,10 @@ class RequestQueue:
                 raise self._full(n_slots)
         self.n_inside += 1
         self._n_seen += 1
-        # The cost of counting slots grows with the requests, so only some requests are
-        # timed.
+        # Counting the slots takes longer the more requests there are, so only every
+        # `_TIMED`-th request is timed.
         is_timed = self._n_seen % _TIMED == 1
-        # Number of rounds of all slots until this request is answered.
+        # The slots have to be filled this many times until this request is answered.
         n_rounds = max(1.0, self.n_inside / self._n_slots) if is_timed else 1.0
         start = self._clock()
         try:
@@ -117,7 +117,7 @@ class Bodies:
         """Count received bytes.
 
         Raises:
-            ApiError: Too many bodies are read at once. The bytes are counted anyway.
+            ApiError: Too many bodies are read at once. The new bytes are counted, too.
         """
         self.n_bytes += n_bytes
         if self.n_bytes > _MOST_BODIES * self.most:
@@ -145,13 +145,14 @@ class Guard:
     def check(self, scope: Scope, *, is_open: bool) -> None:
         """Check the headers of a request.
 
-        A page in a browser can reach a server on the same machine by a name that resolves
-        to it, or by a request to another origin. The Host header shows such a name, and
-        the Origin header shows such an origin.
+        A foreign web page in a browser can send requests to a server on the same machine
+        in two ways: through a host name that resolves to this machine, which the Host
+        header shows, or as a cross-origin request, in which the Origin header names the
+        page's own origin.
 
         Args:
             scope: Scope of the request.
-            is_open: Whether the path needs no key.
+            is_open: Whether the path can be used without an API key.
 
         Raises:
             ApiError: The request is refused.

@@ -79,9 +79,9 @@ class Incoming:
         return body
 
     async def drain(self) -> None:
-        """Read and discard the rest, within limits.
+        """Read and discard the rest of the body, within limits.
 
-        Otherwise a client that is still writing would not read the answer.
+        A client reads the answer only after it has sent the whole body.
         """
         self._end_s = self._clock() + self._limits.drain_s
         n_left = self._limits.drain_bytes
@@ -120,7 +120,8 @@ def _check_told(scope: Scope, most: int) -> None:
     """Check the headers of a request before its body is read."""
     for name, value in scope["headers"]:
         if name == b"content-length":
-            # The HTTP parser of uvicorn refuses invalid numbers; another parser may not.
+            # uvicorn's HTTP parser already refuses an invalid number; another parser may
+            # accept it.
             if not value.isdigit() or len(value) > _MOST_DIGITS:
                 raise ApiError(400, "Content-Length is not valid", code="invalid_http")
             if int(value) > most:

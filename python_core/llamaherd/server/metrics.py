@@ -137,7 +137,7 @@ class Metrics:
 
 
 def _tokens_of(stats: Stats | EmbedStats) -> dict[str, int]:
-    """Return the number of tokens for each part of the work."""
+    """Return the numbers of prompt, reused and generated tokens."""
     if isinstance(stats, EmbedStats):
         return {"prompt": stats.n_tokens}
     return {

@@ -27,12 +27,12 @@ class ShownModel:
         parent: Name of the model that a LoRA adapter belongs to; None for a model.
         state: "unloaded", "loading", "loaded" or "unloading".
         model: The loaded model; None if it is not loaded.
-        load: Its running and waiting prompts; None if it is not loaded.
-        size_bytes: Size of its files in bytes.
-        n_bytes: Memory in bytes that it takes from `--memory`; 0 for an adapter or an
+        load: Running and waiting prompts of the model; None if it is not loaded.
+        size_bytes: Size of the model's files in bytes.
+        n_bytes: Part of `--memory` in bytes that the model uses; 0 for an adapter or an
             unloaded model.
         n_loads: Number of times that loading began.
-        n_unloads: Number of times that it was unloaded.
+        n_unloads: Number of times that the model was unloaded.
         n_failures: Number of times that loading failed.
     """
 
@@ -57,7 +57,7 @@ class InMemory(Protocol):
 
 
 class ModelView(Protocol):
-    """Protocol of the models of a server: one model, always loaded, or several.
+    """Protocol of the models of a server: either one loaded model or several models.
 
     Attributes:
         load: Running and waiting prompts of all models.

@@ -1,7 +1,7 @@
 """Fields of requests without an effect on the answer.
 
-Clients send many fields by default. A field with the default behaviour, or with only
-information about the client, is accepted. A field that requests an unsupported feature is
+Clients send many fields by default. A field is accepted if its value requests the default
+behaviour or only describes the client. A field that requests an unsupported feature is
 refused by name.
 """
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Values of `verbosity` in OpenAI's API. Only models trained for these values use them.
+# Values of `verbosity` in OpenAI's API. Only models that were trained with verbosity
+# levels use this field.
 VERBOSITY = ("low", "medium", "high")
 # Fields of OpenAI's API and of similar servers, with their neutral values. Null is
 # neutral, too.
@@ -118,8 +119,8 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "watermarking": (False,),
     "web_search_options": (),
 }
-# Fields about the client, or for other servers, with the types of their values. These
-# fields do not affect the answer.
+# Fields that describe the client or are meant for other servers, with the types of their
+# values. Fields in this table do not affect the answer.
 _OF_CLIENTS: dict[str, tuple[type, ...]] = {
     "cache_prompt": (bool,),
     "chat_id": (str,),
@@ -152,7 +153,7 @@ def is_known(name: str) -> bool:
 
 
 def values_of(name: str) -> tuple[object, ...] | None:
-    """Return the values of a field without an effect, null left out; None if unknown."""
+    """Return the values of a field that have no effect, except null; None if unknown."""
     return _NEUTRAL.get(name)
 
 
@@ -180,7 +181,7 @@ def is_of_client(name: str, value: object) -> bool:
 
 
 def schemas(*, of_clients_only: bool = False) -> dict[str, dict[str, object]]:
-    """Return the JSON Schemas of these fields in requests, null left out.
+    """Return the JSON Schema of each field without an effect; null is left out.
 
     Args:
         of_clients_only: Whether to return only the fields about clients.

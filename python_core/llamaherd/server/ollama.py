@@ -94,7 +94,7 @@ def asked_of_show(fields: Mapping[str, object]) -> str:
 
 
 class Described(Protocol):
-    """A model, or the header of its file."""
+    """Protocol of the metadata of a loaded model, or of the header of a model file."""
 
     @property
     def metadata(self) -> Mapping[str, str]:

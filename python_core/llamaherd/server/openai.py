@@ -151,7 +151,7 @@ class ChatCompletions:
     def _room(
         self, messages: object, options: Mapping[str, Any], form: AnswerForm
     ) -> int:
-        """Return the maximum number of tokens of an answer after prompt and thought."""
+        """Return the number of tokens left for an answer after prompt and thought."""
         own = dict(options)
         if form.constraint and own.get("thinking") is None:
             own["thinking"] = False  # a constraint turns thinking off by default
@@ -169,7 +169,7 @@ def _logprobs(model: Model, parsed: ParsedRequest) -> LogprobsWriter | None:
 
 
 def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, object]:
-    """Return the fields with an effect.
+    """Return the fields of a request that have an effect.
 
     Raises:
         ApiError: A field is unknown or not supported.
@@ -180,7 +180,7 @@ def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, obj
             if value is not None:
                 given[name] = value
         elif not asks_nothing(name, value):
-            # A known unsupported field needs no suggestion.
+            # If a field is known but not supported, the error suggests no other field.
             raise unknown_field(name, () if is_known(name) else names)
     return given
 
@@ -212,7 +212,7 @@ def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
 
 
 def _given_max_tokens(given: Mapping[str, object], least: int = 1) -> int | None:
-    """Return the maximum number of tokens of a request, under either name."""
+    """Return `max_tokens` or `max_completion_tokens` of a request; None if not given."""
     found = {
         name: checks.integer(name, given[name], least)
         for name in ("max_tokens", "max_completion_tokens")
@@ -228,10 +228,10 @@ def _flag(given: Mapping[str, object], name: str) -> bool:
 
 
 def _check_special_tokens(given: Mapping[str, object], *, usual: bool) -> None:
-    """Check that special tokens are added as usual: by a chat template, or to a text.
+    """Check that `add_special_tokens`, if given, has the value `usual`.
 
     Raises:
-        ApiError: The request asks for another behaviour.
+        ApiError: The field has the other value.
     """
     name = "add_special_tokens"
     if checks.flag(name, given.get(name, usual)) is not usual:
@@ -240,7 +240,7 @@ def _check_special_tokens(given: Mapping[str, object], *, usual: bool) -> None:
 
 
 def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
-    """Return whether a stream has the usage at its end, and whether in each piece."""
+    """Return options: whether the end of a stream, and whether each piece, has usage."""
     if "stream_options" not in given:
         return {"with_usage": False}
     options = given["stream_options"]

@@ -28,7 +28,7 @@ _DONE = "data: [DONE]\n\n"
 
 
 class _OpenAiAnswer(ABC):
-    """Base of both kinds of answers.
+    """Base class of the answers of chats and of completions.
 
     Args:
         model: Model with the vocabulary.
@@ -82,12 +82,12 @@ class _OpenAiAnswer(ABC):
         choices: Sequence[dict[str, object]],
         each: Sequence[object],
     ) -> None:
-        """Add the log-probabilities of the prompts where vLLM's API has them."""
+        """Add the log-probabilities of the prompts at the keys of vLLM's API."""
         for choice, prompt in zip(choices, each, strict=True):
             choice["prompt_logprobs"] = prompt
 
     def end(self, results: Sequence[Result]) -> str:
-        """See `AnswerWriter`. The last chunk of a choice has log-probabilities."""
+        """See `AnswerWriter`. Log-probabilities are in the last chunk of a choice."""
         events = []
         for i, result in enumerate(results):
             if self._is_at_end:
@@ -112,7 +112,7 @@ class _OpenAiAnswer(ABC):
         return "".join((*events, _DONE))
 
     def _stop(self, result: Result) -> str:
-        """Return the stop text that must end the answer; "" without a stop text."""
+        """Return the stop text to add at the end of an answer; "" to add nothing."""
         own = self._parsed
         return (
             stop_of(self._model, result, own.params.stop or ())
@@ -169,7 +169,7 @@ class _OpenAiAnswer(ABC):
 
     @abstractmethod
     def _nothing(self) -> dict[str, object]:
-        """Return a choice of a chunk without text."""
+        """Return the text field of a choice whose chunk has no text."""
 
     @abstractmethod
     def _logprobs_of(self, result: Result) -> dict[str, object] | None:
@@ -245,7 +245,7 @@ class ChatAnswer(_OpenAiAnswer):
         )
 
     def piece(self, piece: TextPiece) -> str:
-        """See `AnswerWriter`. vLLM and llama-server have the same name for thoughts."""
+        """See `AnswerWriter`. vLLM and llama-server use the same field for thoughts."""
         if piece.kind == "thinking":
             return self._delta(f'"reasoning_content":{dumps(piece)}')
         if self._call is not None:
@@ -269,7 +269,7 @@ class ChatAnswer(_OpenAiAnswer):
         return self._parsed.tools is not None and not is_streamed
 
     def _read(self, result: Result) -> tuple[str | None, list[FunctionCall], str]:
-        """Return content, calls and finish reason; read each answer only once."""
+        """Return content, calls and finish reason; parse each answer only once."""
         tools = self._parsed.tools
         if tools is None:
             return result.text or "", [], str(result.finish_reason)

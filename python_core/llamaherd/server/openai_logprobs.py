@@ -1,8 +1,8 @@
 """Log-probabilities of tokens in the format of OpenAI's API.
 
 The values are the model's log-probabilities before bias, constraints, penalties and
-temperature. A token that was not sampled, because a constraint allowed no other, has
-null.
+temperature. A token that was not sampled, because a constraint allowed no other token,
+has null as its log-probability.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class LogprobsWriter:
         return {**found}
 
     def prompt(self, result: Result) -> list[dict[str, object] | None]:
-        """Return the `prompt_logprobs` of vLLM's API: a map from token id for each token.
+        """Return `prompt_logprobs` of vLLM's API: for each token, entries by token id.
 
         The entry of the first token is null. The most likely of all tokens has rank 1.
         """

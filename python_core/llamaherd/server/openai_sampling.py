@@ -29,7 +29,7 @@ _OWN = frozenset({"temperature", "top_p", "max_tokens", "stop", "seed", "logit_b
 
 
 def _passed_on() -> dict[str, str]:
-    """Map fields that are passed on unchanged to settings of the library."""
+    """Return the library settings of the request fields that are passed on unchanged."""
     fields = SERVER["/v1/completions"].expected()
     every = {OPENAI_NAMES.get(name, name): name for name in defaults_of(SamplingParams)}
     return {
@@ -59,7 +59,7 @@ def sampling_of(
     """
     seed = -1  # a random seed
     if "seed" in given:
-        # Mapped to the supported range; equal seeds remain equal.
+        # The seed is mapped to the supported range; equal seeds remain equal.
         number = checks.integer("seed", given["seed"], -(1 << 63), (1 << 63) - 1)
         seed = number & 0xFFFFFFFF
     for name in _PENALTIES:

@@ -1,4 +1,4 @@
-"""Requests of responses, files and batches in the OpenAPI document."""
+"""Schemas of requests to /v1/responses, /v1/files and /v1/batches."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _BATCH: Schema = {
 
 
 def request_content(path: str) -> Schema | None:
-    """Return the kinds of bodies of a POST request; None if it has none.
+    """Return the content types of the body of a POST request; None without a body.
 
     Args:
         path: Path; for OpenAI's API with `/v1`.

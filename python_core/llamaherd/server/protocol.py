@@ -121,7 +121,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def on_message_complete(self) -> None:
-        """Handle the end of a message, after which another head may follow."""
+        """Handle the end of a request; the head of another request may follow."""
         self._is_in_head = True
         self._n_head = 0
         super().on_message_complete()

@@ -22,7 +22,7 @@ class RequestRecord:
             clients.
 
     Attributes:
-        is_background: As in the arguments.
+        is_background: See the argument.
         results: Answers of the request; none if no prompt ran.
         stats: Statistics of the embeddings, scores, labels or codes of the request; None
             for other requests.
@@ -43,5 +43,5 @@ class RequestRecord:
 
     @property
     def outcome(self) -> int:
-        """Status for the log and the metrics."""
+        """HTTP status for the log and the metrics."""
         return CLIENT_GONE if self.is_gone else self.status

@@ -43,8 +43,9 @@ class RerankApi:
     """Format of `/v1/rerank`.
 
     With a model for embeddings, the relevance of a document is the cosine of its vector
-    and the vector of the query. With a model that generates text, it is the geometric
-    mean of the probabilities of the query's tokens after the document (query likelihood).
+    and the vector of the query. With a model that generates text, the relevance is the
+    geometric mean of the probabilities of the query's tokens after the document (query
+    likelihood).
 
     Source: Ponte and Croft 1998; Sachan et al. 2022, arXiv 2204.07496.
 

@@ -101,7 +101,7 @@ class Responses:
         return ResponseAnswer(self._model, self._settings.model_name, parsed, writer)
 
     def _given(self, fields: Mapping[str, object]) -> dict[str, object]:
-        """Return the fields with an effect.
+        """Return the fields of a request that have an effect.
 
         Raises:
             ApiError: A field is unknown or not supported.
@@ -207,7 +207,7 @@ def _logprobs(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _tools(value: object) -> object:
-    """Return the functions in the format of chats, which is checked later."""
+    """Return the functions in the format of chats; the functions are checked later."""
     if not isinstance(value, list):
         return value
     found = []
@@ -231,7 +231,7 @@ def _tool_choice(value: object) -> object:
 def _repeated(
     given: Mapping[str, object], fields: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the settings that a response repeats."""
+    """Return the settings that a response repeats from its request."""
     defaults: dict[str, object] = {
         "instructions": None,
         "max_output_tokens": None,

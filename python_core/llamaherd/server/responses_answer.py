@@ -208,10 +208,10 @@ class _Names:
     """Names of the fields and events for one kind of text.
 
     Attributes:
-        text: Prefix of the names of events for its pieces.
-        part: Prefix of the names of events for its part of an item.
-        parts: Field of the item that contains its parts.
-        index: Field of the events with the number of the part.
+        text: Prefix of the names of the events that send a piece of the text.
+        part: Prefix of the names of the events that begin or end the part of an item.
+        parts: Field of the item that contains the list of parts.
+        index: Field of the events that contains the index of the part.
     """
 
     text: str

@@ -23,11 +23,12 @@ Reason = Literal["gone", "timeout", "stopping"]
 class Running:
     """Running prompts of a request, which a disconnect, a timeout or the server may end.
 
-    Each cause only cancels the handle. The wait for the handle then ends within a step,
-    and `results` raises the reason.
+    Each cause only cancels the handle. The wait for the handle then ends within one
+    decoding step, and `results` raises the error that names the cause.
 
     Args:
-        handle: Handle of the prompt, of several answers, or of other work.
+        handle: Handle of one prompt, of several answers, or of a job without generated
+            text.
         receive: Channel that reports a disconnect.
         timeout_s: Maximum duration in seconds; None for no limit.
     """
@@ -88,7 +89,7 @@ class Running:
         """Wait for the results of a job whose results are not `Result` objects.
 
         Raises:
-            ApiError: The work was ended early.
+            ApiError: The job was ended early.
         """
         found = await self.handle
         if self._reason is not None:

@@ -54,7 +54,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def room_for(most: int) -> int:
-    """Return the number of connections that open files allow, at most `most`.
+    """Return the number of connections that the limit on open files allows, up to `most`.
 
     The function raises the limit on open files as far as necessary and allowed.
     """
@@ -63,7 +63,7 @@ def room_for(most: int) -> int:
     except ImportError:
         return most
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Refused connections stay open until they have read the error.
+    # A refused connection stays open until the client has read the error.
     n_files = 2 * most + _OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= n_files:
         return most
@@ -81,7 +81,7 @@ def url(bound: socket.socket) -> str:
 
 
 class Requests(Protocol):
-    """Requests for which a server waits at its end."""
+    """Protocol of the queue whose requests a server answers before it stops."""
 
     @property
     def n_inside(self) -> int:
@@ -89,7 +89,7 @@ class Requests(Protocol):
 
 
 class ServedState(Protocol):
-    """State of an application that `Server` reads and calls."""
+    """Protocol of the attributes and methods of an application that `Server` uses."""
 
     @property
     def connections(self) -> ConnectionLimits:
@@ -97,7 +97,7 @@ class ServedState(Protocol):
 
     @property
     def queue(self) -> Requests:
-        """Requests for which the server waits at its end."""
+        """Requests that the server answers before it stops."""
 
     def begin_ending(self) -> None:
         """Answer new requests with an error from now on."""

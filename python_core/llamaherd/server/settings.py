@@ -88,5 +88,5 @@ class ServerSettings:
         return self.model_name if self.any_model else None
 
     def __repr__(self) -> str:
-        """Return a text without the key, as it may be logged."""
+        """Return a text that may be logged, since it does not contain the API key."""
         return f"<Settings of {self.model_name!r}>"

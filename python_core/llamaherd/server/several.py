@@ -41,14 +41,13 @@ def start_several(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
 
 
 class SeveralAnswers(AwaitedJob[Results]):
-    """Answers of one request, as one call. `await` returns them, ordered by prompt."""
+    """Answers of one request, as one call; `await` returns a list, ordered by prompt."""
 
     def __await__(self) -> Generator[object, None, list[Result]]:
         """Wait for the answers.
 
         Raises:
-            GenerationError: A prompt failed. The error contains the result of this
-                prompt.
+            GenerationError: A prompt failed; `results` of the error has its result.
             ContextClosedError: The context was closed.
         """
         return self._answers().__await__()

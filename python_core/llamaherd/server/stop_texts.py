@@ -20,11 +20,11 @@ _MOST_PENDING = 3  # most bytes of a character from earlier tokens
 
 
 def includes_stop(given: Mapping[str, object]) -> bool:
-    """Return whether answers end with the stop text that ended them.
+    """Return whether answers have to include the stop text that ended the answer.
 
     Raises:
-        ApiError: The request also has stop tokens, whose texts are unknown.
-        TypeError: The field is no boolean.
+        ApiError: The request also has `stop_token_ids`; the texts of these are unknown.
+        TypeError: The field is not a boolean.
     """
     is_asked = checks.flag(FIELD, given.get(FIELD, False))
     if is_asked and given.get("stop_token_ids"):
@@ -34,10 +34,11 @@ def includes_stop(given: Mapping[str, object]) -> bool:
 
 
 def stop_of(model: Model, result: Result, stops: Sequence[str]) -> str:
-    """Return the stop text that ended an answer; "" if none did.
+    """Return the stop text that ended an answer; "" if something else ended it.
 
-    The text of the answer ends before the first stop text that its last token completes;
-    if several stop texts begin there, the shortest was complete first.
+    The last token of the answer completes a stop text, and the text of the answer ends
+    where this stop text begins. If several stop texts begin at this position, the
+    shortest was completed first and ended the answer.
 
     Args:
         model: Model with the vocabulary.

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from llamaherd.server.tools import ToolUse
 
-# Start of a call of one of several functions, see the schema in `tools`.
+# Pattern of the start of a call of one of several functions, see the schema in `tools`.
 _START = re.compile(
     r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*(?=\{)'
 )
 
 
 class CallStream:
-    """Converts pieces of a forced answer to the deltas of OpenAI's API.
+    """Converts pieces of a forced call to the deltas of OpenAI's API.
 
     Args:
         use: Functions of the request; the answer is a call of one of them.
@@ -60,7 +60,7 @@ class CallStream:
 
 
 class _EndOfValue:
-    """Search for the end of a JSON object that arrives in parts."""
+    """Finds the end of a JSON object whose text arrives in pieces."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -69,7 +69,7 @@ class _EndOfValue:
         self._is_over = False
 
     def before(self, text: str) -> str:
-        """Return the part of a text that belongs to the object."""
+        """Return the part of the next piece that still belongs to the object."""
         if self._is_over:
             return ""
         for i, letter in enumerate(text):

@@ -70,7 +70,8 @@ class ToolUse:
         forced: Names of functions; the answer must call one of them. () if a call is
             optional.
         form: Constraint of a forced call.
-        format: Format in which calls are read from a free answer; None if none is read.
+        format: Format of the calls in a free answer; None if the answer is not searched
+            for calls.
         is_named: Whether the client named the function.
     """
 
@@ -103,7 +104,8 @@ class ToolUse:
     def _forced(
         self, text: str, reason: str
     ) -> tuple[str | None, list[FunctionCall], str]:
-        # As in OpenAI's API the reason of a call that the client named is "stop".
+        # As in OpenAI's API, the finish reason is "stop" if the client named the
+        # function.
         reason = reason if reason == "length" or self.is_named else "tool_calls"
         if len(self.forced) == 1:
             return None, [_call(self.forced[0], text)], reason
@@ -157,8 +159,8 @@ def with_tools(
 ) -> tuple[list[dict[str, object]], dict[str, Any]]:
     """Return messages and options that describe the functions to the model.
 
-    If the chat template supports functions, it writes the descriptions. Otherwise the
-    system message describes the functions of a forced call.
+    If the chat template supports functions, it writes the descriptions. If it does not
+    support functions, the system message describes the functions of a forced call.
 
     Args:
         use: Functions of the request.

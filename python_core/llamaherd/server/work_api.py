@@ -35,7 +35,7 @@ class Prepared(Generic[_T]):
     """Checked request.
 
     Attributes:
-        work: Work of a job.
+        work: Job that computes the results.
         render: Function that converts the results to the body of the answer.
     """
 
@@ -51,7 +51,7 @@ class WorkShape(Protocol):
         """Names of all fields of a request."""
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Any] | dict[str, object]:
-        """Check a request; return its work, or its answer if that needs little work.
+        """Check a request; return its job, or the answer itself if it takes little time.
 
         Raises:
             ApiError: A field is unknown or invalid.
@@ -112,7 +112,7 @@ class Working(Endpoint):
 def given_fields(
     fields: Mapping[str, object], names: frozenset[str], needed: Collection[str] = ()
 ) -> dict[str, object]:
-    """Return the fields with an effect; null is treated as missing.
+    """Return the fields that have an effect; a field with null counts as missing.
 
     Args:
         fields: Fields of the request.

@@ -1,4 +1,4 @@
-"""Structured answers: JSON Schemas that token masks enforce and a check completes."""
+"""Structured answers: JSON Schemas, enforced by token masks and a final check."""
 
 from llamaherd.structured.prompt import schema_prompt
 from llamaherd.structured.quoting import type_quote

@@ -36,11 +36,12 @@ _MAX_SHOWN = 300  # maximum length of a reason in characters
 
 
 def check_schema(text: str, left: tuple[str, ...]) -> None:
-    """Test whether a schema allows a check of answers that ends in time.
+    """Check that answers can be validated against a schema in bounded time.
 
     Args:
         text: JSON Schema.
-        left: Keywords that masks cannot enforce. If empty, masks enforce all patterns.
+        left: Keywords that masks cannot enforce. If there are no such keywords, masks
+            enforce all patterns, and patterns need no check.
 
     Raises:
         SchemaError: The schema is not valid, or its check may not end in time.
@@ -65,7 +66,7 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
 
 
 def _check_references(root: object) -> None:
-    """Check that all references have a target; otherwise answers could be free text.
+    """Check that each reference has a target: it would otherwise allow any text.
 
     References to named parts (`$id` and `$anchor`) are checked by jsonschema.
     """

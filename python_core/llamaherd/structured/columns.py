@@ -28,7 +28,7 @@ class Column:
     """Type of a column.
 
     Attributes:
-        kind: Kind of its values.
+        kind: Kind of the values of the column.
         items: Type of the elements of an "array"; None for any type.
         fields: Names and types of the fields of an "object", in order.
         levels: Texts of an "enum", in order.
@@ -117,8 +117,8 @@ def cells(
     Args:
         name: Name of the column.
         values: One value for each row.
-        convert: Function that converts a value. It raises ValueError if the column
-            cannot store it.
+        convert: Function that converts a value. The function raises ValueError if the
+            column cannot store the value.
         problems: Dict to which the reason for each missing value is added, by row.
     """
 

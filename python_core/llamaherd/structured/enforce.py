@@ -1,8 +1,8 @@
 """Division of a JSON Schema into an enforced part and a checked part.
 
-llguidance compiles a schema to a grammar, or rejects it because of some keywords. These
-keywords are removed until the schema compiles. The remaining schema accepts every
-answer that the whole schema accepts.
+llguidance compiles a schema to a grammar, or rejects it because of some keywords.
+Rejected keywords are removed until the schema compiles. The remaining schema accepts
+every answer that the whole schema accepts.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def enforced(text: str) -> Enforced:
         left |= {word for each in subschemas(schema) for word in loosen(each)}
         problem = _problem(schema, options)
         if not problem:
-            # Schemas outside the parts that are read, such as targets of anchors.
+            # Add keywords in subschemas that the steps above do not visit, such as
+            # targets of anchors.
             left.update(llguidance.ignored_of_schema(_with(schema, options)))
             return Enforced(_with(schema, options), tuple(sorted(left)))
     left |= schema.keys() & (OF_ONE | OF_MANY | OF_NAMED | {"$ref"})
@@ -125,7 +126,8 @@ def _problem(schema: dict[str, Any], options: dict[str, object]) -> str:
     """Return the reason why llguidance rejects a schema; "" if it accepts the schema."""
     problem = llguidance.problem_of_schema(_with(schema, options))
     lower = problem.lower()
-    # An error with a position concerns a part that answers may never use.
+    # If the error names a position, only this part is unsatisfiable, and answers may
+    # leave it out.
     if "unsatisfiable" in lower and "while processing" not in lower:
         raise SchemaError(
             f"no answer can follow the schema: {problem}",

@@ -1,8 +1,8 @@
 """Search for patterns in the check of an answer, in bounded time.
 
 The check runs on the thread that serves all callers. llguidance matches each pattern
-that it supports in linear time. Python's `re` matches the other patterns, but only if
-its time is bounded.
+that it supports in linear time. Python's `re` matches the other patterns, but only if the
+time of the search is bounded.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _parsed(pattern: str) -> Any:  # noqa: ANN401 - the module's own classes
 
 
 def _of_row(parts: Iterable[Any], n: int) -> tuple[float, float]:
-    """Return the bounds for a sequence of parts."""
+    """Return the maximum numbers of matches and steps for a sequence of parts."""
     ways, steps = 1.0, 1.0
     for part in parts:
         own_ways, own_steps = _of_part(part, n)
@@ -132,7 +132,7 @@ def _of_part(part: tuple[Any, Any], n: int) -> tuple[float, float]:
 def _of_repeat(
     ways: float, steps: float, *, least: int, most: int
 ) -> tuple[float, float]:
-    """Return the bounds for `least` to `most` repetitions of a part."""
+    """Return the maximum numbers of matches and steps for repetitions of a part."""
     if ways <= 1:
         return max(1.0, most - least + 1.0), max(1.0, most * steps)
     total = power = 1.0

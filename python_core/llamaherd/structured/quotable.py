@@ -89,7 +89,7 @@ class QuoteRule:
         least = checks.integer(_below(name, "least"), least, 1, MOST_LEAST[unit])
         if least > most and "most" in given:
             raise ArgumentError(
-                f"must be at most {most}, which is most, not {least}",
+                f"must be at most {most} (the value of most), not {least}",
                 argument=_below(name, "least"),
                 code="out_of_range",
             )
@@ -105,8 +105,8 @@ class Span(NamedTuple):
     """Position of a quote.
 
     Attributes:
-        start: Position of its first character, from 0, in code points.
-        end: Position after its last character.
+        start: Position of the first character of the quote, from 0, in code points.
+        end: Position after the last character of the quote.
     """
 
     start: int
@@ -148,7 +148,7 @@ def clusters(text: str) -> list[int]:
 
 
 def word_bounds(text: str) -> list[int]:
-    """Return positions where a quote in words may begin or end, with 0 and len(text)."""
+    """Return the positions at which words may begin or end, with 0 and len(text)."""
     marks = clusters(text)
     return [
         mark
@@ -296,7 +296,7 @@ class Quotable:
 
 
 class _Lengths:
-    """Lengths of the parts from one position to each end, in increasing order."""
+    """Lengths of the quotes that begin at one position, for each end in `ends`."""
 
     def __init__(
         self, counts: list[tuple[int, int]], start: int, ends: list[int]
@@ -317,7 +317,7 @@ def written(text: str) -> str:
 
 
 def _any(chars: Iterable[str]) -> str:
-    """Return a regular expression for one of some characters, with escapes of JSON."""
+    """Return a regular expression for any one of these characters, with JSON escapes."""
     plain: list[str] = []
     escaped: list[str] = []
     for char in sorted(chars):
@@ -361,7 +361,7 @@ def quotes_in(value: object) -> list[Quoted]:
 def counted_from_one(value: Any) -> Any:  # noqa: ANN401 - JSON
     """Return an answer with positions that count characters from 1.
 
-    `end` is then the number of the last character of a quote.
+    In the result, `end` is the number of the last character of a quote.
     """
     if isinstance(value, Quoted):
         return {**value, "start": value["start"] + 1}

@@ -84,7 +84,7 @@ def checked_evidence(name: Name, given: object) -> bool | dict[str, Any]:
     """Check the option `evidence`: False, True or the schema of a quote.
 
     Returns:
-        False, True, or unit, least and most.
+        False, True, or a dict with unit, least and most.
     """
     if isinstance(given, bool):
         return given
@@ -178,8 +178,8 @@ def grammar_of(root: Mapping[str, Any], text: str) -> str:
 def located(root: Mapping[str, Any], value: object, text: str) -> Any:  # noqa: ANN401
     """Return an answer in which each quote is an object with quote, start and end.
 
-    If an answer has the same quote again, its position is the next occurrence in the
-    text, if there is one.
+    If an answer repeats a quote, the repeated quote gets the position of its next
+    occurrence in the text, if the text has another occurrence.
 
     Raises:
         ValueError: A quote is not in the text.
@@ -205,7 +205,7 @@ def mapped(
     value: object,
     change: Callable[[Any, QuoteRule], Any],
 ) -> Any:  # noqa: ANN401 - JSON
-    """Return an answer in which each quote is changed.
+    """Return an answer with each quote replaced by the result of `change`.
 
     Args:
         root: Schema of the answer.
@@ -239,7 +239,7 @@ def _listed(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _fits(schema: object, part: object) -> bool:
-    """Return whether a value, judged by its type, may follow a schema with quotes."""
+    """Return whether a schema with quotes allows the type of a value."""
     if not isinstance(schema, dict):
         return False
     if schema.get(KEYWORD):
@@ -321,7 +321,7 @@ class _Grammar:
         return f'"{{" {self._fields(fields)} "}}"'
 
     def _fields(self, fields: list[tuple[str, bool]]) -> str:
-        """Return a rule of fields with commas; it omits fields if allowed."""
+        """Return a rule of fields, separated by commas, that may omit optional fields."""
         first = after = ""  # rest of the fields, as first and as later ones
         for content, is_required in reversed(fields):
             new_after = self._rule(f'"," {content} {after}')

@@ -53,7 +53,7 @@ def read_columns(schemas: Sequence[str]) -> Column:
     """Returns the type of whole answers.
 
     Args:
-        schemas: JSON Schemas as JSON texts, one of which each answer follows.
+        schemas: JSON Schemas as JSON texts; each answer follows one of them.
 
     Returns:
         The type; an "object" with all fields if all answers are objects.

@@ -1,4 +1,4 @@
-"""Prepared schema: the enforced part, the checked part, values of answers."""
+"""Prepared schema: enforced part, checked part, and conversion of answers to values."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Shape:
         text: JSON Schema.
         enforced: Part that masks enforce, for llguidance.
         left: Keywords that only the check enforces.
-        make: Function that converts the text of an answer to a value; None for parsed
-            JSON.
+        make: Function that converts the text of an answer to a value; None if the value
+            is the parsed JSON.
         has_quotes: Whether answers have quotes; `enforced` is then a Lark grammar.
         source: Text from which quotes are copied; None if it is not known yet.
     """
@@ -49,7 +49,7 @@ class Shape:
         return self.has_quotes
 
     def quoting(self, source: str) -> Shape:
-        """Return the shape of answers that quote a text.
+        """Return a copy of this schema for answers that quote a given text.
 
         Raises:
             SchemaError: There is nothing to quote in the text.
@@ -113,15 +113,15 @@ def shape_of(source: object) -> Shape:
 def unenforced(schema: object) -> list[str]:
     """Return the keywords of a schema that masks cannot enforce.
 
-    Answers are checked against them after they end.
+    A finished answer is checked against these keywords.
 
     Args:
         schema: See `generate_parallel`.
 
     Returns:
-        Keywords such as "not" or "format: path", sorted. If empty, masks enforce the
-        whole schema, with one exception: a date in the right format may still be
-        impossible, such as February 30.
+        Keywords such as "not" or "format: path", sorted. If there are no such keywords,
+        masks enforce the whole schema, with one exception: a date in the right format may
+        still be impossible, such as February 30.
 
     Raises:
         TypeError: `schema` is not a schema.

@@ -95,7 +95,7 @@ def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN40
 
 
 def _close(schema: dict[str, Any]) -> None:
-    """Forbid additional fields in objects, which small models would add without end."""
+    """Forbid additional fields in objects: small models would add fields without end."""
     every = subschemas(schema)
     if any("allOf" in each for each in every):
         return  # other parts of the schema may allow more fields

@@ -95,7 +95,7 @@ class Subschema(NamedTuple):
         )
 
     def at(self, schema: object) -> Subschema:
-        """Return an object for a subschema of this schema."""
+        """Return a `Subschema` for a part of this schema, with the same whole schema."""
         return self._replace(schema=schema)
 
 
@@ -107,7 +107,8 @@ def parts(node: Subschema, *, is_sure: bool = False) -> list[Subschema]:
 
     Args:
         node: Schema to expand.
-        is_sure: Whether to return only schemas that every such value must follow.
+        is_sure: Whether to return only schemas that every value other than null must
+            follow.
     """
     found: dict[int, Subschema] = {}
     waiting = [node]

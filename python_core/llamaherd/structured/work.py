@@ -121,7 +121,7 @@ def counted(keyword: Keyword) -> Keyword:
 
 
 def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema makes
-    """Change a validator class so that it counts its remaining work."""
+    """Change a validator class so that it also counts type checks and descents."""
     is_type, descend = kind.is_type, kind.descend
 
     def counted_is_type(self: object, instance: object, type: str) -> object:  # noqa: A002
@@ -139,7 +139,7 @@ def count_calls(kind: Any) -> None:  # noqa: ANN401 - a class that jsonschema ma
 
 
 def enum_check() -> Keyword:
-    """Return a check of `enum` for one validator, which prepares the values only once."""
+    """Return a check of `enum` for one validator; the values are prepared only once."""
     keys: dict[int, frozenset[object]] = {}
 
     def check(
@@ -185,7 +185,7 @@ def _key(value: object) -> object:
 
 
 def _shown(value: object) -> str:
-    """Return a short text of a value for a reason. The function must be fast."""
+    """Return a short text of a value for an error message; this must be fast."""
     if isinstance(value, list) and len(value) > _MOST_SHOWN:
         return f"{value[:_MOST_SHOWN]!r}"[:-1] + ", ...]"
     return repr(value)

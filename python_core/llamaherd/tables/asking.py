@@ -24,7 +24,7 @@ class Unfinished(KeyboardInterrupt):
     """Raised when Ctrl-C or SIGTERM ended a run.
 
     Attributes:
-        values: Cells of each row, which no journal has stored; None for a row without a
+        values: Cells of each row that no journal has stored; None for a row without a
             result.
     """
 

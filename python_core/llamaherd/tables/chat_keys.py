@@ -110,7 +110,7 @@ def template_text(spec: HasChatKeys) -> str | None:
 
 
 def is_template_file(given: str) -> bool:
-    """Return True for the path of a template file. Only a template has braces."""
+    """Return whether a text is the path of a template file; a template has braces."""
     return "{" not in given
 
 

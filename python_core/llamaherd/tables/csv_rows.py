@@ -1,8 +1,8 @@
-"""Rows of CSV, and detection of rows with misplaced quotes.
+"""Rows of CSV, and detection of rows with misplaced quotation marks.
 
-A quote inside a quoted cell must be doubled. A single quote invalidates only its own row
-if the row is on one line. If the end of the row is ambiguous, the rows after it cannot
-be separated. The file is then refused.
+A quotation mark inside a quoted cell must be doubled. A mark that is not doubled makes
+only its own row invalid, if that row is certain to end on the same line. If the end of
+the row is ambiguous, the rows after it cannot be separated, and the file is refused.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ def _of_one_line(lines: _Lines, lenient: Iterator[list[str]]) -> list[str] | Non
 def _first_quote_opens(row: list[str], delimiter: str) -> bool:
     """Check whether the first quote of a row begins a cell.
 
-    If it begins no cell, it may close a quoted cell that began before this row.
+    A quotation mark that begins no cell may close a quoted cell that began in an earlier
+    row.
     """
     text = "".join(row)
     quote_at = text.index('"')

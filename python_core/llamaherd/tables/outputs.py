@@ -78,7 +78,7 @@ def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
 
 
 def _metadata_of(path: Path) -> Mapping[str, Any] | None:
-    """Return the record in an output; None if there is none or the file was edited."""
+    """Return the record in an output; None without one, or if the file was edited."""
     try:
         if path.suffix.lower() == ".parquet":
             from pyarrow import parquet  # noqa: PLC0415 - optional dependency

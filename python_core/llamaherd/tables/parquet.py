@@ -87,7 +87,8 @@ class ParquetWriter:
     Args:
         file: File to write to.
         columns: Columns of the input.
-        schema: Arrow schema of these columns; None for an input in a text file.
+        schema: Arrow schema of the columns of the input; None for an input in a text
+            file.
         new: Columns that are added.
         n_embd: Length of an embedding.
         metadata: Entries that are added to the schema's metadata.

@@ -61,8 +61,8 @@ class RunSpec:
         column: Column that contains the prompts, as an alternative to `prompt`.
         chat: Whether to format prompts with the model's chat template.
         system: System message before each prompt; needs `chat`.
-        thinking: Thinking before each answer, as in `generate_parallel`; a table has the
-            fields of `Thinking`.
+        thinking: Thinking before each answer, as in `generate_parallel`; a TOML table has
+            the fields of `Thinking`.
         variables: Variables of the chat template.
         chat_template: Chat template that replaces the model's: path of a file, or its
             text.
@@ -201,7 +201,7 @@ class RunSpec:
             self._check_schema(params)
 
     def _check_tables(self) -> None:
-        """Check that no table of another task is given, which would have no effect."""
+        """Refuse a TOML table that belongs to another task and would have no effect."""
         if self.task != "annotate":
             for name in ("codebook", "annotate"):
                 if getattr(self, name):
@@ -330,7 +330,7 @@ class RunSpec:
 
     @property
     def path(self) -> str:
-        """Source of the model. A file in the description's folder has precedence."""
+        """Source of the model; a file in the run file's folder has precedence."""
         path = self.model.get("path")
         if path is None:
             raise ArgumentError(
@@ -356,7 +356,7 @@ class RunSpec:
         }
 
     def _near(self, path: Any) -> Any:  # noqa: ANN401 - any TOML value
-        """Resolve paths; a file in the description's folder has precedence."""
+        """Resolve paths, first in the folder of the run file."""
         if isinstance(path, list):
             found = [self._near(each) for each in path]
             is_pair = len(found) == 2 and isinstance(found[1], (int, float))

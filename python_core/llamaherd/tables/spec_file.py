@@ -133,7 +133,7 @@ def parsed_setting(text: str) -> tuple[str, Any]:
     """Split `KEY=VALUE`. A value that is not valid TOML is read as text.
 
     Raises:
-        ValueError: The text has another form.
+        ValueError: The text is not of the form KEY=VALUE.
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():

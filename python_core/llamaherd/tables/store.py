@@ -1,4 +1,4 @@
-"""Storage of a run's rows in its journal, which another machine can merge."""
+"""Storage of a run's rows in a journal; another machine can merge journals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Stored = tuple[int, str, "bytes | None"]
 
 
 class Store:
-    """Rows of one run in a journal, which the process may also use elsewhere.
+    """Rows of one run in a journal file, which may be open elsewhere in the process.
 
     Args:
         path: Path of the journal.
@@ -64,7 +64,7 @@ class Store:
         self._id = record.identity()
 
     def begin(self) -> None:
-        """Write to the journal that this run began."""
+        """Record in the journal that this run has begun."""
         self.add([], [])
 
     def add(self, positions: Sequence[int], values: Sequence[Values]) -> None:

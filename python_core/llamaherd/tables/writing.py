@@ -183,8 +183,8 @@ def writing(
                 )
                 yield text
                 text.close()
-            # This file is written first. Without this file, the output would seem to be
-            # another program's.
+            # The metadata file is written before the output. An output without a metadata
+            # file would be taken for a file of another program.
             sidecar = json.loads(meta) | {"output_sha256": sha256_of(draft)}
             with replacing(path.with_name(path.name + META)) as beside:
                 beside.write_text(f"{json.dumps(sidecar, indent=2)}\n", encoding="utf-8")

@@ -64,7 +64,7 @@ class Annotate(Task["Coded"]):
 
     @property
     def reads_all(self) -> bool:
-        """Whether results depend on all texts, by batch calibration or steps."""
+        """Whether batch calibration or steps make a result depend on all texts."""
         return self._checked.calibrate == "batch" or self._checked.in_steps
 
     @property
@@ -74,7 +74,7 @@ class Annotate(Task["Coded"]):
 
     @property
     def n_answer(self) -> int:
-        """Expected tokens per answer: one per label, for fields half of the limit."""
+        """Expected tokens per answer: one per label; for fields half of the limit."""
         is_fields = self.codebook.kind.is_generated
         return self._checked.max_tokens // 2 if is_fields else len(self.codebook.names)
 

@@ -44,7 +44,7 @@ class Embed(Task["Embeddings"]):
         places: Sequence[int],  # noqa: ARG002 - no random draws
         journal: Journal | None,  # noqa: ARG002 - journals hold no vectors
     ) -> Runnable[Embeddings]:
-        """Create the work of a `Job` on some texts."""
+        """Create the call for some texts, for a `Job` to run."""
         return prepare_embed(host, texts, self.settings)
 
     def rows(self, results: Embeddings) -> Cells:

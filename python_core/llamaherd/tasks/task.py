@@ -1,4 +1,4 @@
-"""Base class of all tasks, which runs of files, Ray and R call."""
+"""Base class of all tasks; runs of files, Ray and R call tasks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Task(ABC, Generic[_R]):
         places: Sequence[int],
         journal: Journal | None,
     ) -> Runnable[_R]:
-        """Create the work of a `Job` on some texts.
+        """Create the call for some texts, for a `Job` to run.
 
         Args:
             host: Context in which the call runs; for embeddings, a model.
@@ -90,7 +90,7 @@ class Task(ABC, Generic[_R]):
 
     @abstractmethod
     def rows(self, results: _R) -> Cells:
-        """Return the cells of each column for the results of a call; None is no value."""
+        """Return the cells of each column for the results of a call; None if missing."""
 
     def answer(
         self,

@@ -1,4 +1,4 @@
-"""Uploads of files: a form of several parts, read to disk while it arrives."""
+"""File uploads: a multipart form is written to disk while it arrives."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Upload:
         fields: Other fields of the form.
         filename: Name that the client gave the file.
         start: Position of the first byte of the file in the form.
-        stop: Position after its last byte.
+        stop: Position after the last byte of the file.
     """
 
     fields: dict[str, str]
@@ -47,7 +47,7 @@ async def receive(incoming: Incoming, path: Path, most: int) -> None:
     """Write the body of a request to a new file.
 
     Raises:
-        ApiError: The body is too large or too slow.
+        ApiError: The body is too large or arrives too slowly.
         ClientGoneError: The client disconnected.
     """
     n_bytes = 0
@@ -63,10 +63,10 @@ async def receive(incoming: Incoming, path: Path, most: int) -> None:
 
 
 def boundary_of(scope: Scope) -> bytes:
-    """Return the text between the parts of a form.
+    """Return the boundary that separates the parts of a multipart form.
 
     Raises:
-        ApiError: The request has no form of parts.
+        ApiError: The body is not a form of type multipart/form-data.
     """
     for name, value in scope["headers"]:
         if name == b"content-type":
@@ -119,7 +119,7 @@ def _parsed(form: mmap.mmap, mark: bytes) -> Upload:
 
 
 def _parts(form: mmap.mmap, mark: bytes) -> Iterator[tuple[str, str | None, int, int]]:
-    """Yield the name, the name of the file and the position of each part."""
+    """Yield the field name, the file name, the start and the end of each part."""
     if form[: len(mark)] != mark:
         raise _broken("it does not begin with its boundary")
     at = len(mark)
@@ -127,7 +127,7 @@ def _parts(form: mmap.mmap, mark: bytes) -> Iterator[tuple[str, str | None, int,
         if form[at : at + 2] == b"--":
             return
         head_end = form.find(b"\r\n\r\n", at, at + _MOST_HEAD)
-        # An empty part ends at the end of its head.
+        # In an empty part, the end of the head is also the end of the part.
         stop = form.find(b"\r\n" + mark, head_end + 2)
         if form[at : at + 2] != b"\r\n" or head_end < 0 or stop < 0:
             raise _broken("a part has no head or no end")
@@ -138,7 +138,7 @@ def _parts(form: mmap.mmap, mark: bytes) -> Iterator[tuple[str, str | None, int,
 
 
 def _names(head: bytes) -> tuple[str, str | None]:
-    """Return the names of a field and of its file."""
+    """Return the field name and the file name in the head of a part."""
     for line in head.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"content-disposition":
@@ -156,7 +156,7 @@ def _broken(reason: str) -> ApiError:
 
 
 def keep_content(path: Path, upload: Upload, target: Path) -> None:
-    """Write the content of the file to a separate path, synchronized with the disk."""
+    """Copy the file from the form to a path of its own, and flush it to disk."""
     opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with path.open("rb") as form, os.fdopen(opened, "wb") as file:
         form.seek(upload.start)

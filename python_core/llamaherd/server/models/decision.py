@@ -19,8 +19,9 @@ class Resident:
         n_bytes: Memory in bytes, in use from the start of loading to the end of
             unloading.
         state: Loading state: "unloaded", "loading", "loaded" or "unloading".
-        n_leases: Number of requests that run or wait in its context.
-        used: Time or number of its last request; only the order matters.
+        n_leases: Number of requests that run or wait in the model's context.
+        used: Time or number of the model's last request; only the order of these values
+            matters.
     """
 
     n_bytes: int
@@ -65,9 +66,9 @@ def decide(
     """Decide which models to load and to unload.
 
     Models without requests are unloaded to make room, the least recently used first. If
-    this does not make enough room for a model, later models that fit into the free memory
-    may be loaded before it. An urgent model also gets the room of models in use, and free
-    memory is reserved for it.
+    unloading does not make enough room for a model, later models that fit into the free
+    memory may be loaded before it. An urgent model also gets the room of models in use,
+    and free memory is reserved for it.
 
     Args:
         models: All models by name.

@@ -40,7 +40,8 @@ def load_files(
 
     Args:
         spec: Files and names.
-        n_cache: Memory for all KV caches and buffers in bytes, unless `n_ctx` is fixed.
+        n_cache: Memory for all KV caches and buffers in bytes; ignored if `n_ctx` is
+            fixed.
         interrupt: Flag that stops loading when another thread sets it.
         shared: State shared by all requests.
         settings: Settings of the server.

@@ -48,9 +48,11 @@ class Waiter:
     """A request that waits for a model.
 
     Attributes:
-        future: Done when the request has a lease of the model, or is refused.
+        future: Future that is done when the request has a lease of the model, or is
+            refused.
         place: Number in the order of arrival.
-        is_urgent: Whether it has waited so long that models in use have to make room.
+        is_urgent: Whether the request has waited so long that models in use have to make
+            room.
     """
 
     future: asyncio.Future[None]
@@ -69,16 +71,17 @@ class ServedFile:
         n_waiting: Maximum number of waiting requests.
         state: Loading state: "unloaded", "loading", "loaded" or "unloading".
         loaded: The model and its adapters in memory; None if they are not loaded.
-        n_leases: Number of requests that use it.
-        used: Number of its last request, counted over all models.
+        n_leases: Number of requests that use the model.
+        used: Number of the model's last request, counted over all models.
         is_held: Whether new requests wait, because the model must make room for another.
-        waiters: Requests that wait for it.
+        waiters: Requests that wait for the model.
         load_s: Duration of the last loading in seconds; 1 before the first loading.
         n_loads: Number of times that loading began.
-        n_unloads: Number of times that it was unloaded.
+        n_unloads: Number of times that the model was unloaded.
         n_failures: Number of times that loading failed.
-        interrupt: Flag that interrupts its loading; None unless it is being loaded.
-        queue: Limit on its requests.
+        interrupt: Flag that interrupts the loading of the model; None if it is not being
+            loaded.
+        queue: Limit on the requests for the model.
     """
 
     spec: ModelSpec
@@ -108,12 +111,12 @@ class ServedFile:
 
     @property
     def n_bytes(self) -> int:
-        """Memory in bytes while it is loaded."""
+        """Memory in bytes that the loaded model takes."""
         return self.n_weights + self.n_cache
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests can use it now."""
+        """Whether requests can use the model now."""
         return self.state == "loaded" and not self.is_held
 
     @property

@@ -120,7 +120,7 @@ class ModelRegistry:
                 self._residency.leave(file)
 
     def header(self, name: str) -> ModelHeader:
-        """Return the metadata of a model file without loading it; for any thread.
+        """Return the metadata of a model file without loading it; safe on any thread.
 
         Raises:
             ApiError: The file cannot be read.

@@ -67,7 +67,7 @@ class ByModel(Endpoint):
 class ShowModels(Endpoint):
     """ASGI application of `/api/show`, which loads no model.
 
-    Programs for Ollama ask it about every model that they list.
+    Programs for Ollama send a request to `/api/show` for every model that they list.
 
     Args:
         shared: State shared by all requests.

@@ -62,11 +62,11 @@ class ModelSpec:
         )
 
     def n_working(self, n_slots: int | None) -> int:
-        """Return the least memory beside the weights with which the model is useful.
+        """Return the least memory, beside the weights, with which the model is useful.
 
-        These are caches of an eighth of the weights, and the buffers to compute with, for
-        the model and each adapter. A file that cannot be read has no buffers: loading it
-        will fail.
+        The memory is summed over the model and its adapters: KV caches whose total size
+        is an eighth of the weights, and compute buffers. Buffers are left out if the file
+        cannot be read, since loading it will fail.
 
         Args:
             n_slots: Maximum number of prompts at once; None for the automatic number.
@@ -100,7 +100,7 @@ def _size(path: Path) -> int:
 
 
 def _working(header: ModelHeader, n_sequences: int, n_cache: int) -> int:
-    """Return the memory of a context with a cache of at least `n_cache` bytes."""
+    """Return the memory in bytes of a context whose KV cache has `n_cache` bytes."""
     metadata, info = header.metadata, header.info
     kind = metadata.get("general.architecture", "")
     causal = metadata.get(f"{kind}.attention.causal")
@@ -119,10 +119,10 @@ def cache_sizes(
 ) -> list[int]:
     """Return the memory reserved for KV caches and buffers of each model in bytes.
 
-    The function finds the largest k such that the k largest models are in memory at once,
-    each with the memory in `least`. Each model gets 1/k of the memory that the weights of
-    these k models leave, and at least its part of `least`. A model that does not fit
-    alone gets an amount with which it needs more than `n_bytes`.
+    The function finds the largest k such that the k largest models fit in memory at once,
+    each with its value in `least`. Each model gets 1/k of the memory that the weights of
+    these k models leave free, but not less than its value in `least`. A model that does
+    not fit even alone gets an amount that, with its weights, exceeds `n_bytes`.
 
     Args:
         weights: Size of the weights of each model in bytes.
