@@ -13,9 +13,11 @@ Some texts of each label are used only as examples. Methods: labels are generate
 examples, also JSON with a reason before the label.
 
 - accuracy: share of texts whose most probable label is the human code;
-- Brier score: mean over texts of the sum over labels of (probability - 1 if right)^2;
-- ECE: expected calibration error, ten bins of the most probable label's probability: mean
-  distance of accuracy and probability, weighted by the texts in each.
+- Brier score: mean over texts of the sum over labels of (probability - y)^2, where y is
+  1 for the human code and 0 for other labels;
+- ECE: expected calibration error. Texts are put into ten bins by the probability of their
+  most probable label; ECE is the mean over bins of the distance between accuracy and mean
+  probability, weighted by the number of texts in the bin.
 
 A generated label counts as a label with probability 1.
 """
@@ -128,10 +130,10 @@ def made_ways(
 
 
 def known_rows(path: Path, run: dict[str, object]) -> set[tuple[int, str]]:
-    """Return number of examples and method of the rows in a file from the same run.
+    """Return (number of examples, method) of each row that an output file already has.
 
     Raises:
-        SystemExit: The file has rows from another run.
+        SystemExit: The file has rows of a run with other settings.
     """
     if not path.exists():
         return set()

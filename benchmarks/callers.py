@@ -1,6 +1,6 @@
 """Speed of several callers on one context: at once, beside a long call, as streams.
 
-Each measurement alternates with the one to which it is compared. Results are medians of
+The two calls of a comparison run alternately. Results are medians of
 ratios.
 
     benchmarks/callers.py MODEL [--rounds 5] [--beside 400] [--singles 20] [--output FILE]

@@ -39,7 +39,8 @@ class Design:
         name: Description of the design.
         share: Share of texts with the label.
         found: Share of texts with the label to which the model gives the label.
-        alarms: Share of the texts without the label to which the model gives the label.
+        alarms: Share of texts that get the label from the model, among texts without the
+            label.
         n_texts: Number of texts.
         n: Number of codes.
         kind: "simple", "equal", "proportional", "tilted" (a fifth of the codes from texts

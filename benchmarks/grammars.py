@@ -192,7 +192,7 @@ class Comparison:
 
 
 def masks_differ(ours: set[int], theirs: set[int], forced: list[int], shim: Shim) -> str:
-    """Describe how masks differ: "" if equal, "forced" if only in tokenization."""
+    """Describe how masks differ; "forced" if llguidance allows only a forced token."""
     ours = {token for token in ours if not shim.is_end(token)} | (
         {shim.end} if any(map(shim.is_end, ours)) else set()
     )

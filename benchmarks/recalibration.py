@@ -1,4 +1,4 @@
-"""Compares labels by a model, recalibrated ones, and labels by a head on embeddings.
+"""Compares labels by a model, by recalibration, and by a head on embeddings.
 
     python benchmarks/recalibration.py MODEL.gguf EMBEDDINGS.gguf --output ROWS.json
         [--texts NAME=TEXTS.csv ...] [--n 300] [--seeds 10] [--passes FOLDER]

@@ -10,8 +10,9 @@ Each model labels all texts once; then, for each seed, the steps are simulated a
 texts is coded. Accuracy, Brier score and calibration error (ten bins of equal mass) are
 measured on the texts without a code. The width is the mean width of 95% intervals of all
 shares by DSL (`target="texts"`, from probabilities). Seconds are processor time with one
-thread for the texts that each model processes in each step, without the fitting of heads;
-they are extrapolated from 40 texts. steps_report.py writes the rows into docs/steps.md.
+thread, for the texts that each model processes in each step; they are extrapolated from
+40 texts and exclude the fitting of heads. steps_report.py writes the rows into
+docs/steps.md.
 """
 
 from __future__ import annotations
