@@ -10,7 +10,7 @@ TEXTS.csv has columns `text` and `label`, the human code: positive, neutral or n
 Some texts of each label are used only as examples. Methods: labels are generated
 (`choices`), classified, classified with batch calibration, or written into JSON
 (`schema`). Each method is used without examples and with eight examples; without
-examples, also JSON with a reason before the label.
+examples, the labels are also written as JSON with a reason before the label.
 
 - accuracy: share of texts whose most probable label is the human code;
 - Brier score: mean over texts of the sum over labels of (probability - y)^2, where y is
@@ -19,7 +19,7 @@ examples, also JSON with a reason before the label.
   most probable label; ECE is the mean over bins of the distance between accuracy and mean
   probability, weighted by the number of texts in the bin.
 
-A generated label counts as a label with probability 1.
+In the scores, a generated label has the probability 1, and all other labels have 0.
 """
 
 from __future__ import annotations
@@ -140,7 +140,9 @@ def known_rows(path: Path, run: dict[str, object]) -> set[tuple[int, str]]:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for row in rows:
         if {name: row[name] for name in run} != run:
-            raise SystemExit(f"{path} is of another run than {run}; name another file")
+            raise SystemExit(
+                f"{path} has rows of another run, not of {run}; name another file"
+            )
     return {(row["n_examples"], row["way"]) for row in rows}
 
 

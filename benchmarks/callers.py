@@ -1,4 +1,4 @@
-"""Speed of several callers on one context: at once, beside a long call, as streams.
+"""Speed of callers that share a context: threads, prompts beside a call, streams.
 
 The two calls of a comparison run alternately. Results are medians of
 ratios.

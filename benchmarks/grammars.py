@@ -6,8 +6,8 @@
 llguidance reads Lark, so each grammar is first converted by its `gbnf_to_lark`. Both
 matchers then follow the same random texts: at each step the allowed tokens are compared,
 and one token that both allow is accepted. Times are CPU time of the calling thread,
-measured alternately; the table has medians. GBNF means further grammar files, such as
-those in llama.cpp's folder `grammars`. The result is in
+measured alternately; the table has medians. Arguments GBNF are further grammar files,
+such as the files in llama.cpp's folder `grammars`. The result is in
 docs/decisions/0021-own-grammars.md.
 """
 

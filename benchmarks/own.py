@@ -1,4 +1,4 @@
-"""Engines of the benchmark that run this project, from Python, R, or one at a time."""
+"""Engines of the benchmark that run this project: from Python, R, or prompt by prompt."""
 
 from __future__ import annotations
 

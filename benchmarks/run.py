@@ -146,7 +146,7 @@ class Bench:
         if time.monotonic() > self.end:
             name = self.options.session
             raise TimeIsOverError(
-                f"The time is over; --session {name} goes on from here."
+                f"The time limit is reached; continue with --session {name}."
             )
 
     def _measure(self, engine: str, model: str, workload: str, i_run: int) -> dict:

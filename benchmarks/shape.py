@@ -88,7 +88,8 @@ def ideal_seconds(
     """Return T*: the time for all unique prompt tokens and then all answers, in seconds.
 
     All answers start together. At each step, the batch contains all unfinished answers,
-    so answers of different lengths end in small batches, at the rates of small batches.
+    so the last steps of answers with different lengths have small batches. For these
+    steps, the rates of small batches are used.
 
     Args:
         shape: The workload.

@@ -96,7 +96,7 @@ def busy_loop() -> Iterator[None]:
 
 
 def compare(language: str, options: argparse.Namespace) -> None:
-    """Print the medians for one language, and the ratio of this to the other checkout."""
+    """Print the medians for one language, and the ratio of both checkouts' times."""
     here: list[list[float]] = []
     other: list[list[float]] = []
     for _ in range(options.rounds):
