@@ -7,7 +7,7 @@ ratios.
     benchmarks/callers.py MODEL --python OTHER/.venv/bin/python ...
 
 With --python, the package of another installation is measured, such as an earlier
-version. Measurements are skipped if they need features that this version lacks
+version. Measurements are skipped if they need features that the measured version lacks
 (priorities).
 """
 

@@ -1,4 +1,4 @@
-"""Coverage of 95% intervals with waves, errors of coders, weights, or many estimates.
+"""Coverage of 95% intervals: waves, coders' errors, survey weights, many estimates.
 
 python benchmarks/coverage_waves.py [--draws 400] [--only waves|coders|weights|many|check]
 

@@ -1,4 +1,4 @@
-"""Speed on a GPU, and answers that change beside others: gpu.py run MODEL OUTPUT.json.
+"""Speed on a GPU, and effect of batches on answers: gpu.py run MODEL OUTPUT.json.
 
     gpu.py run MODEL OUTPUT.json    measures, on a machine with a GPU build
     gpu.py report                   gpu.json and gpu_peers.json into docs/gpu.md

@@ -150,7 +150,7 @@ _ROWS = (
 def _of_draw(
     world: World, gold: lh.GoldSample, true: list[float], sums: dict[str, list[float]]
 ) -> None:
-    """Add the best candidate's bias and coverage to `sums`, by texts of the estimate."""
+    """Add the best candidate's bias and coverage to `sums`: all codes and each part."""
     right = np.array([world.codes[row] for row in gold.rows])
     hits = [np.array([own[row] for row in gold.rows]) == right for own in world.labels]
     best = int(np.argmax([each.mean() for each in hits]))

@@ -6,7 +6,7 @@ python benchmarks/server.py MODEL [--passes N] [--clients N] [--threads N] [--sl
 Workloads: "distinct" texts, "annotate" (all prompts begin with one codebook), "schema"
 (answers that follow a JSON Schema).
 
-Compared are the library in this process (one call, and a handle for each client),
+The program compares the library in this process (one call, and a handle for each client),
 `llamaherd serve`, and llama-server with each number of slots (only if
 benchmarks/build_peers.sh has built it). In each pass every program runs the prompts once,
 one program after the other, so that drifts of the machine's speed affect all equally.

@@ -1,4 +1,4 @@
-"""Speed of R and Python by default, on an idle machine and beside busy loops.
+"""Speed of R and Python with defaults, on an idle machine and beside busy loops.
 
 This checkout alternates with another installation of the package, such as an earlier
 version. The time of one call of each is measured, after a warm-up.
