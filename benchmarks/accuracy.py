@@ -10,14 +10,16 @@ TEXTS.csv has columns `text` and `label`, the human code: positive, neutral or n
 Some texts of each label are used only as examples. Methods: labels are generated
 (`choices`), classified, classified with batch calibration, or written into JSON
 (`schema`). Each method is used without examples and with eight examples; without
-examples, also JSON with a reason before the label.
+examples, the labels are also written as JSON with a reason before the label.
 
 - accuracy: share of texts whose most probable label is the human code;
-- Brier score: mean over texts of the sum over labels of (probability - 1 if right)^2;
-- ECE: expected calibration error, ten bins of the most probable label's probability: mean
-  distance of accuracy and probability, weighted by the texts in each.
+- Brier score: mean over texts of the sum over labels of (probability - y)^2, where y is
+  1 for the human code and 0 for other labels;
+- ECE: expected calibration error. Texts are put into ten bins by the probability of their
+  most probable label; ECE is the mean over bins of the distance between accuracy and mean
+  probability, weighted by the number of texts in the bin.
 
-A generated label counts as a label with probability 1.
+In the scores, a generated label has the probability 1, and all other labels have 0.
 """
 
 from __future__ import annotations
@@ -128,17 +130,19 @@ def made_ways(
 
 
 def known_rows(path: Path, run: dict[str, object]) -> set[tuple[int, str]]:
-    """Return number of examples and method of the rows in a file from the same run.
+    """Return (number of examples, method) of each row that an output file already has.
 
     Raises:
-        SystemExit: The file has rows from another run.
+        SystemExit: The file has rows of a run with other settings.
     """
     if not path.exists():
         return set()
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for row in rows:
         if {name: row[name] for name in run} != run:
-            raise SystemExit(f"{path} is of another run than {run}; name another file")
+            raise SystemExit(
+                f"{path} has rows of another run, not of {run}; name another file"
+            )
     return {(row["n_examples"], row["way"]) for row in rows}
 
 

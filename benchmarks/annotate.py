@@ -1,4 +1,4 @@
-"""Overhead of `annotate` compared with its calls, for docs/probabilities.md.
+"""Time of `annotate` compared with simpler calls, for docs/probabilities.md.
 
     python benchmarks/annotate.py TEXTS.csv MODEL.gguf ... [--n 1200] [--rounds 3]
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
-# Measurements: engine of worker.py, workload, figure in its record.
+# Measurements: engine of worker.py, workload, and key of the figure in worker.py's
+# output.
 WORK = {
     "distinct": ("llamaherd", "distinct", "seconds"),
     "annotate": ("llamaherd", "annotate", "seconds"),
@@ -42,10 +43,10 @@ HEAD = (
 def measure(
     folder: Path, engine: str, workload: str, options: argparse.Namespace
 ) -> dict[str, float]:
-    """Return the seconds of one run in a checkout: of all calls, and of R's part.
+    """Return times of one run in a checkout: of all calls, and of R's part, in seconds.
 
-    The scripts of R use the package beside them, so the scripts of the checkout are
-    run.
+    For R, the checkout's own worker.py is run, because R scripts load the package of the
+    checkout that contains them.
     """
     scripts = folder / "benchmarks" if engine == "r" else HERE
     command = [str(folder / ".venv/bin/python"), str(scripts / "worker.py")]

@@ -1,13 +1,13 @@
-"""Speed of several callers on one context: at once, beside a long call, as streams.
+"""Speed of callers that share a context: threads, prompts beside a call, streams.
 
-Each measurement alternates with the one to which it is compared. Results are medians of
+The two calls of a comparison run alternately. Results are medians of
 ratios.
 
     benchmarks/callers.py MODEL [--rounds 5] [--beside 400] [--singles 20] [--output FILE]
     benchmarks/callers.py MODEL --python OTHER/.venv/bin/python ...
 
 With --python, the package of another installation is measured, such as an earlier
-version. Measurements are skipped if they need features that this version lacks
+version. Measurements are skipped if they need features that the measured version lacks
 (priorities).
 """
 

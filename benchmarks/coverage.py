@@ -73,7 +73,7 @@ class Texts:
 
 
 def made(rng: np.random.Generator, n: int) -> Texts:
-    """Draw texts, in which the model misses more codes in group 1."""
+    """Draw texts; the model's labels miss more codes in group 1."""
     group = (rng.random(n) < GROUP_SHARE).astype(float)
     age = rng.choice(AGES, n)
     code = (rng.random(n) < _code_prob(group, age)).astype(float)
@@ -100,7 +100,7 @@ def _error_prob(group: Floats, code: Floats) -> Floats:
 
 
 def truths() -> dict[str, Floats]:
-    """Return the true value of each estimate, summed over all kinds of texts."""
+    """Return the true value of each estimate, computed from the texts' distribution."""
     group, age = (each.ravel() for each in np.meshgrid([0.0, 1.0], AGES))
     weights = np.where(group == 1, GROUP_SHARE, 1 - GROUP_SHARE) / len(AGES)
     probs = _code_prob(group, age)

@@ -37,7 +37,7 @@ TITLES = {"mae": "mean absolute error", "rmse": "RMSE", "pearson": "correlation"
 
 
 def texts(n: int, rng: np.random.Generator) -> tuple[Floats, list[Floats]]:
-    """Draw right numbers, and the numbers by three codebooks."""
+    """Draw human codes, and the numbers that three codebooks give."""
     right = np.round(10 * rng.beta(1.2, 2.5, n))
     shared = rng.normal(size=n)
     given = [
@@ -53,7 +53,7 @@ def texts(n: int, rng: np.random.Generator) -> tuple[Floats, list[Floats]]:
 
 
 def truths() -> dict[str, list[float]]:
-    """Return the differences of the measures in the distribution."""
+    """Return the true differences of the measures: those of the distribution."""
     right, given = texts(N_TRUTH, np.random.default_rng(0))
     values = {
         "mae": [float(abs(each - right).mean()) for each in given],

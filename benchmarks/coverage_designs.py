@@ -38,8 +38,9 @@ class Design:
     Attributes:
         name: Description of the design.
         share: Share of texts with the label.
-        found: Share of texts with the label to which the model gives the label.
-        alarms: Share of the texts without the label to which the model gives the label.
+        found: Share of texts that get the label from the model, among texts whose code is
+            the label.
+        alarms: The same share, among texts whose code is another label.
         n_texts: Number of texts.
         n: Number of codes.
         kind: "simple", "equal", "proportional", "tilted" (a fifth of the codes from texts

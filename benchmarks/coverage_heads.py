@@ -46,9 +46,9 @@ class HeadDesign:
         name: Description of the design.
         shares: Shares of texts with each of the three labels; the first share is
             estimated.
-        signal: Mean amount by which the true label's logit exceeds the other logits
-            before `bias` is added, in standard deviations of the noise; multiplied by 0.6
-            in group 1 and by 1.2 in group 0.
+        signal: Mean amount by which the true label's logit exceeds the other logits,
+            before `bias` is added. The unit is the standard deviation of the noise. This
+            amount is multiplied by 0.6 in group 1 and by 1.2 in group 0.
         bias: Preference of the model for the third label.
         n_texts: Number of texts.
         n: Number of codes.
@@ -171,7 +171,7 @@ def truth_of(design: HeadDesign, texts: Texts) -> float:
 
 
 def _population(estimate: str) -> float:
-    """Return the value in a million simulated texts."""
+    """Return the true value, computed from a million simulated texts."""
     design = HeadDesign(name="", estimate=estimate, n_texts=1_000_000)
     texts = made(design, np.random.default_rng(1))
     y = (texts.code == 0).astype(float)

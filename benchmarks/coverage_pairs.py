@@ -5,10 +5,10 @@ python benchmarks/coverage_pairs.py [--draws 400]
 True strengths are normal. A pair's result has a beta distribution with the Bradley-Terry
 probability as its mean ("steady": nu = 8, "noisy": nu = 2). In "off by 1", the log-odds
 have a normal error with standard deviation 1 instead; the true strengths are then the
-best fit to all pairs without error. The table is written into docs/pairs.md: coverage
-with its Monte Carlo standard error over draws, slope of fitted on true strengths, root
-mean squared error of strengths, reported reliability, and squared correlation with the
-true strengths.
+best fit to the mean results of all pairs. The table is written into docs/pairs.md:
+coverage with its Monte Carlo standard error over draws, slope of fitted on true
+strengths, root mean squared error of strengths, reported reliability, and squared
+correlation with the true strengths.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def results(d: Floats, noise: str, rng: np.random.Generator) -> Floats:
 
 
 def truth(s: Floats, noise: str) -> Floats:
-    """Return the true strengths, which intervals should contain."""
+    """Return the true strengths: the values that 95% of the intervals should contain."""
     if noise in NU:
         return np.asarray(s - s.mean())
     first, second = np.triu_indices(len(s), 1)

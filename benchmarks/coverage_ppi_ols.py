@@ -1,11 +1,11 @@
-"""Coverage and width of PPI++ intervals of a slope if labels have other coefficients.
+"""Coverage of PPI++ intervals of a slope if regressions on labels and on codes differ.
 
 python benchmarks/coverage_ppi_ols.py [--draws 2000]
 
 Texts have a covariate x and codes y = x + error; labels are a + b x plus the same error
 and noise. 100 of 1,000 texts have codes. The last column contains the same estimates with
-the covariance of the minimum in the paper of PPI++, as ppi-python computes it. The table
-is written into docs/estimates.md.
+the covariance that the paper of PPI++ gives for the minimum of its loss, as ppi-python
+computes it. The table is written into docs/estimates.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def drawn(
 
 
 def of_minimum(samples: ppi.Samples, found: ppi.Estimated) -> float:
-    """Return the slope's variance as if the estimate were the minimum of the paper."""
+    """Return the slope's variance by the paper's formula for the minimum of its loss."""
     own, hat, others = (
         x * (y - x @ found.theta)[:, None]
         for x, y in (

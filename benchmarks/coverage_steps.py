@@ -1,16 +1,16 @@
-"""Coverage of intervals if a model labels a sample, and a head labels all other texts.
+"""Coverage of intervals if a model labels a sample, and a classifier the other texts.
 
     python benchmarks/coverage_steps.py [--draws 400] [--seed 20261126] [--output FILE]
         [--first N]
 
 Texts are simulated as in coverage_heads.py, with embeddings of 20 dimensions. In each
-simulation, a model labels 300 of 2,000 texts. A head on embeddings is fitted to the
-model's probabilities and labels the rest. The model then labels again the tenth of
-texts for which the head has the lowest probabilities, as in `annotate(until=)`. The
-gold sample is drawn from all texts. The share (or the difference of two groups, or a
-coefficient) is estimated from labels, from probabilities, and from probabilities that
-`recalibrate` improved with the codes after the steps. steps_report.py writes the rows
-into docs/steps.md. With `--first`, only the first designs are simulated.
+simulation, a model labels 300 of 2,000 texts. A classifier on embeddings (head) is fitted
+to the model's probabilities and labels the rest. As in `annotate(until=)`, the model then
+labels some texts again: the tenth of the texts for which the head has the lowest
+probabilities. The gold sample is drawn from all texts. The share (or the difference of
+two groups, or a coefficient) is estimated from labels, from probabilities, and from
+probabilities that `recalibrate` improved with the codes after the steps. steps_report.py
+writes the rows into docs/steps.md. With `--first`, only the first designs are simulated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Coverage of 95% intervals with waves, errors of coders, weights, or many estimates.
+"""Coverage of 95% intervals: waves, coders' errors, survey weights, many estimates.
 
 python benchmarks/coverage_waves.py [--draws 400] [--only waves|coders|weights|many|check]
 
@@ -60,7 +60,7 @@ class Texts:
 
 
 def made(rng: np.random.Generator, in_b: float = GROUP_B) -> Texts:
-    """Draw texts, in which the model misses more codes in group B."""
+    """Draw texts; the model's labels miss more codes in group B."""
     group = (rng.random(N_TEXTS) < in_b).astype(np.int64)
     code = (rng.random(N_TEXTS) < SHARES[group]).astype(np.int64)
     wrong = rng.random(N_TEXTS) < np.where(code == 1, MISSED[group], FALSE[group])
@@ -301,7 +301,7 @@ def coders(n_draws: int) -> str:
 
 
 def _imputed(texts: Texts, gold: GoldUsed, given: Ints, what: str, way: str) -> Ints:
-    """Draw the true codes, within the same cells as in estimate()."""
+    """Impute the true codes from the coders' codes, in the same cells as estimate()."""
     strata = np.zeros(len(gold.rows)) if gold.strata is None else gold.strata
     groups = [texts.group[gold.rows].tolist()] if what == OF_CODERS[2] else []
     cells = cells_of(strata.tolist(), texts.label[gold.rows].tolist(), groups)

@@ -2,10 +2,10 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/encoder_bound.py all-MiniLM-L6-v2.F16.gguf
 
-Embeds 300 sentences with one thread, by the file and by copies of it in BF16 and Q8_0.
-T* is the time of the matrix products alone, at the speed that OpenBLAS reaches in single
-precision for a product of the encoder's shape. Times are of processor time, the
-better of two. The table is written into docs/embeddings.md.
+Embeds 300 sentences with one thread, with the model file and with copies of it in BF16
+and Q8_0. T* is the time of the matrix products alone, at the speed that OpenBLAS reaches
+in single precision for a product of the encoder's shape. Times are processor times: the
+shorter of two runs. The table is written into docs/embeddings.md.
 """
 
 from __future__ import annotations

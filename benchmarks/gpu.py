@@ -1,11 +1,12 @@
-"""Speed on a GPU, and differences between its answers: gpu.py run MODEL OUTPUT.json.
+"""Speed on a GPU, and effect of batches on answers: gpu.py run MODEL OUTPUT.json.
 
     gpu.py run MODEL OUTPUT.json    measures, on a machine with a GPU build
     gpu.py report                   gpu.json and gpu_peers.json into docs/gpu.md
 
 One run measures a loop of llama-cpp-python; concurrent prompts; the time of a step by its
 number of rows, on a random model with 1.1 billion parameters (Q8_0); the cache in host
-memory; and the share of answers that are the same alone and beside others.
+memory; and the share of prompts with the same answer when run alone and beside other
+prompts.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 import random_model
 from llamaherd.native import devices
 
-# llama-cpp-python logs every detail until a `Llama` is told otherwise.
+# llama-cpp-python logs every detail until a `Llama` sets its log level.
 logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)
 ROOT = Path(__file__).parents[1]
 RESULT, PAGE = ROOT / "benchmarks" / "gpu.json", ROOT / "docs" / "gpu.md"
@@ -101,7 +102,7 @@ def step_times(model: lh.Model) -> dict[str, float]:
 
 
 def same(model: lh.Model, **settings: object) -> list[float]:
-    """Return the shares of answers with equal texts and equal bits, 40 at once."""
+    """Compare prompts run alone and 40 at once; return shares of equal texts and bits."""
     asked = [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
     more = {"max_tokens": 12, "ignore_eos": True, "logprobs": 0}
     with lh.Context(model, n_seq_max=1, **settings) as context:
@@ -112,7 +113,7 @@ def same(model: lh.Model, **settings: object) -> list[float]:
 
 
 def again(model: lh.Model, n_seq_max: int) -> list[float]:
-    """Return the shares of equal texts and equal bits of a call on two new contexts.
+    """Repeat a call on a new context; return the shares of equal texts and equal bits.
 
     With `n_seq_max=1`, the second call has the prompts in the opposite order.
     """

@@ -27,7 +27,7 @@ import peers
 import random_model
 from workloads import SEED, Workload, make_workloads
 
-# llama-cpp-python logs every detail until a `Llama` is told otherwise.
+# llama-cpp-python logs every detail until a `Llama` sets its log level.
 logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)
 SLOTS = (16, 32, 64)
 N_THREADS = 8

@@ -6,8 +6,8 @@
 llguidance reads Lark, so each grammar is first converted by its `gbnf_to_lark`. Both
 matchers then follow the same random texts: at each step the allowed tokens are compared,
 and one token that both allow is accepted. Times are CPU time of the calling thread,
-measured alternately; the table has medians. GBNF means further grammar files, such as
-those in llama.cpp's folder `grammars`. The result is in
+measured alternately; the table has medians. Arguments GBNF are further grammar files,
+such as the files in llama.cpp's folder `grammars`. The result is in
 docs/decisions/0021-own-grammars.md.
 """
 
@@ -192,7 +192,7 @@ class Comparison:
 
 
 def masks_differ(ours: set[int], theirs: set[int], forced: list[int], shim: Shim) -> str:
-    """Describe how masks differ: "" if equal, "forced" if only in tokenization."""
+    """Describe how masks differ; "forced" if llguidance allows only a forced token."""
     ours = {token for token in ours if not shim.is_end(token)} | (
         {shim.end} if any(map(shim.is_end, ours)) else set()
     )

@@ -1,7 +1,7 @@
 """Compares a herd of two actors with one thread each to one context with two threads.
 
 python benchmarks/herd.py MODEL [--prompts 160] [--runs 3] [--output FILE]
-python benchmarks/herd.py --page   # what was measured into docs/cluster.md
+python benchmarks/herd.py --page   # write the stored measurements into docs/cluster.md
 
 Runs alternate, so that other load of the machine affects both. The texts of both must
 be equal.
@@ -37,10 +37,10 @@ def prompts(n: int) -> list[str]:
 
 
 def measure(path: Path, n: int, n_runs: int) -> dict[str, Any]:
-    """Measure both alternately.
+    """Measure the herd and the context alternately.
 
     Raises:
-        RuntimeError: The texts of both differ.
+        RuntimeError: The herd and the context returned different texts.
     """
     import ray  # noqa: PLC0415 - `--page` does not need Ray
 

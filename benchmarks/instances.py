@@ -16,7 +16,7 @@ _Json = Any
 
 
 def ways_to_write(schema: _Json, data: _Json) -> list[str]:
-    """Return texts of an instance: unchanged, in schema order, and with 1 for 1.0."""
+    """Return texts of data: in its own order, in schema order, and with 1 for 1.0."""
     ordered = in_order(schema, schema, data)
     texts = [
         json.dumps(each, ensure_ascii=False, separators=(",", ":"))

@@ -32,7 +32,7 @@ def replaced(page: str, mark: str, part: str) -> str:
     text = f"{part.rstrip()}\n"
     made, n = pattern.subn(lambda match: f"{match[1]}{text}{match[2]}", page)
     if n != 1:
-        raise ValueError(f"the page has {n or 'no'} places for {mark}")
+        raise ValueError(f"the page must have the mark once, not {n} times: {mark}")
     return made
 
 

@@ -4,10 +4,10 @@
                        [--output speed-by-threads.json]
 
 Generates the same answers with each number of threads, in turns, and prints median
-speeds. Without --threads: 1, 2, 4 ... up to the number of processors, with the numbers of
-cores of one memory node and of all. Send the JSON file to the project: it has the
-machine's processors, memory nodes and libraries, and no names of users or files. To
-compare placements of memory, start the program under numactl:
+speeds. Without --threads, the numbers are 1, 2, 4 ... up to the number of processors, the
+number of processors of each memory node, and the number of all cores. Send the JSON file
+to the project: it has the machine's processors, memory nodes and libraries, and no names
+of users or files. To compare placements of memory, start the program under numactl:
 
     numactl --cpunodebind=0 --membind=0 python benchmarks/numa.py MODEL
     numactl --interleave=all python benchmarks/numa.py MODEL
@@ -102,11 +102,12 @@ def prompts(n: int) -> list[str]:
 
 
 def one_round(model: lh.Model, n_threads: int, n: int, n_tokens: int) -> dict[str, float]:
-    """Return the speeds of one call for each kind, in tokens per second.
+    """Measure the speeds of prompts and of answers, in tokens per second.
 
     Returns:
-        "prompt": tokens of prompts, of a call for one token of answer each; "answer":
-        tokens of answers, of a call that reads the prompts, too.
+        "prompt": speed of the prompt tokens in a call that generates one token per
+        prompt; "answer": speed of the generated tokens in a call with long answers, whose
+        time includes the prompts.
     """
     asked = prompts(n)
     with lh.Context(model, n_seq_max=n, n_threads=n_threads) as context:

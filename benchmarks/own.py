@@ -1,4 +1,4 @@
-"""Engines of the benchmark that run this project, from Python, R, or one at a time."""
+"""Engines of the benchmark that run this project: from Python, R, or prompt by prompt."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ def run_call(ctx: lh.Context, load: Workload) -> float:
 
 
 def _compare_ages(load: Workload, used: lh.Context, new: lh.Context) -> list[float]:
-    """Return the seconds of calls on a used context as multiples of those on a new one.
+    """Return ratios of call times: on a used context, divided by on a new context.
 
-    The new context has made one call before. Calls alternate, so that drifts of the
-    machine's speed affect both equally.
+    The new context first makes a warm-up call. Calls alternate, so that drifts of the
+    machine's speed affect both contexts equally.
     """
     _call(new, load, 0)
     n_pairs = max(3, load.n_calls // 10)

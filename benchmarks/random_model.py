@@ -1,8 +1,9 @@
 """Write a random model, as wide as real models: random_model.py SIZE PATH.
 
-SIZE is 1b or 7b, for about so many parameters, in Q8_0. A process of its own writes the
-model: on one machine with CUDA, libllama crashed after `import gguf` (segmentation fault
-in llama_model_load_from_file, also without llamaherd; the cause was not found).
+SIZE is 1b or 7b: about one or seven billion parameters, in Q8_0. A separate process
+writes the model: on one machine with CUDA, libllama crashed after `import gguf`
+(segmentation fault in llama_model_load_from_file, also without llamaherd; the cause was
+not found).
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Compares labels by a model, recalibrated ones, and labels by a head on embeddings.
+"""Compares labels by a model, by recalibration, and by a classifier on embeddings.
 
     python benchmarks/recalibration.py MODEL.gguf EMBEDDINGS.gguf --output ROWS.json
         [--texts NAME=TEXTS.csv ...] [--n 300] [--seeds 10] [--passes FOLDER]
 
 TEXTS.csv has columns `text` and `label`, the human code. The package's `ag_news_sample`
 (100 news texts) is also measured. Eight texts of each set are the examples of the prompt.
-For each seed, a simple sample of half of the other texts is coded, and heads are fitted
-to these codes. Accuracy, Brier score and calibration error (ten bins of equal mass) are
-measured on the texts without a code. The width is the mean width of 95% intervals of all
-shares (`target="texts"`, DSL). FOLDER stores the models' results for later runs.
-recalibration_report.py writes the rows into docs/estimates.md.
+For each seed, a simple sample of half of the other texts is coded, and classifiers
+(heads) are fitted to these codes. Accuracy, Brier score and calibration error (ten bins
+of equal mass) are measured on the texts without a code. The width is the mean width of
+95% intervals of all shares (`target="texts"`, DSL). FOLDER stores the models' results for
+later runs. recalibration_report.py writes the rows into docs/estimates.md.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ def main() -> None:
 
         draw(read(SUMMARY), PLOT)
     if options.check and stale:
-        sys.exit(f"not what the summaries say: {', '.join(stale)}")
+        sys.exit(f"tables differ from the summaries: {', '.join(stale)}")
 
 
 if __name__ == "__main__":

@@ -7,16 +7,16 @@ The engines alternate in rounds, each in a new process. This project runs first 
 round and last in the next round, so that drifts of the machine's speed affect all
 engines equally. The rates that determine T* are measured before and after this
 project's runs. Every measurement is a line of JSON in benchmarks/results/SESSION.jsonl.
-A session that ended early continues from there if the same name is given again.
+If a session ended early, a run with the same session name makes the missing measurements.
 `report.py` makes the tables. Each line has the mean number of processors that other
 programs used (`others_cpus`). If this number is high, measure again.
 
 Engines: llamaherd; deterministic; r (the same call from R); loop (llama-cpp-python, one
 prompt after the other); server (llama-server, in the first round with each of --slots,
 later with the fastest of them); rates (of llama-batched-bench, for T*). Measured only
-once: alone and alone-deterministic (prompts that run alone, with whose texts the texts
-of other engines are compared). With `many`: scheduling (10,000 prompts on an engine
-that answers at once).
+once: alone and alone-deterministic (each prompt runs alone; its text is the reference for
+the texts of other engines). With `many`: scheduling (10,000 prompts on an engine that
+answers at once).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _UBATCHES = (512, 1024)  # settings of llama-batched-bench to try
 
 
 class TimeIsOverError(Exception):
-    """Raised if the time is over, so that no further measurement starts."""
+    """Raised after the time limit `--minutes`, so that no further measurement starts."""
 
 
 class Bench:
@@ -64,7 +64,7 @@ class Bench:
         self.failed = False
 
     def run(self) -> None:
-        """Run all rounds, until the time is over."""
+        """Run all rounds, or until the time limit."""
         turns = product(
             range(max(self.options.runs, self.options.peer_runs)),
             self.options.models,
@@ -146,7 +146,7 @@ class Bench:
         if time.monotonic() > self.end:
             name = self.options.session
             raise TimeIsOverError(
-                f"The time is over; --session {name} goes on from here."
+                f"The time limit is reached; continue with --session {name}."
             )
 
     def _measure(self, engine: str, model: str, workload: str, i_run: int) -> dict:

@@ -3,12 +3,12 @@
     python benchmarks/scores.py cost MODEL.gguf
     python benchmarks/scores.py equality MODEL.gguf TEXTS.csv N
 
-`cost` measures the time for four labels of one token relative to the prefill alone;
-labels that are generated under a grammar and classified, alternately, for the texts of
-the workload `annotate`; and 77 labels of several tokens. `equality` compares label
-scores of N texts (column `text` of a CSV file), token by token, with scores from
-llama-cpp-python's logits. It also compares the scores of whole labels, each with its
-end. The program prints JSON.
+`cost` measures three times: of scoring four labels of one token, relative to the prefill
+alone; of generating labels under a grammar and of classifying, alternately, for the texts
+of the workload `annotate`; and of scoring 77 labels of several tokens. `equality`
+compares label scores of N texts (column `text` of a CSV file), token by token, with
+scores from llama-cpp-python's logits. It also compares the scores of whole labels, which
+include the score of the end token. The program prints JSON.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def truths(world: World, measure: str) -> list[float]:
 
 
 def optimism(draws: int) -> list[str]:
-    """Return rows on the bias of the measure of the best of ten equal candidates."""
+    """Select the best of ten equal candidates; return rows on the bias this causes."""
     lines = []
     for n in (100, 200, 400):
         rng = np.random.default_rng(n)
@@ -150,7 +150,7 @@ _ROWS = (
 def _of_draw(
     world: World, gold: lh.GoldSample, true: list[float], sums: dict[str, list[float]]
 ) -> None:
-    """Add the best candidate's values to the sums: on all texts, select, evaluate."""
+    """Add the best candidate's bias and coverage to `sums`: all codes and each part."""
     right = np.array([world.codes[row] for row in gold.rows])
     hits = [np.array([own[row] for row in gold.rows]) == right for own in world.labels]
     best = int(np.argmax([each.mean() for each in hits]))

@@ -6,13 +6,14 @@ python benchmarks/server.py MODEL [--passes N] [--clients N] [--threads N] [--sl
 Workloads: "distinct" texts, "annotate" (all prompts begin with one codebook), "schema"
 (answers that follow a JSON Schema).
 
-All programs run at the same time and alternate in passes, so that drifts of the machine's
-speed affect all equally: the library in this process, as one call and with a handle for
-each client; `llamaherd serve`; and llama-server, with each number of slots (only if
-benchmarks/build_peers.sh has built it). Each pass has new texts, because servers cache
-prompts. The first pass is a warm-up. With --streams, answers are read as streams, and
-the time until the first text is also measured. Each pass is written as a line of JSON
-to benchmarks/results/server.jsonl; the medians are printed.
+The program compares the library in this process (one call, and a handle for each client),
+`llamaherd serve`, and llama-server with each number of slots (only if
+benchmarks/build_peers.sh has built it). In each pass every program runs the prompts once,
+one program after the other, so that drifts of the machine's speed affect all equally.
+Each pass has new texts, because servers cache prompts. The first pass is a warm-up. With
+--streams, answers are read as streams, and the time until the first text is also
+measured. Each pass is written as a line of JSON to benchmarks/results/server.jsonl; the
+medians are printed.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 python benchmarks/serving.py MODEL [--passes N] [--stream-passes N] [--threads N]
     [--slots N ...] [--gpu-layers N] [--small]
 
-The engines of benchmarks/server.py alternate in passes. Seconds of a pass are compared
-within the pass: with llama-server of the best number of slots, and with the library that
-runs the same prompts as handles. `--small` has fewer and shorter prompts. With layers on
-a GPU, the tables are written into docs/gpu.md.
+The engines of benchmarks/server.py alternate in passes. Within each pass, the time of
+`llamaherd serve` is compared with two other times: of llama-server with its best number
+of slots, and of the library if each prompt has a handle. `--small` has fewer and shorter
+prompts. With layers on a GPU, the tables are written into docs/gpu.md.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OWN, _LIBRARY = "http", "handles"
 
 
 def ratio(own: list[Pass], other: list[Pass]) -> float:
-    """Return the median over passes of the other engine's time by the own time."""
+    """Return the median over passes of another engine's time divided by llamaherd's."""
     pairs = zip(own, other, strict=True)
     return median(other.seconds / own.seconds for own, other in pairs)
 

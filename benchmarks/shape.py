@@ -85,10 +85,11 @@ def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
 def ideal_seconds(
     shape: Shape, prefill_rate: float, decode_rates: Mapping[int, float]
 ) -> float:
-    """Return T*, the time for unique prompt tokens and then answers, at the best rates.
+    """Return T*: the time for all unique prompt tokens and then all answers, in seconds.
 
     All answers start together. At each step, the batch contains all unfinished answers,
-    so answers of different lengths end in small batches, at the rates of small batches.
+    so the last steps of answers with different lengths have small batches. For these
+    steps, the rates of small batches are used.
 
     Args:
         shape: The workload.

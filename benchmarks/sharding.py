@@ -1,7 +1,7 @@
 """Balance of 64 shards, and tokens computed again because shards split prefixes.
 
 python benchmarks/sharding.py [--prompts 1000000] [--output FILE]
-python benchmarks/sharding.py --page   # what was measured into docs/cluster.md
+python benchmarks/sharding.py --page   # write stored measurements into docs/cluster.md
 
 No model runs. The cost of a prompt is the number of its tokens that its shard has not
 computed before, plus the number of tokens of its answer. Tokens are random numbers,
@@ -58,8 +58,11 @@ def codebook(rng: np.random.Generator, n: int) -> Prompts:
 
 
 def templates(rng: np.random.Generator, n: int) -> Prompts:
-    """30 templates of 20 to 500 tokens, some used much more often (Zipf); two by two the
-    first half is the same; a text of 40 tokens in the median follows."""  # noqa: D205, D209
+    """Draw prompts: one of 30 templates, then a text with a median of 40 tokens.
+
+    Templates have 20 to 500 tokens, and some are used much more often than others (Zipf's
+    law). The first half of a template is shared with one other template.
+    """
     heads: Prompts = []
     for _ in range(15):
         half = tokens(rng, int(rng.integers(10, 250)))
@@ -72,8 +75,11 @@ def templates(rng: np.random.Generator, n: int) -> Prompts:
 
 
 def chats(rng: np.random.Generator, n: int) -> Prompts:
-    """Conversations of 1 to 8 turns of 30 tokens in the median behind a system message
-    of 60; every turn is a prompt, which begins with all turns before it."""  # noqa: D205, D209
+    """Draw conversations: a system message of 60 tokens, then 1 to 8 turns.
+
+    A turn has a median of 30 tokens. Every turn is a prompt, which begins with all turns
+    before it.
+    """
     system = tokens(rng, 60)
     turns = iter(texts(rng, n, 30, 200))
     made: Prompts = []

@@ -1,4 +1,4 @@
-"""Labels in steps: a model and a head on embeddings, or a small and a larger model.
+"""Labels in steps: a model and a classifier, or a small and a larger model.
 
     python benchmarks/steps.py MODEL.gguf LARGER.gguf EMBEDDINGS.gguf --output ROWS.json
         [--texts NAME=TEXTS.csv ...] [--n 400] [--seeds 10] [--passes FOLDER]
@@ -6,12 +6,13 @@
 TEXTS.csv has columns `text` and `label`, the human code. The package's `ag_news_sample`
 (100 news texts) is also measured. Eight texts of each set are the examples of the prompt.
 Each model labels all texts once; then, for each seed, the steps are simulated as in
-`annotate`: `until` is half of the texts, `unsure` a fifth. A simple sample of half of the
-texts is coded. Accuracy, Brier score and calibration error (ten bins of equal mass) are
-measured on the texts without a code. The width is the mean width of 95% intervals of all
-shares by DSL (`target="texts"`, from probabilities). Seconds are processor time with one
-thread for the texts that each model processes in each step, without the fitting of heads;
-they are extrapolated from 40 texts. steps_report.py writes the rows into docs/steps.md.
+`annotate`: `until` is half of the texts (a classifier on embeddings, the head, labels the
+others), `unsure` a fifth. A simple sample of half of the texts is coded. Accuracy, Brier
+score and calibration error (ten bins of equal mass) are measured on the texts without a
+code. The width is the mean width of 95% intervals of all shares by DSL (`target="texts"`,
+from probabilities). Seconds are processor time with one thread, for the texts that each
+model processes in each step; they are extrapolated from 40 texts and exclude the fitting
+of heads. steps_report.py writes the rows into docs/steps.md.
 """
 
 from __future__ import annotations

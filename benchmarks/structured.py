@@ -112,7 +112,7 @@ def answers(context: lh.Context, asked: list[str], n_rounds: int) -> dict[str, A
 
 
 def one_by_one(context: lh.Context, asked: list[str]) -> dict[str, Any]:
-    """Compare both for prompts that run alone."""
+    """Compare the two modes for prompts that run alone."""
     steps, times = [0, 0], [0.0, 0.0]
     for each in asked:
         for is_stepwise in (False, True):

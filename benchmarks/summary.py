@@ -2,8 +2,9 @@
 
 python benchmarks/summary.py SESSION.jsonl ... [--output FILE]
 
-Ratios are computed within a round, and their median over the rounds, because a machine's
-speed drifts less within a round than between rounds.
+A ratio is computed from the times of one round, because a machine's speed drifts less
+within a round than between rounds; the summary has the median of the ratios over the
+rounds.
 """
 
 from __future__ import annotations

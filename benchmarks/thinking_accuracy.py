@@ -83,7 +83,7 @@ def measure(context: lh.Context, prompts: list[str], truth: np.ndarray, way: Way
 
 
 def known_ways(path: Path, run: dict[str, object]) -> set[tuple[object, ...]]:
-    """Return the settings of the rows in a file from the same run.
+    """Return the settings that an output file already has.
 
     Raises:
         SystemExit: The file has settings from another run.
@@ -93,7 +93,9 @@ def known_ways(path: Path, run: dict[str, object]) -> set[tuple[object, ...]]:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for row in rows:
         if {name: row[name] for name in run} != run:
-            raise SystemExit(f"{path} is of another run than {run}; name another file")
+            raise SystemExit(
+                f"{path} has rows of another run, not of {run}; name another file"
+            )
     return {(row["thinking"], row["n_thoughts"]) for row in rows}
 
 

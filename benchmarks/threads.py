@@ -1,4 +1,4 @@
-"""Speed of R and Python without settings, on an idle machine and beside busy loops.
+"""Speed of R and Python with defaults, on an idle machine and beside busy loops.
 
 This checkout alternates with another installation of the package, such as an earlier
 version. The time of one call of each is measured, after a warm-up.
@@ -96,7 +96,7 @@ def busy_loop() -> Iterator[None]:
 
 
 def compare(language: str, options: argparse.Namespace) -> None:
-    """Print the medians for one language, and the ratio of this to the other checkout."""
+    """Print the medians for one language, and the ratio of both checkouts' times."""
     here: list[list[float]] = []
     other: list[list[float]] = []
     for _ in range(options.rounds):

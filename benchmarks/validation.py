@@ -3,11 +3,11 @@
     python benchmarks/validation.py [--draws 1000]
 
 2,000 texts have one of three labels. An overconfident model labels them; two people, who
-err in 5% of the cases, code them. Gold samples of 200 texts are drawn, in which texts
-with a less sure label have a higher probability. Only the codes of these texts are
-used. One of the samples is the example of docs/validation.md. The program counts how
-many of the 95% intervals contain the value for all texts. The table of texts for human
-coders is from a simple sample.
+err in 5% of the cases, code them. Gold samples of 200 texts are drawn; texts with less
+certain labels have a higher probability to be drawn. Only the codes of these texts are
+used. One of the samples is the example of docs/validation.md. The program counts how many
+of the 95% intervals contain the value for all texts. The table of texts for human coders
+is from a simple sample.
 """
 
 from __future__ import annotations

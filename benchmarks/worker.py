@@ -26,7 +26,7 @@ N_CTX_LOOP = 2048  # cells of the loop: every prompt fits with its answer
 def run_own(engine: str, load: Workload, model: str, n_threads: int) -> dict[str, object]:
     """Run an engine of this project.
 
-    Processes of other programs do not load its library.
+    Processes that run other programs do not load llamaherd's library.
     """
     import own  # noqa: PLC0415
 

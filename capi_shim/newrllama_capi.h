@@ -92,8 +92,9 @@ NEWRLLAMA_API void newrllama_model_free(newrllama_model_handle model);
 /* Creates a context. The caller owns *context_out and frees it with
  * newrllama_context_free. n_ctx: KV cells, a pool that all prompts share; one prompt with
  * its answer may use the whole pool. The longest prompt of a call determines the number
- * of prompts that run at once, which is at most n_seq_max. (libllama's separate streams
- * have at least 256 cells each.) n_threads: 0 for libllama's default. */
+ * of prompts that run at once, which is at most n_seq_max. (Each of these prompts takes
+ * at least 256 cells, libllama's smallest stream.) n_threads: 0 for libllama's
+ * default. */
 NEWRLLAMA_API newrllama_error_code newrllama_context_create(
     newrllama_model_handle model, int n_ctx, int n_threads, int n_seq_max,
     newrllama_context_handle* context_out, const char** error_message);

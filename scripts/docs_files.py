@@ -19,8 +19,8 @@ PAGE = ROOT / "docs" / "files.md"
 HEAD = """# Every file in one line
 
 `scripts/docs_files.py` writes this page from the first line of each file.
-[architecture.md](architecture.md) says how the files work together. Search this page for
-a word of what you look for: most behaviours are in the file whose line names them.
+[architecture.md](architecture.md) describes how the files work together. To find the code
+of a behaviour, search this page for a word that describes the behaviour.
 """
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 _PLACES = {

@@ -54,8 +54,8 @@ auto is_causal(const Context* ctx, int) -> decltype(llama_get_causal_attn(ctx)) 
   return llama_get_causal_attn(ctx);
 }
 
-// Applies libllama's rule for a model file; llamaherd never changes this setting of a
-// context.
+// Reads the setting from the model file, as libllama does when it creates a context;
+// llamaherd never changes it later.
 template <class Context>
 bool is_causal(const Context* ctx, long) {
   const llama_model* model = llama_get_model(ctx);

@@ -19,9 +19,9 @@ void require_memory(size_t bytes);
 
 // While an object of this class exists, large blocks from malloc are returned to the
 // system when they are freed. Otherwise glibc, after the first of them are freed,
-// allocates larger and larger blocks from the heap of the calling thread. The heap of any
-// thread other than the first one never returns them: tens of megabytes per heap after
-// many contexts were created and closed.
+// allocates larger and larger blocks from the heap of the calling thread. Only the first
+// thread's heap returns such blocks to the system. Each other heap would keep tens of
+// megabytes after many contexts were created and closed.
 class LargeBlocksApart {
  public:
   LargeBlocksApart() noexcept;

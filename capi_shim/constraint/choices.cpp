@@ -61,8 +61,8 @@ Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model)
     int32_t& end = ends_[static_cast<size_t>(at)];
     if (end == kNoChoice) end = static_cast<int32_t>(choice);
   };
-  // A text with a space that is itself a choice means that choice, not another choice
-  // after a space.
+  // If a text that begins with a space is itself a choice, it means this choice, not the
+  // choice without the space.
   for (size_t i = 0; i < texts_->size(); ++i) add((*texts_)[i], i);
   for (size_t i = 0; i < texts_->size(); ++i) {
     if ((*texts_)[i].front() != ' ') add(' ' + (*texts_)[i], i);

@@ -26,8 +26,8 @@ class Choices {
   // Tokenizes the texts, both with and without a leading space. Throws the same errors as
   // check().
   Choices(std::shared_ptr<const Texts> texts, const lh_model& model);
-  // Uses the caller's tokens. Throws Error (LH_INVALID_ARGUMENT) unless they are a tree
-  // whose leaves are choices.
+  // Uses the caller's tokens. Throws Error (LH_INVALID_ARGUMENT) unless the paths form a
+  // tree whose leaves are choices.
   Choices(std::shared_ptr<const Texts> texts, const lh_model& model,
           const lh_choice_paths& paths);
 

@@ -16,9 +16,9 @@ namespace lh {
 // Throws Error (LH_INVALID_ARGUMENT) for missing addresses or an unsupported version.
 void set_llguidance(const lh_llguidance& functions);
 
-// Returns the constraint `text` in its initial state. kind: LH_GRAMMAR_JSON_SCHEMA or a
-// later one. The model must outlive the constraint. Throws Error (LH_SAMPLER_ERROR) if
-// llguidance rejects the text or was not registered.
+// Returns the constraint `text` in its initial state. kind: any kind of lh_grammar_kind
+// except LH_GRAMMAR_GBNF. The model must outlive the constraint. Throws Error
+// (LH_SAMPLER_ERROR) if llguidance rejects the text or was not registered.
 std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind,
                                              const char* text);
 

@@ -65,8 +65,8 @@ newrllama_context::newrllama_context(const lh_model& model, int32_t n_ctx,
 
 // Plans one stream of cells for each sequence, with as many cells as the longest prompt
 // needs. n_ctx and the user limit the number of streams. A common pool could hold a few
-// more sequences. But then a text would depend on concurrent texts, because attention
-// sums in the order of the cells, and attention would cost more.
+// more sequences, but has two disadvantages: a text would depend on concurrent texts,
+// because attention sums in the order of the cells, and attention would take longer.
 newrllama_context::Layout newrllama_context::plan(
     const std::vector<lh::HerdPrompt>& prompts, const lh::PrefixTree& tree,
     int32_t max_tokens) const {

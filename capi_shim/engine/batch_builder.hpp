@@ -44,8 +44,8 @@ struct BatchLimits {
   bool has_streams;
   bool has_amx;
   bool is_uniform;  // deterministic mode
-  // paths of scores may share a batch with other clients, as in a pool without a sliding
-  // window that advances
+  // paths of scores may share a batch with other clients: only in a pool without a
+  // sliding window
   bool mixes_paths;
 };
 

@@ -110,7 +110,7 @@ struct Client {
   void end(KvCache& kv, lh_finish reason, const char* why);
   // Ends a client without cells.
   void finish_as(lh_finish reason, const char* why);
-  // Returns the length in bytes of the final part of the text.
+  // Returns the number of bytes of the text that later tokens cannot change.
   size_t n_stable() const;
   // Discards the saved state, which is then computed again.
   void drop_saved();

@@ -120,8 +120,9 @@ uint32_t aligned_ubatch(const lh_engine_params& p) {
   return n;
 }
 
-// Maximum number of rows of logits per batch: one row per sequence, and more rows for
-// scores up to this amount of memory. (libllama allocates the rows twice.)
+// Limits of the number of rows of logits per batch: one row per sequence, or more rows
+// for scores within these limits of memory and number. (libllama allocates the rows
+// twice.)
 constexpr uint64_t kOutputBytes = uint64_t{32} << 20U;
 constexpr uint32_t kMostOutputs = 64;
 

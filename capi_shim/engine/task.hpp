@@ -65,8 +65,8 @@ class Task {
     return {};
   }
 
-  // Returns the task as an answer if it accepts any first tokens that another sampler
-  // drew; otherwise null.
+  // Returns this task as an Answer if the answer may begin with any tokens that another
+  // sampler drew; otherwise null.
   virtual Answer* free_answer() { return nullptr; }
   // Adds a token of the thought before the task, so that penalties consider this token.
   virtual void see(int32_t /*token*/) {}

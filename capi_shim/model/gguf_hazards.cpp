@@ -292,8 +292,8 @@ class Hazards {
     return "";
   }
 
-  // Tests for a tensor of a recurrent layer outside matrix products; these operations
-  // support f32 only.
+  // Tests whether a tensor of a recurrent layer is used outside matrix products, in
+  // operations that support f32 only.
   static bool is_of_state(std::string_view name) {
     const auto has = [&](std::string_view part) {
       return name.find(part) != std::string_view::npos;

@@ -9,8 +9,8 @@
 namespace lh {
 
 // Returns the problem with a file's metadata or tensors, worded to follow the file's
-// name; "" if no problem is known. To find the checks, single values of valid files were
-// changed: see docs/decisions/0015-model-file-checks.md.
+// name; "" if no problem is known. The checks were found by changing single values of
+// valid files: see docs/decisions/0015-model-file-checks.md.
 std::string gguf_hazard(const gguf_context* header);
 
 }  // namespace lh

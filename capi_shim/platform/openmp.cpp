@@ -88,7 +88,7 @@ struct Search {
   Library found;
 };
 
-// Addresses in a library's tables are numbers.
+// The tables of a library store addresses as integers.
 // NOLINTBEGIN(performance-no-int-to-ptr)
 
 uintptr_t page_size() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }

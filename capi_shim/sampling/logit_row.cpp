@@ -29,7 +29,7 @@ void fetch(const float* logits) {
 // Vector of lanes in a form that compilers can vectorize; a plain loop is not vectorized.
 class Lanes {
  public:
-  // Returns the maximum of a block without NaN.
+  // Returns the maximum of a block that contains no NaN.
   float largest(const float* block) {
     std::array<float, kLanes> most;
     most.fill(kMinusInfinity);

@@ -24,10 +24,10 @@ struct SamplerDeleter {
 };
 using SamplerPtr = std::unique_ptr<llama_sampler, SamplerDeleter>;
 
-// Cache of parts of samplers that are large or slow to create: a grammar is parsed, DRY
-// reads the whole vocabulary. All clients with the same settings share them. The cache
-// has the most recent part of each kind; constraints are taken from the constraints
-// prepared for the model.
+// Cache of parts of samplers that are large or slow to create. For example, a grammar
+// must be parsed, and DRY reads the whole vocabulary. All clients with the same settings
+// share them. The cache has the most recent part of each kind; constraints are taken from
+// the constraints prepared for the model.
 class SamplerCache {
  public:
   using Bias = std::vector<std::pair<int32_t, float>>;  // tokens and their bias
@@ -95,7 +95,7 @@ class Sampler {
   bool ends_answer(int32_t token) const {
     return model_->is_eog(token) || is_stop_token(token);
   }
-  // Number of first tokens of the answer in which stop texts do not end it.
+  // Number of tokens at the start of the answer during which stop texts do not end it.
   int32_t min_tokens() const { return min_tokens_; }
 
   // Adds a prompt token for penalties and DRY.

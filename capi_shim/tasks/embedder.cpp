@@ -113,7 +113,7 @@ void lh_embedder::run(const int32_t* tokens, const int64_t* offsets, int32_t n_t
   if (memory_ != nullptr) llama_memory_clear(memory_, true);
 
   // In a causal model only the rows of pooled tokens are requested, because libllama also
-  // computes a row of logits for each.
+  // computes a row of logits for each requested row.
   std::vector<Place> before;
   std::vector<Place> pooled;
   for (int32_t text = 0; text < n_texts; ++text) {

@@ -56,5 +56,5 @@ def test_measured_values_become_the_page(
         report.main()
     assert not ended.value.code
     page.write_text("none", encoding="utf-8")
-    with pytest.raises(ValueError, match="has no places for coverage: hard designs"):
+    with pytest.raises(ValueError, match="not 0 times: coverage: hard designs"):
         report.main()

@@ -36,5 +36,5 @@ def test_what_is_simulated_becomes_the_page(
     assert "3,000 prompts, 64 shards" in made
     assert f"{rows[2]['imbalance']:.2%} | {rows[2]['lost']:.2%} |" in made
     page.write_text("none", encoding="utf-8")
-    with pytest.raises(ValueError, match="has no places for sharding"):
+    with pytest.raises(ValueError, match="not 0 times: sharding"):
         sharding.main()
