@@ -36,6 +36,8 @@
 #' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL chooses values that suit the
 #'   machine.
 #' @param n_gpu_layers See [model_load()]; applies to each model of the server.
+#' @param settings Other arguments of [model_load()] and [context_create()], by names such as
+#'   `model.use_mlock` and `context.type_k`: `list(context.type_k = "q8_0")`.
 #' @returns `server_start()`: a list of class `llamaherd_server` with `name`, `url`, `pid`, `model`,
 #'   `folder`, `stay` and `key`, a function that returns the API key. `server_stop()`: TRUE,
 #'   invisibly; FALSE if the server did not run. `server_status()`: a data frame with a row for each
@@ -65,7 +67,8 @@ server_start <- function(
   n_threads = NULL,
   lora = NULL,
   memory = NULL,
-  n_gpu_layers = 0L
+  n_gpu_layers = 0L,
+  settings = NULL
 ) {
   check_dots(list(...), character())
   check_files(model)
@@ -90,6 +93,7 @@ server_start <- function(
   if (layers != 0L) {
     options <- c(options, "--n-gpu-layers", format(layers, scientific = FALSE))
   }
+  options <- c(options, setting_flags(settings))
   port <- as.integer(check_whole(port, min = 0))
   new_server(remote_call(
     "remote_start",
@@ -101,6 +105,19 @@ server_start <- function(
     port,
     stay,
     options
+  ))
+}
+
+# Returns `--set NAME=VALUE` for each setting; JSON values are TOML values.
+setting_flags <- function(settings, error_call = rlang::caller_env()) {
+  is_one <- vapply(settings, \(x) is.atomic(x) && length(x) == 1 && !is.na(x), NA)
+  if (length(settings) > 0 && !(rlang::is_named(settings) && all(is_one))) {
+    abort_argument("settings", "a list of single values with names", settings, error_call)
+  }
+  values <- vapply(settings, \(x) jsonlite::toJSON(x, auto_unbox = TRUE, digits = NA), "")
+  as.list(rbind(
+    rep("--set", length(settings)),
+    sprintf("%s=%s", names(settings), values)
   ))
 }
 

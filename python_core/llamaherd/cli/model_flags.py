@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_NAMES = ("n_gpu_layers", "split_mode", "main_gpu", "tensor_split")
+GPU_NAMES = ("n_gpu_layers", "split_mode", "main_gpu", "tensor_split")
 _gpu = section("GPU")
 
 
@@ -98,7 +98,7 @@ def take_gpu_options(options: dict[str, Any]) -> dict[str, Any]:
     Returns:
         Arguments of `Model`.
     """
-    found = {name: options.pop(name) for name in _NAMES}
+    found = {name: options.pop(name) for name in GPU_NAMES}
     return {name: value for name, value in found.items() if value is not None}
 
 

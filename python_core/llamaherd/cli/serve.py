@@ -227,6 +227,14 @@ def _key(given: str | None) -> str | None:
     is_flag=True,
     help="Make answers bit-identical, independent of other requests; slower.",
 )
+@_size(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any other argument of Model or Context, such as context.type_k=q8_0 or "
+    "model.use_mlock=true. May be given several times.",
+)
 @_limits(
     "--queue",
     type=Whole(0),

@@ -9,13 +9,14 @@ import sys
 import threading
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from llamaherd.cli.model_flags import load_model, take_gpu_options
+from llamaherd.cli.model_flags import GPU_NAMES, load_model, take_gpu_options
 from llamaherd.cli.serve_models import specs_of
-from llamaherd.core import files
+from llamaherd.core import checks, files
+from llamaherd.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     import socket
@@ -27,7 +28,21 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.server.settings import ServerSettings
 
+_OF_CONTEXT = ("n_ctx", "n_seq_max", "n_threads", "deterministic")
+_FLAGS = (*_OF_CONTEXT, *GPU_NAMES, "lora")
+# Arguments that `--set` refuses, with a hint.
+_ELSEWHERE = {
+    "path": "give it as MODEL or --model",
+    **{name: f"use --{name.replace('_', '-')}" for name in _FLAGS},
+}
 _IS_WINDOWS = sys.platform == "win32"
+
+
+class _Arguments(NamedTuple):
+    """Arguments of each model of the server, and of its contexts."""
+
+    model: dict[str, Any]
+    context: dict[str, Any]
 
 
 def _template(path: str | None) -> str | None:
@@ -102,16 +117,18 @@ def serve_on(
     models, loras = options["models"], options["loras"]
     settings = _settings(bound, host, options, key, models[0])
     names = [settings.model_name]
-    loading = take_gpu_options(options)
+    arguments = _arguments(options)
     with ExitStack() as stack:
         if len(models) == 1 and not loras:
-            app = _app_of_one(stack, models[0], loading, settings, options)
+            app = _app_of_one(stack, models[0], arguments, settings, options)
         else:
-            specs = specs_of(models, loras, loading, progress=sys.stderr.isatty())
+            specs = specs_of(models, loras, arguments.model, progress=sys.stderr.isatty())
             names = [name for spec in specs for name in spec.names]
             from llamaherd.server.app import create_app_of_models  # noqa: PLC0415
 
-            app = create_app_of_models(specs, settings, _of_contexts(options), loading)
+            app = create_app_of_models(
+                specs, settings, arguments.context, arguments.model
+            )
         if options["while_stdin_open"]:
             threading.Thread(target=_end_with_stdin, daemon=True).start()
         shown = ", ".join(names)
@@ -125,20 +142,33 @@ def serve_on(
         return server.status
 
 
-def _of_contexts(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `Context` other than the model."""
-    return {
-        "n_ctx": options["n_ctx"] or "auto",
-        "n_seq_max": options["n_seq_max"] or "auto",
-        "n_threads": options["n_threads"],
-        "deterministic": options["deterministic"],
-    }
+def _arguments(options: dict[str, Any]) -> _Arguments:
+    """Return the arguments that the options set; the options for GPUs are removed.
+
+    Raises:
+        ValueError: A text of `--set` is not KEY=VALUE, or its key is unknown.
+    """
+    from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415 - fast help
+    from llamaherd.tables.spec_keys import KEYS, checked_keys  # noqa: PLC0415
+
+    own = {name: options[name] for name in _OF_CONTEXT if options[name]}
+    found = _Arguments(take_gpu_options(options), own)
+    for key, value in map(parsed_setting, options["settings"]):
+        table, _, name = key.partition(".")
+        if table not in found._fields or name in _ELSEWHERE:
+            hint = _ELSEWHERE.get(name, "a key is model.NAME or context.NAME")
+            text = f"--set cannot set {checks.quoted(key)}: {hint}"
+            raise ArgumentError(text, argument="--set", form="{problem}")
+        given = getattr(found, table)
+        checked_keys(f"[{table}]", {name: value}, KEYS[table])
+        given[name] = value
+    return found
 
 
 def _app_of_one(
     stack: ExitStack,
     given: GivenModel,
-    loading: dict[str, Any],
+    arguments: _Arguments,
     settings: ServerSettings,
     options: dict[str, Any],
 ) -> Starlette:
@@ -146,11 +176,11 @@ def _app_of_one(
     from llamaherd.server.app import create_app  # noqa: PLC0415
     from llamaherd.server.models.loading import context_of  # noqa: PLC0415
 
-    model = stack.enter_context(load_model(given.source, loading))
+    model = stack.enter_context(load_model(given.source, arguments.model))
     embedding_model = stack.enter_context(
-        _embedding_model(options["embedding_model"], loading)
+        _embedding_model(options["embedding_model"], arguments.model)
     )
-    ctx = context_of(model, _of_contexts(options))
+    ctx = context_of(model, arguments.context)
     if ctx is None:
         return create_app(model, settings, embedding_model)
     return create_app(stack.enter_context(ctx), settings, embedding_model)

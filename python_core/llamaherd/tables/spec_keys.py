@@ -14,13 +14,18 @@ from llamaherd.run.context import Context
 from llamaherd.tables.chat_keys import CHAT_KEYS
 
 
-def _names(function: object) -> dict[str, object]:
-    """Return the defaults of a function's optional arguments, by name."""
+def _names(function: object, without: str = "") -> dict[str, object]:
+    """Return the defaults of a function's optional arguments, by name.
+
+    Args:
+        function: Function or class.
+        without: Name of an argument that is no key of a file.
+    """
     parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
     return {
         name: each.default
         for name, each in parameters.items()
-        if each.default is not inspect.Parameter.empty
+        if each.default is not inspect.Parameter.empty and name != without
     }
 
 
@@ -36,7 +41,7 @@ def _options(table: str) -> dict[str, object]:
 
 # Keys of each table with their defaults.
 KEYS: dict[str, dict[str, object]] = {
-    "model": {"path": None, **_names(Model)},
+    "model": {"path": None, **_names(Model, without="interrupt")},
     "context": _names(Context),
     **{table: _options(table) for table in RUN_FILE},
 }

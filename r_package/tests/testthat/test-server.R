@@ -60,7 +60,8 @@ test_that("a server has several models, and a job names one", {
     "two",
     n_threads = 1,
     memory = "1GB",
-    n_gpu_layers = -1
+    n_gpu_layers = -1,
+    settings = list(context.type_k = "q8_0", context.flash_attn = TRUE)
   )
   withr::defer(server_stop("two"))
   expect_match(server$model, "^a=.*tiny.gguf, b=.*tiny.gguf$")
@@ -162,6 +163,11 @@ test_that("wrong arguments are refused before anything is sent", {
   expect_error(server_start("m.gguf", lora = "x.gguf"), class = refused)
   expect_error(server_start("m.gguf", memory = 16), class = refused)
   expect_error(server_start("m.gguf", n_gpu_layers = "all"), class = refused)
+  expect_error(server_start("m.gguf", settings = "q8_0"), class = refused)
+  expect_error(
+    server_start("m.gguf", settings = list(context.n_batch = 1:2)),
+    class = refused
+  )
   expect_error(job_submit("a", model = 1), class = refused)
   expect_error(server_stop("no-such-server"), class = "llamaherd_error_argument")
 })

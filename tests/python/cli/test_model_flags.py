@@ -148,3 +148,45 @@ def test_memory_of_several_models_is_that_of_their_gpus(
     assert memory_for_models({"n_gpu_layers": -1}) == 1 << 40
     assert memory_for_models({"n_gpu_layers": "auto"}) == 1 << 40
     assert memory_for_models({"n_gpu_layers": 3}) > host
+
+
+def test_set_gives_the_server_any_other_argument(
+    loads: list[dict[str, Any]],
+    tiny_path: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve = ["serve", str(tiny_path("llama")), "--port", "0", "--n-ctx", "64"]
+    with contextlib.suppress(LoadedError):
+        main([*serve, "--set", "model.use_mlock=true", *GIVEN])
+    assert loads == [{**WANTED, "use_mlock": True}]
+    monkeypatch.undo()
+    given: list[dict[str, Any]] = []
+
+    def create(_model: Model, **arguments: Any) -> None:
+        given.append(arguments)
+        raise LoadedError
+
+    monkeypatch.setattr("llamaherd.server.models.loading.Context", create)
+    with contextlib.suppress(LoadedError):
+        main([*serve, "--set", "context.type_k=q8_0", "--set", "context.n_batch=64"])
+    assert given == [{"n_ctx": 64, "type_k": "q8_0", "n_batch": 64}]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("context.type_k", "is not KEY=VALUE"),
+        ("type_k=q8_0", "a key is model.NAME or context.NAME"),
+        ("sampling.top_p=1", "a key is model.NAME or context.NAME"),
+        ("context.n_ctx=64", "use --n-ctx"),
+        ("model.n_gpu_layers=1", "use --n-gpu-layers"),
+        ("model.path=x", "give it as MODEL or --model"),
+        ("context.typ_k=q8_0", "did you mean 'type_k'?"),
+        ("model.interrupt=1", "[model] has no key 'interrupt'"),
+    ],
+)
+def test_set_refuses_other_keys(
+    capsys: pytest.CaptureFixture[str], text: str, shown: str
+) -> None:
+    assert main(["serve", "no.gguf", "--port", "0", "--set", text]) == 2
+    assert shown in capsys.readouterr().err

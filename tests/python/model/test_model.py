@@ -35,7 +35,6 @@ def test_a_folder_is_no_model(tmp_path: Path) -> None:
     [
         ({"path": 5}, TypeError, "path must be a str or a path, not 5"),
         ({"path": None}, TypeError, "path must be"),
-        ({"n_gpu_layers": "all"}, TypeError, "n_gpu_layers must be an integer"),
         ({"n_gpu_layers": 1.5}, TypeError, "n_gpu_layers must be an integer"),
         ({"use_mmap": 1}, TypeError, "use_mmap must be True or False"),
         ({"use_mlock": "no"}, TypeError, "use_mlock must be True or False"),
