@@ -311,7 +311,7 @@ def _numbers(coded: lh.Coded) -> list[float] | None:
 
 
 def _plain(values: Sequence[Any]) -> list[Any]:
-    """Return numbers or clean texts; R reads other values as JSON: return []."""
+    """Return numbers or clean texts; [] for other values, which R reads from JSON."""
     if all(value is None or isinstance(value, str) for value in values):
         return [clean_or_none(value) for value in values]
     is_number = all(isinstance(value, float) for value in values)

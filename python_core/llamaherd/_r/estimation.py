@@ -161,9 +161,10 @@ def estimate_regression(
         matrices: `kept`, indices of used rows; `x_hat` and `y_hat`, columns and outcome
             of all used texts; `x` and `y`, columns and outcome of the coded texts;
             `clusters`, a number for each used text, or None; `terms`; `outcome`;
-            `has_label_right`; `formula`; `each`, for predictions by probabilities: by
-            label, `x_hat` (None if unchanged) and `y_hat` as if all texts had this label;
-            `draws`, if any: the same elements for each draw of the true codes.
+            `has_label_right`; `formula`; `each`, used only for predictions by
+            probabilities: for each label, `x_hat` (None if unchanged) and `y_hat`,
+            computed as if all texts had this label; `draws`, if any: the same elements
+            for each draw of the true codes.
         options: `label`, `text`, `several`, `model`, `methods`, `level`, `target`,
             `prob`, `predictions`, `weights`, `consensus`, `n_imputations`,
             `simultaneous`; `cluster`, True with clusters; `used`, columns in the formula.
@@ -267,7 +268,7 @@ def _matrices(given: Mapping[str, Any], n_texts: int, n_codes: int) -> Matrices:
 def _by_name(
     each: Mapping[str, Mapping[str, Any]], made: Matrices
 ) -> Callable[[str], tuple[Floats, Floats]]:
-    """Return a function from a label to the matrices as if all texts had this label."""
+    """Return a function of a label; its result is `x_hat` and `y_hat` of this label."""
 
     def by_name(name: str) -> tuple[Floats, Floats]:
         own = each[name]

@@ -92,8 +92,8 @@ def gold_rows(
     Args:
         columns: Columns of the data frame that identify its texts.
         sample: Sample as JSON.
-        options: `label` and `text`, names of columns. Without a label column, also `n`,
-            the number of rows; labels are then not compared.
+        options: `label` and `text`, names of columns. If there is no label column, `n`
+            is the number of rows, and labels are not compared.
     """
     known, given = GoldSample.from_json(sample), dict(columns)
     label = options["label"]

@@ -89,7 +89,7 @@ class QuoteColumns(NamedTuple):
 def columns_of_quotes(
     text: str, places: Mapping[str, Sequence[float]] | None
 ) -> QuoteColumns:
-    """Convert quotes with R's positions to columns; without quotes, to no columns.
+    """Convert quotes with R's positions to columns; return no columns without quotes.
 
     Args:
         text: Name of the column of texts, which the new names contain.

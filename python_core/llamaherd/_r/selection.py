@@ -87,7 +87,7 @@ def compare_plan(
         data: Columns of the data that identify texts; None skips the check of the
             texts.
         gold: As in `gold_split`.
-        candidates: For each its `name`, the `content` of its codebook as JSON, and its
+        candidates: For each, its `name`, the `content` of its codebook as JSON, and its
             `settings`.
         options: `text`, `measure`, `level`, `adjust`, `journal`, `settings` of all
             candidates.
@@ -216,7 +216,7 @@ def evaluate_make(
 
     Warns:
         UserWarning: "evaluate" was used before, or texts, codes or settings changed
-            since.
+            after the choice.
     """
     made, sample = lh.CodebookChoice.from_json(choice), _sample(gold)
     codes = prepared(made, sample)

@@ -142,7 +142,7 @@ def validate(
 
 
 def _validated(*args: Any, **options: Any) -> lh.Validation:  # noqa: ANN401 - of validate()
-    """Call `validate`; errors about all labels name R's argument, `label_levels`."""
+    """Call `validate`; in errors, rename the argument for labels to `label_levels`."""
     try:
         return lh.validate(*args, **options)
     except BadArgumentError as error:
