@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import ProgressOption
     from llamaherd.core.thinking import ThinkingOption
 
-    # A model for embeddings: an object of these kinds, or a path.
+    # A model for embeddings, as an object of one of these types, or as a path.
     Embedder = Any  # Model | Host | Llama | str | os.PathLike[str]
     Larger = Any  # Host | Llama | str | os.PathLike[str]
 
@@ -48,9 +48,9 @@ class AnnotateOptions(Options):
         columns: Names of the new columns. Either a prefix for all names, or a mapping
             from "label", "prob" and so on to names; None leaves the column out. The key
             "p_" sets the prefix of the columns with the labels' probabilities.
-        calibrate: Calibration of the probabilities for the model's preferences. "batch"
-            fits it to these rows, "contextual" to prompts without content; see
-            `Calibration`.
+        calibrate: Correction of the probabilities for the model's preference for some
+            labels. "batch" fits the correction to these rows, "contextual" to prompts
+            without content; see `Calibration`.
         normalize: Method for comparing labels of different lengths, see
             `classify_parallel`.
         chat: Apply the model's chat template to each prompt.
@@ -68,12 +68,12 @@ class AnnotateOptions(Options):
         merge_system: Put the system text into the first user message if the
             template refuses a system role. Needs `chat`.
         date: Day that the chat template writes into prompts, as `datetime.date` or
-            "2026-01-31". Llama 3.2, gpt-oss and Granite have such templates. None uses
-            the day of the first result in the journal, or else today. The day is
-            recorded, so that `reproduce` uses it again.
+            "2026-01-31". The templates of Llama 3.2, gpt-oss and Granite write the day.
+            None uses the day of the first result in the journal, or else today. The day
+            is recorded, so that `reproduce` uses it again.
         distribution: Add a column for the probability of each number of a scale,
-            "p_<number>". It applies to codebooks of type "scale"; for other labels
-            these columns are always added.
+            "p_<number>". The option applies only to codebooks of type "scale"; for other
+            codebooks the columns of probabilities are always added.
         split: Treatment of texts that are too long. None reports an error in their
             rows. Otherwise they are divided into parts of similar length. "first" and
             "last" code only the first or last part. "majority" takes the label of most

@@ -150,8 +150,9 @@ class ClassifyOptions(PromptOptions):
         labels: Texts that may follow a prompt. In a mapping, each text that the model
             reads has a name; probabilities of texts with the same name are added.
         normalize: Method for comparing labels of different lengths. "sum" takes log
-            P(label), "token" divides that by the number of the label's tokens, "byte"
-            by its bytes in UTF-8, and "pmi" subtracts log P(label) after `pmi_prompt`.
+            P(label), "token" divides log P(label) by the number of the label's tokens,
+            "byte" divides by the number of its bytes in UTF-8, and "pmi" subtracts log
+            P(label) after `pmi_prompt`.
         pmi_prompt: For "pmi", the prompt without the text to classify. "" is the start of
             a text.
         space: Put a space between prompt and label. "auto" puts a space unless the
@@ -207,11 +208,11 @@ class EmbedOptions(Options):
         normalize: Scale vectors to length 1, so that products are cosines.
         truncate: Cut texts that are too long for the model, but keep the special tokens
             at their ends. If False, such texts fail.
-        deterministic: Compute each text separately. The other texts of the call then do
-            not change its vector, not even in the last bit. Otherwise the other texts
-            change the rounding, by about 1e-6 of the vector's length. The change is
-            about 1e-3 with K-quants and other types whose kernels round differently for
-            batches of another shape.
+        deterministic: Compute each text separately. The vector of a text then does not
+            depend on the other texts of the call, not even in the last bit. Otherwise
+            the other texts change the rounding, by about 1e-6 of the vector's length.
+            The change is about 1e-3 with K-quants and other types whose kernels round
+            differently for batches of another shape.
         n_threads: Number of threads. None uses the number of physical cores.
         progress: Show a progress bar. A function is called with an `EmbedProgress`
             repeatedly, on the calling thread.

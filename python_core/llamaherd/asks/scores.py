@@ -58,8 +58,8 @@ class ClassifyResults(OfPrompts):
         calibration: Calibration of `probs`; None if they are not calibrated.
         requests: Statistics of each of the n prompts; None for a prompt that was not run.
             Empty if the results do not come from a call.
-        notes: Notes about labels whose probabilities say little, such as a low
-            coverage.
+        notes: Reasons why the probabilities may contain little information, such as a
+            low coverage.
         thoughts: For each prompt the thoughts before its labels; () for a failed
             prompt. Without thinking the whole attribute is None. `probs` and exp of
             `logprobs` are means over the thoughts.

@@ -100,7 +100,7 @@ _COUNT = Whole(1)
 )
 @option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
-    """Print each line when it is measured, or all as JSON."""
+    """Print each measurement when it ends, or print all measurements as JSON."""
     watched = sys.stderr.isatty()
     path = model_path(model, check_memory=True, name="MODEL", progress=watched)
     rows = []

@@ -185,7 +185,7 @@ _entered: list[Termination] = []  # SIGTERM handlers of the running commands
 
 
 def is_terminated() -> bool:
-    """Whether SIGTERM ends the command, so that no KeyboardInterrupt is Ctrl-C."""
+    """Whether SIGTERM ends the command; a KeyboardInterrupt then is not from Ctrl-C."""
     return any(termination.has_come for termination in _entered)
 
 

@@ -18,7 +18,7 @@ _STREAMS = (
 
 
 def fill_streams() -> list[str]:
-    """Open the standard streams that are missing, so that using one is an OSError.
+    """Open the standard streams that are missing, so that their use raises OSError.
 
     Returns:
         Names of the missing streams among stdin and stdout.

@@ -280,7 +280,7 @@ def table_options(*, prompts: bool, system: bool) -> Callable[[Any], Any]:
     """Declare the options that all of these commands have.
 
     Args:
-        prompts: Whether the command makes prompts of the rows.
+        prompts: Whether the command makes prompts from the rows.
         system: Whether the user sets the system message and the start of answers; a
             codebook sets both itself.
     """

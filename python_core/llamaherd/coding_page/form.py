@@ -142,7 +142,7 @@ def _field(name: str, node: Subschema, *, is_required: bool) -> FormField:
 
 
 def _own(node: Subschema) -> list[Subschema]:
-    """Return the schema and the schemas that every value must follow, too."""
+    """Return the schema, and the other schemas that each of its values must follow."""
     return parts(node, is_sure=True)
 
 
