@@ -1,1 +1,1 @@
-"""Code that all rooms share: argument checks, settings, results, statistics, errors."""
+"""Code of all other packages: argument checks, settings, results, statistics, errors."""

@@ -71,7 +71,7 @@ def sync_folder(folder: Path) -> None:
 def replace(draft: Path, target: Path) -> None:
     """Rename a complete file so that it replaces another file.
 
-    Windows refuses this while another program has the target open, such as a spreadsheet.
+    Windows refuses to replace a file that another program, such as Excel, has open.
 
     Raises:
         PermissionError: The folder cannot be written to, or another program has the

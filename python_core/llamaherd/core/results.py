@@ -38,11 +38,12 @@ class Result:
             tokens that distinguish it from the other choices.
         finish_reason: "stop" (end of generation or of the grammar, or a stop text),
             "length" (max_tokens), "cancelled" (the call ended first) or "error".
-        complete: Whether the answer ended by itself, which requires "stop". If a stop
-            text ended an answer that has a grammar or choices, the answer is complete
-            only if the part before the stop text satisfies the grammar or is one of
-            the choices. An answer that `max_tokens` cut off is never complete, even if
-            the grammar allows its end: the last digits of a number may be missing.
+        complete: Whether the answer ended by itself; False unless the finish reason is
+            "stop". If a stop text ended an answer that has a grammar or choices, the
+            answer is complete only if the part before the stop text satisfies the
+            grammar or is one of the choices. An answer that `max_tokens` cut off is
+            never complete, even if the grammar allows its end: the last digits of a
+            number may be missing.
         error: Reason of the failure; None if the prompt did not fail. A program should
             test `error_code`, not this text.
         n_reused_tokens: Number of prompt tokens whose computation was shared with

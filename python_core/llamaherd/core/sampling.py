@@ -36,7 +36,7 @@ def _c_string(name: Name, value: object) -> str:
 
 
 def _pattern(name: Name, value: object) -> str:
-    """Return the text of a constraint; an empty one would leave the answer free."""
+    """Return the text of a constraint; refuse "", which would constrain no answer."""
     text = _c_string(name, value)
     if not text.strip():
         raise ArgumentError("must not be empty", argument=name, code="empty")
@@ -254,8 +254,8 @@ class SamplingParams:
             end the answer only where the constraint allows its end. They also apply
             with `ignore_eos`.
         max_tokens: Maximum number of tokens to generate per prompt. None uses the value
-            of the call. Without a value the maximum is 512 with a schema, large
-            enough for every choice with choices, and 100 otherwise.
+            of the call. If the call sets none either, the maximum is 512 with a schema,
+            enough for the longest choice with choices, and otherwise 100.
         stop: Texts that end an answer and are not part of the answer. None uses the
             stop texts of the call.
         seed: Seed of the random numbers. Each prompt draws with its own seed, derived
@@ -401,8 +401,9 @@ class SamplingSettings(TypedDict, total=False):
 def changed_fields(params: SamplingParams) -> list[str]:
     """Return the names of the fields that differ from the defaults.
 
-    With a penalty, its window is always included. The default of the window was 0 in an
-    earlier version, so journals of that time have answers without the penalty's effect.
+    If a penalty is set, `repeat_last_n` is always included. Its default was 0 in an
+    earlier version, so journals of that version have answers without the effect of the
+    penalty.
     """
     changed = [name for name in _DEFAULTS if getattr(params, name) != _DEFAULTS[name]]
     is_window = params.has_penalty and "repeat_last_n" not in changed

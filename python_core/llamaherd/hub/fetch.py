@@ -318,7 +318,7 @@ def _hub(what: HubModel, options: FetchOptions) -> Path:
 def _hub_files(
     what: HubModel, commit: str, offer: Offer, folder: Path, options: FetchOptions
 ) -> Path:
-    """Download all parts. The first part comes last, as it marks a complete model."""
+    """Download all parts, the first part last, because it marks a complete model."""
     if options.sha256 is not None and len(offer.files) > 1:
         raise ArgumentError(
             f"cannot be given: {what} has {len(offer.files)} files", argument="sha256"

@@ -240,7 +240,9 @@ def _write(
                 )
             n_done += len(block)
             if size is not None and n_done > size:
-                raise DownloadError(f"{shown_url(response.url)} sends more than its size")
+                raise DownloadError(
+                    f"{shown_url(response.url)} sent more than the expected {size} bytes"
+                )
             file.write(block)
             hasher.update(block)
             watch.step(n_done, size)

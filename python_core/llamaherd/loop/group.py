@@ -36,7 +36,7 @@ class Listener(Protocol):
 
 
 class _Nobody:
-    """Listener that does nothing. It replaces an ended group's, which can be freed."""
+    """Listener that does nothing; set when a group ends, to free the group's listener."""
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
         """Do nothing: the group is over."""

@@ -114,7 +114,7 @@ class Loop(ThreadedLoop):
                 raise
 
     def share(self, n: int) -> None:
-        """Plan later caches for only 1/n of the memory."""
+        """Plan later caches for 1/n of the memory, because n contexts share it."""
         self._sizing.n_sharing = n
 
     def close(self) -> None:
