@@ -68,7 +68,7 @@ def buffers_of(
     row = _F32 * info.n_vocab
     n_rows = max(n_sequences, min(_MOST_OUTPUTS, _OUTPUT_BYTES // row))
     n_rows = -(-n_rows // _PER_LINE) * _PER_LINE
-    n_tokens = n_ubatch + n_sequences  # libllama rounds up to sequences
+    n_tokens = n_ubatch + n_sequences  # libllama rounds up to a multiple of n_sequences
     n_head = max(1, number_of(metadata, "attention.head_count", 1))
     n_key = number_of(metadata, "attention.key_length", info.n_embd // n_head)
     n_value = number_of(metadata, "attention.value_length", info.n_embd // n_head)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llamaherd.core.thinking import ThinkingWanted
     from llamaherd.model.model import Model
 
-_BEFORE = "\x02"  # no token contains this text together with more text
+_BEFORE = "\x02"  # no token contains this text and also other text
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class ThinkingPlan:
 
         Returns:
             The prompt, and the stage of its thought without settings of a sampler; None
-            for no thought. With a thought, the stage contains the prefix; otherwise the
-            prompt does.
+            for no thought. With a thought, the stage contains the prefix; without a
+            thought, the prompt contains the prefix.
         """
         text, start = str(prompt), ""
         if isinstance(prompt, ChatPrompt):

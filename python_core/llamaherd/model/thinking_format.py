@@ -90,7 +90,7 @@ class ThinkingFormat:
         return self.lead + self.end + self.after
 
     def state(self, prompt: str) -> State:
-        """Return where a prompt ends: inside a thought, after one, or neither."""
+        """Return whether a prompt ends inside a thought, after a thought, or neither."""
         tail = prompt.rstrip()
         ends = (self.end, *self.closed)
         if any(each and tail.endswith(each.rstrip()) for each in ends):

@@ -68,8 +68,8 @@ def parse_tool_calls(text: str, how: ToolFormat, tools: Tools = ()) -> ToolAnswe
         text: The answer with its special tokens, as returned by `detokenize(model,
             tokens, unparse_special=True)`.
         how: Format of the calls, see `tool_format_of`.
-        tools: Descriptions of the tools. Some formats do not distinguish the text "1"
-            from the number 1; the types in these schemas do.
+        tools: Descriptions of the tools. Their schemas give the types of arguments, which
+            distinguish the text "1" from the number 1 where the format does not.
     """
     return how.read(text, tools)
 

@@ -54,7 +54,7 @@ _KIMI_NAME = re.compile(r"(?:functions\.)?(.+?)(?::\d+)?", re.DOTALL)
 
 
 def _calls_at(text: str, at: int) -> tuple[list[ToolCall], int]:
-    """Read the JSON calls that start at a position, single ones or lists."""
+    """Read the JSON calls that start at a position: single calls or lists of calls."""
     calls: list[ToolCall] = []
     while True:
         at = _end_of_spaces(text, at)

@@ -146,7 +146,7 @@ def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -
     if not loaded_commit.startswith(built_commit):
         raise AbiMismatchError(
             f"llamaherd was compiled for llama.cpp {built_commit}, but the loaded "
-            f"libllama is of {loaded_commit}. {_CURE}"
+            f"libllama was built from {loaded_commit}. {_CURE}"
         )
     if default_n_batch != 2048:
         raise AbiMismatchError(

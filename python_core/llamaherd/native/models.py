@@ -23,7 +23,7 @@ _GGUF_HINT = (
 
 
 class LoraSource(Protocol):
-    """A LoRA adapter: a file, or the address of a loaded one."""
+    """A LoRA adapter: a file, or the address of a loaded adapter."""
 
     @property
     def path(self) -> os.PathLike[str] | None:
