@@ -204,7 +204,7 @@ class Herd(Host):
         """Values of the arguments that change results by more than rounding errors.
 
         Raises:
-            ContextError: The model is one for embeddings.
+            ContextError: The model is a model for embeddings.
         """
         return self._context.numerics
 
@@ -213,7 +213,7 @@ class Herd(Host):
         """Constructor arguments of a context that is equivalent to the actors' contexts.
 
         Raises:
-            ContextError: The model is one for embeddings.
+            ContextError: The model is a model for embeddings.
         """
         n_threads = max(info.n_threads for info in self.actors)
         return {**self._context.options, "n_threads": n_threads}
