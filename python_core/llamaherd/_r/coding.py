@@ -167,7 +167,7 @@ def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
     coded = _coded(job)
     values = {role: coded.frame[name] for role, name in coded.columns.items()}
     values = with_places_of_r(values, coded.codebook)
-    # The columns about thoughts are the last ones before the column of errors.
+    # The columns about thoughts come directly before the column of errors.
     roles = list(values)[-4:-1] if coded.run["settings"].get("thinking") else []
     cells = dict(zip(THOUGHT_COLUMNS, map(values.__getitem__, roles), strict=False))
     return {
@@ -302,7 +302,7 @@ def _coded(job: lh.Job[lh.Coded]) -> lh.Coded:
 
 
 def _numbers(coded: lh.Coded) -> list[float] | None:
-    """Return labels as numbers, with NaN, if they are ordered numbers; otherwise None."""
+    """Return labels of an ordinal codebook of numbers as floats; None for other labels."""
     known = coded.codebook.numbers
     if known is None:
         return None

@@ -70,7 +70,7 @@ def remote_start(  # noqa: PLR0917 - R names none
         loras: Adapters.
         lora_names: Names of the adapters.
         name: Name of the server.
-        port: Port; 0 for a free one.
+        port: Port; 0 for any free port.
         stay: Whether the server continues after this process ends.
         options: Further arguments of the command.
     """

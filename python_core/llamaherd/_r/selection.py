@@ -52,7 +52,7 @@ def gold_split(gold: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str,
     """Split a sample.
 
     Args:
-        gold: `json` of a sample or `path` of its CSV file; the other one is None.
+        gold: `json` of a sample, or `path` of its CSV file; the other element is None.
         options: `explore`, `select`, `evaluate`, and `seed`, a float or None.
     """
     seed = options["seed"]

@@ -1,4 +1,4 @@
-"""The public calls that generate: many prompts at once, one prompt, one as a stream."""
+"""Public calls that generate answers: to many prompts, to one prompt, as a stream."""
 
 from __future__ import annotations
 

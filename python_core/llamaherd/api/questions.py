@@ -85,7 +85,7 @@ def make_question(
     """Create the request for a question that follows a conversation.
 
     If few cells of the context are free, the limit of the answer is less than
-    `max_tokens`, and the limit of a thought less than the default budget.
+    `max_tokens`, and the limit of a thought is less than the default budget.
 
     Args:
         host: Host that answers.

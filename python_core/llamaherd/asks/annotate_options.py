@@ -61,8 +61,8 @@ class AnnotateOptions(Options):
         n_thoughts: Number of thoughts for each text. Probabilities are means over the
             thoughts, see `ClassifyOptions`. It has an effect only with the method
             "classify". Needs `thinking`.
-        variables: Further variables of the chat template, by name. They are recorded,
-            so they must be values that JSON can represent. Needs `chat`.
+        variables: Further variables of the chat template, by name. The variables are
+            recorded, so JSON must be able to represent their values. Needs `chat`.
         template: Jinja template to use in place of the model's chat template. Needs
             `chat`.
         merge_system: Put the system text into the first user message if the
@@ -75,7 +75,7 @@ class AnnotateOptions(Options):
             "p_<number>". The option applies only to codebooks of type "scale"; for other
             codebooks the columns of probabilities are always added.
         split: Treatment of texts that are too long. None reports an error in their
-            rows. Otherwise they are divided into parts of similar length. "first" and
+            rows. The other values divide them into parts of similar length. "first" and
             "last" code only the first or last part. "majority" takes the label of most
             parts, in a tie the label with the larger mean probability. "mean" takes the
             mean of the parts' probabilities.
@@ -102,7 +102,7 @@ class AnnotateOptions(Options):
             first step, see `unsure`. A context, or the path of a model file. `larger`
             can be used without `until`.
         on_error: Action when a text fails. "continue" codes all other texts, "return"
-            finishes only the running ones, "stop" ends at once and raises
+            finishes only the running texts, "stop" ends at once and raises
             `GenerationError`.
         seed: Seed of the random numbers. It has an effect only with the method "generate"
             and with several thoughts.

@@ -58,7 +58,7 @@ class Interface:
     Attributes:
         options: Class that declares the options.
         lacks: Options that the interface does not accept, each with the reason.
-        defaults: Defaults that differ from the declared ones, each with the reason.
+        defaults: Defaults that differ from the declared defaults, each with the reason.
         names: Names of options that differ from the declared names.
     """
 

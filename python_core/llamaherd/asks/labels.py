@@ -218,7 +218,7 @@ def _errors(results: Results) -> list[str | None]:
 
 
 def _reasons(results: Results) -> list[FinishReason]:
-    """Return the finish reason of each prompt: the worst one of its samples."""
+    """Return the finish reason of each prompt: the worst reason of its samples."""
     order: list[FinishReason] = ["error", "cancelled"]
     found: list[FinishReason] = []
     for own in results.samples:

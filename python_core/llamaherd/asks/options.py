@@ -50,7 +50,7 @@ class CallOptions(Options):
             "auto" does so in prompts that start with a special token, such as prompts of
             chat templates.
         on_error: Action when a prompt fails. "continue" answers all other prompts,
-            "return" finishes only the running ones, "stop" ends at once and raises
+            "return" finishes only the running prompts, "stop" ends at once and raises
             `GenerationError`.
         journal: Path of a file that stores results as they are finished. The file is
             created if it does not exist. After a crash or Ctrl-C the same call reuses the
@@ -120,8 +120,8 @@ class GenerateOptions(PromptOptions):
             Each try has another seed. If all tries fail, the prompt fails, and `partial`
             has the last text.
         logprobs: Number of alternatives whose log-probabilities are returned for each
-            generated token. 0 returns only those of the generated tokens, None none; see
-            `Result.logprobs`.
+            generated token. 0 returns only the log-probabilities of the generated tokens,
+            None returns no log-probabilities; see `Result.logprobs`.
         stream: Return the answer in pieces while it is generated. "all" also returns the
             pieces of the thought; each piece has a `kind`.
         priority: Priority of the prompt. A prompt with a higher priority starts first.

@@ -8,7 +8,7 @@ import os
 import sys
 
 # Mode for each missing stream. stdin is opened for writing and stdout for reading, so
-# that using one of them is an error and no later file gets its descriptor. Messages that
+# that their use is an error and no later file gets their descriptors. Messages that
 # stderr loses are no error.
 _STREAMS = (
     ("stdin", 0, os.O_WRONLY, "r"),

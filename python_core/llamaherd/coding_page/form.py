@@ -63,7 +63,7 @@ class FormField:
         kind: Input element.
         levels: Possible values of "choice" and "choices".
         is_required: Whether every answer has the field.
-        is_nullable: Whether null is a value: the field does not apply to the text.
+        is_nullable: Whether a value may be null: the field does not apply to the text.
         low: Minimum of a number; None without a minimum.
         high: Maximum of a number; None without a maximum.
     """

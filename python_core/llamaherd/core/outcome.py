@@ -112,7 +112,7 @@ class Output:
         top_logprobs: For each token, its most likely alternatives with their
             log-probabilities, the most likely first.
         ranks: For each token of a tree its rank among all tokens, 1 for the most likely
-            one; None for an answer, or without `top_logprobs`.
+            token; None for an answer, or without `top_logprobs`.
         thinking: Text of the thought before the answer, which is not part of `text`; None
             without a thought.
         n_thinking_tokens: Number of tokens that the model wrote in the thought, its end

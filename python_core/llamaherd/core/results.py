@@ -67,7 +67,7 @@ class Result:
         top_logprobs: With `logprobs=k`, a map from token id to log-probability for each
             token. The map has the k most likely alternatives, most likely first.
         ranks: For a tree of tokens with `logprobs=k`, the rank of each token among all
-            tokens, 1 for the most likely one; None for an answer.
+            tokens, 1 for the most likely token; None for an answer.
         scores: Log-probabilities of a tree of tokens, used by `classify_parallel`,
             `score_parallel` and `perplexity`; None for an answer.
     """

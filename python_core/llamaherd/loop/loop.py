@@ -163,9 +163,9 @@ class Loop(ThreadedLoop):
             pass
 
     def _has_turned(self) -> bool:
-        """Run one iteration; return whether another one may follow.
+        """Run one iteration; return whether another iteration may follow.
 
-        No exception leaves it.
+        No exception leaves this method.
         """
         try:
             runner = self._take_in()

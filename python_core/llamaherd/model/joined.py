@@ -85,7 +85,7 @@ class Joiner:
     def _behind(self, tokens: array[int], text: str) -> array[int]:
         """Tokenize a text that follows other tokens.
 
-        A tokenizer that adds a space before a text also does so after a special token.
+        A tokenizer that adds a space before a text adds it also after a special token.
         """
         with self._model.using() as handle:
             if not tokens or vocabulary.is_special(handle, tokens[-1]):

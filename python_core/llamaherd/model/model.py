@@ -148,9 +148,10 @@ class Model:
     def from_llama(cls, llama: Llama) -> Model:
         """Return the model of a `llama_cpp.Llama`, which is kept alive.
 
-        Its contexts compute what the Llama computes: with its LoRA adapter, control
-        vector, rotary position embeddings and types of the KV cache, unless arguments of
-        the context set others. Closing the Llama closes this model first.
+        Contexts of the model compute what the Llama computes: with the Llama's LoRA
+        adapter, control vector, rotary position embeddings and types of the KV cache,
+        unless arguments of the context set other values. Closing the Llama closes this
+        model first.
 
         Raises:
             TypeError: `llama` is not a Llama.
@@ -209,7 +210,7 @@ class Model:
         contexts = [ctx for each in tuple(self._family) for ctx in tuple(each._contexts)]  # noqa: SLF001
         if not all(ctx.closed for ctx in contexts):
             raise ContextError(
-                f"{self!r} has an open context: load adapters before the first one"
+                f"{self!r} has an open context: load adapters before the first context"
             )
         loras = (*self.loras, *checked_loras(lora))
         model = type(self).__new__(type(self))

@@ -34,7 +34,7 @@ class ThinkingPlan:
         budget: Maximum number of tokens of a thought; None without a thought.
         message: Text that is appended to a thought whose budget is spent.
         is_asked: Whether the caller requested thoughts; otherwise the model decides.
-        variables: Variables for the template: those of the caller, and a switch.
+        variables: Variables for the template: the caller's variables, and a switch.
         notice: Warning that is issued once; "" without a warning.
     """
 
@@ -153,7 +153,7 @@ def plan_thinking(
 
 
 def _asked(found: ThinkingFormat | None, wanted: Thinking) -> ThinkingFormat:
-    """Return the format of a requested thought; the caller's markers replace others."""
+    """Return the format of a requested thought, in which the caller's markers prevail."""
     start = wanted.start or (found.start if found else "")
     end = wanted.end or (found.end if found else "")
     if not start or not end:

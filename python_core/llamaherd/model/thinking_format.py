@@ -180,7 +180,7 @@ def find_format(source: str, render: Render) -> ThinkingFormat | None:
 
 
 class _Probe:
-    """Renderer of short conversations; returns None if the template refuses one."""
+    """Renderer of short conversations; returns None if the template refuses them."""
 
     def __init__(self, render: Render) -> None:
         self._render = render

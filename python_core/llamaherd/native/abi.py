@@ -124,7 +124,7 @@ def check_shim(loaded: int, compiled: int) -> None:
     if loaded != compiled and not skipped():
         raise AbiMismatchError(
             f"the loaded libllamaherd has version {loaded} of its C interface, but "
-            f"llamaherd.native was compiled for version {compiled}: the two are of "
+            f"llamaherd.native was compiled for version {compiled}: they come from "
             f"different builds. {_CURE}"
         )
 
