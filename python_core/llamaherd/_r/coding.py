@@ -203,9 +203,9 @@ def robustness_plan(
         names: Names of the codebooks.
         contexts: Names of the contexts.
         texts: For each row, True if the row has a text.
-        options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`. For existing labels,
-            `run` as JSON and `context`, the name of the first context; else None.
-            `settings`: arguments of `annotate` that the R user gave; `thinking`: values
+        options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`. `run` (JSON) and
+            `context` (name of the first context): None unless there are existing labels.
+            `settings`: arguments of `annotate` that the R user gave. `thinking`: values
             of this option to try, if any.
     """
     known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
@@ -253,8 +253,8 @@ def robustness_compare(
     """Compare the labels of variants; return matrices as lists of rows.
 
     Args:
-        coded: For each variant its `name`, `codebook` as JSON, `labels`, and `run`, the
-            provenance of the labels, as JSON.
+        coded: A mapping for each variant. `name`, `labels`. `codebook`: JSON. `run`:
+            provenance of the labels as JSON.
         rows: Indices of the rows that were coded.
         texts: Texts of these rows.
     """
@@ -302,7 +302,7 @@ def _coded(job: lh.Job[lh.Coded]) -> lh.Coded:
 
 
 def _numbers(coded: lh.Coded) -> list[float] | None:
-    """Return labels of an ordinal codebook of numbers as floats; None for other labels."""
+    """Return the labels of an ordinal codebook of numbers; None for other codebooks."""
     known = coded.codebook.numbers
     if known is None:
         return None

@@ -52,13 +52,14 @@ def codes_in_one_form(
     Args:
         columns: Columns of text, label and id, if present.
         gold: Sample as JSON, or N codes.
-        options: `label`, `text`, `several`; `levels` of the label column, or None, and
-            whether it is `ordered`; `used`, columns of the formula.
+        options: `label`, `text`, `several`. `levels`: levels of the label column, or
+            None. `ordered`: whether the levels are ordered. `used`: columns of the
+            formula.
 
     Returns:
-        `labels` of all N texts; `rows` and `codes`, the indices and codes of rows with
-        a code; `gold`, the sample with converted codes; `draws`, lists like `codes`
-        with true codes drawn from a model of the coders, [] without such a model.
+        `labels`: labels of all N texts. `rows`, `codes`: indices and codes of the rows
+        with a code. `gold`: sample with converted codes. `draws`: lists like `codes`,
+        with true codes drawn from a model of the coders; [] without such a model.
     """
     several = options["several"]
     texts, sample, _ = joined(
@@ -158,16 +159,15 @@ def estimate_regression(
     Args:
         columns: Columns of text, label and id, if present, to detect other data.
         gold: Sample as JSON, or N codes.
-        matrices: `kept`, indices of used rows; `x_hat` and `y_hat`, columns and outcome
-            of all used texts; `x` and `y`, columns and outcome of the coded texts;
-            `clusters`, a number for each used text, or None; `terms`; `outcome`;
-            `has_label_right`; `formula`; `each`, used only for predictions by
-            probabilities: for each label, `x_hat` (None if unchanged) and `y_hat`,
-            computed as if all texts had this label; `draws`, if any: the same elements
-            for each draw of the true codes.
+        matrices: `terms`, `outcome`, `has_label_right`, `formula`. `kept`: indices of the
+            used rows. `x_hat`, `y_hat`: columns and outcome of all used texts. `x`, `y`:
+            columns and outcome of the coded texts. `clusters`: a number for each used
+            text, or None. `each`, only for predictions by probabilities: for each label,
+            `x_hat` (None if unchanged) and `y_hat`, computed as if all texts had this
+            label. `draws`, if any: the same elements for each draw of the true codes.
         options: `label`, `text`, `several`, `model`, `methods`, `level`, `target`,
             `prob`, `predictions`, `weights`, `consensus`, `n_imputations`,
-            `simultaneous`; `cluster`, True with clusters; `used`, columns in the formula.
+            `simultaneous`. `cluster`: True with clusters. `used`: columns in the formula.
     """
     texts, sample, notes = joined(
         dict(columns),

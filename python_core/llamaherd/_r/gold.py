@@ -51,9 +51,9 @@ def gold_draw(
     Args:
         columns: Used columns of the data frame.
         n: Number of texts to draw.
-        options: Options of `gold_sample`; `seed` as a float, if any; `each`, the columns
-            of probabilities for several labels, otherwise []; `codebook` as JSON, or
-            None; `after`, a sample as JSON, or None.
+        options: Options of `gold_sample`. `seed`: a float, if any. `each`: columns of
+            probabilities if texts may have several labels, otherwise []. `codebook`: JSON
+            or None. `after`: sample as JSON, or None.
 
     Warns:
         UserWarning: See `gold_sample`.

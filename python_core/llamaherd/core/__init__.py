@@ -1,1 +1,1 @@
-"""Code of all other packages: argument checks, settings, results, statistics, errors."""
+"""Code that all packages use: argument checks, settings, results, statistics, errors."""
