@@ -65,7 +65,7 @@ def described_codebook(codebook: lh.Codebook) -> dict[str, Any]:
 
 @boundary
 def codebook_make(content: str) -> dict[str, Any]:
-    """Return canonical form, hash, page and names of a codebook given as JSON."""
+    """Return canonical form, hash, printed text and names of a codebook from JSON."""
     return described_codebook(_codebook(content))
 
 

@@ -101,7 +101,7 @@ def _draws(
 
 
 def _compared(texts: Population, options: Mapping[str, Any]) -> list[Sequence[Any]]:
-    """Return the columns to compare: labels, and columns of the formula by name."""
+    """Return the columns of the analysis: labels, and columns of the formula by name."""
     used = set(options["used"]) - {texts.label_column}
     names = sorted(used.intersection(frames.names(texts.frame)))
     return [texts.labels, *(frames.column(texts.frame, name, "used") for name in names)]
@@ -157,7 +157,7 @@ def estimate_regression(
     """Estimate a regression from matrices that R built from a formula.
 
     Args:
-        columns: Columns of text, label and id, if present, to detect other data.
+        columns: Columns of text, label and id, if present, to compare with the sample.
         gold: Sample as JSON, or N codes.
         matrices: `terms`, `outcome`, `has_label_right`, `formula`. `kept`: indices of the
             used rows. `x_hat`, `y_hat`: columns and outcome of all used texts. `x`, `y`:

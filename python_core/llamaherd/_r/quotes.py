@@ -1,4 +1,4 @@
-"""Conversion of quotes' positions to those of R: from 1, including the last character."""
+"""Conversion of quotes' positions to R: from 1, and including the last character."""
 
 from __future__ import annotations
 

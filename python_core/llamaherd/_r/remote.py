@@ -125,7 +125,7 @@ def remote_submit(
         task: Task.
         texts: Texts; None for a missing text.
         options: Options as JSON.
-        model: Name of the model; None for the first of the server.
+        model: Name of the model; None for the first model of the server.
     """
     server = remote.server_named(name)
     given = json.loads(options)

@@ -188,8 +188,8 @@ def classify_calibrated(
             `content_free`.
         content_free: For "contextual", the prompts with a text without content, such as
             "N/A" or "".
-        calibration: Calibration that was fitted earlier; it is applied, and none is
-            fitted.
+        calibration: Calibration that was fitted earlier; it is applied, and no new
+            calibration is fitted.
         progress: As in `classify_parallel`.
         **settings: Options of classification, see `ClassifyOptions`.
 

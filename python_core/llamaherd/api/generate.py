@@ -62,8 +62,8 @@ def generate_parallel(
             no constraint.
 
     Returns:
-        One result per prompt, in the order of the prompts. With n > 1, these are the
-        results of the first samples; `samples` has the results of all samples.
+        One result per prompt, in the order of the prompts. With n > 1, this is the result
+        of the prompt's first sample; `samples` has the results of all samples.
 
     Raises:
         TypeError: An argument has the wrong type.

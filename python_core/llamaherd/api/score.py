@@ -173,7 +173,7 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
 
 
 def _is_listed(value: object) -> TypeGuard[Iterable[object]]:
-    """Return True for an iterable of elements, but not of bytes or a mapping's keys."""
+    """Return True for an iterable of elements; False for bytes and mappings."""
     return isinstance(value, Iterable) and not isinstance(
         value, (bytes, bytearray, Mapping)
     )

@@ -59,7 +59,7 @@ class AnnotateOptions(Options):
             are coded without a thought; with None, a warning is issued once if the
             model would think. Needs `chat`.
         n_thoughts: Number of thoughts for each text. Probabilities are means over the
-            thoughts, see `ClassifyOptions`. It has an effect only with the method
+            thoughts, see `ClassifyOptions`. The option has an effect only with the method
             "classify". Needs `thinking`.
         variables: Further variables of the chat template, by name. The variables are
             recorded, so JSON must be able to represent their values. Needs `chat`.
@@ -75,7 +75,7 @@ class AnnotateOptions(Options):
             "p_<number>". The option applies only to codebooks of type "scale"; for other
             codebooks the columns of probabilities are always added.
         split: Treatment of texts that are too long. None reports an error in their
-            rows. The other values divide them into parts of similar length. "first" and
+            rows. The other values divide texts into parts of similar length. "first" and
             "last" code only the first or last part. "majority" takes the label of most
             parts, in a tie the label with the larger mean probability. "mean" takes the
             mean of the parts' probabilities.
@@ -91,7 +91,7 @@ class AnnotateOptions(Options):
         until: Number of texts, drawn at random, that the model labels. A classifier on
             `embeddings` (head) is fitted to their probabilities and labels all other
             texts; the model then labels the texts with the head's lowest probabilities,
-            see `unsure`. The column "step" has the step that labelled each text. It
+            see `unsure`. The column "step" has the step that labelled each text. `until`
             requires one label per text and the method "classify".
         embeddings: Model for the embeddings of texts, for `until`. A `Model`, or the path
             of a model file.

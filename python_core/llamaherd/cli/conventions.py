@@ -1,7 +1,7 @@
 """Conventions of all commands: exit statuses, streams, help, signals.
 
-Data goes to stdout. Progress goes to stderr, but only if that is a terminal. Warnings and
-errors always go to stderr.
+Data goes to stdout. Progress goes to stderr, but only if stderr is a terminal. Warnings
+and errors always go to stderr.
 """
 
 from __future__ import annotations

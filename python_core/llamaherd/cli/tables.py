@@ -277,7 +277,7 @@ def thought_options(
 
 
 def table_options(*, prompts: bool, system: bool) -> Callable[[Any], Any]:
-    """Declare the options that all of these commands have.
+    """Declare the options that all commands on tables have.
 
     Args:
         prompts: Whether the command makes prompts from the rows.
@@ -458,7 +458,7 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
 
 
 def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
-    """Return the path in an option, relative to the working directory, as absolute."""
+    """Return an option's value; if it is a path, make the path absolute."""
     is_path = key in (
         "output",
         "journal",

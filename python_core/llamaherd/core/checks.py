@@ -1,4 +1,4 @@
-"""Checks of arguments. Each returns the value, or raises an error with the argument.
+"""Checks of arguments. Each check returns the value, or raises an error about it.
 
 `name` is the name of the argument, or an `Argument` that names one of its elements.
 """
@@ -30,7 +30,7 @@ _NEXT_TO = 1.5e-6  # limits this close to 0 or 1 are named as 0 or 1
 
 
 def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:
-    """Check an integer in [low, high]; numpy's integers are accepted, True is not.
+    """Check an integer in [low, high]; accept numpy's integers, refuse True and False.
 
     Raises:
         TypeError: `value` is not an integer.

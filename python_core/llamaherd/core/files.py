@@ -27,7 +27,7 @@ def digest_of(
 
     Args:
         path: Path of the file.
-        is_cancelled: Function called after each block; True ends the work.
+        is_cancelled: Function called after each block; the work ends if it returns True.
 
     Returns:
         32 bytes; None if cancelled.

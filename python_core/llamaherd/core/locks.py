@@ -90,7 +90,7 @@ def take_lock(path: Path) -> LockFile | None:
 
 
 def _locked(descriptor: int) -> bool:
-    """Lock an open file; False if another process has locked it.
+    """Lock an open file; return False if another process has locked the file.
 
     Raises:
         OSError: The file system has no locks.

@@ -81,14 +81,14 @@ class Load:
 class RequestStats:
     """Statistics of one prompt; summed over all prompts, the statistics of the call.
 
-    A shared prefix is charged to the first of its prompts.
+    The cost of a shared prefix is charged to the first prompt with this prefix.
 
     Attributes:
         queue_s: Seconds from submission to the start.
         first_token_s: Seconds from submission to the first token; None without a token.
         wall_s: Seconds from submission to the end.
-        prefill_s: Seconds of computing the prompt: its share of the time of each batch.
-        decode_s: Share of the decoding time of generated tokens, in seconds.
+        prefill_s: Share of the prompt's tokens in the time of batches, in seconds.
+        decode_s: Share of the generated tokens in the time of batches, in seconds.
         n_prefill_tokens: Number of tokens decoded for prompts.
         n_decode_tokens: Number of tokens decoded for answers.
         n_draft_tokens: Number of accepted draft tokens, see `Stats`.

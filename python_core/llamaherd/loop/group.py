@@ -117,7 +117,7 @@ class Group:
 
     @property
     def may_draft(self) -> bool:
-        """Return whether draft tokens may be used, which a single prompt never uses."""
+        """Whether draft tokens may be used; False for a single prompt."""
         return len(self.requests) > 1
 
     def started(self, i: int, now_s: float) -> None:

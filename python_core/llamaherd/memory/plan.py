@@ -131,7 +131,7 @@ def make_plan(
         n_batch: Maximum number of tokens, and thus of sequences, in one llama_decode.
         n_rows: Number of rows of a batch that are computed together; fewer rows cost
             the same.
-        auto_slots: Maximum number of prompts at once unless the user fixed it.
+        auto_slots: Maximum number of prompts at once; used if the user fixed no number.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
         memory_bytes: Available memory in bytes.

@@ -59,7 +59,8 @@ class ModelFile:
         The first call takes about one second per GB.
 
         Args:
-            is_cancelled: Function called after each block; True ends the computation.
+            is_cancelled: Function called after each block; the computation ends if it
+                returns True.
 
         Returns:
             The hash; None if cancelled.

@@ -68,15 +68,15 @@ class Model:
         split_mode: Use of several GPUs: "layer" divides the layers among them, "row"
             also splits matrices, "none" uses only `main_gpu`.
         main_gpu: Index of the GPU for "none", in the order in which `llamaherd doctor`
-            lists them.
+            lists GPUs.
         tensor_split: Share of the model for each GPU, in any unit; None for shares by
             free memory.
         use_mmap: Map the file into memory instead of reading it.
         use_mlock: Lock the model in memory to prevent swapping.
         check_tensors: Validate the data of all tensors while loading.
         check_memory: Refuse a model that, with its adapters, is larger than the
-            available memory. This is GPU memory if all layers are there, and the sum of
-            GPU and host memory if some layers are there.
+            available memory. The available memory is GPU memory if all layers are in GPU
+            memory, and the sum of GPU and host memory if only some layers are.
         interrupt: Flag that stops loading when another thread sets it; the constructor
             then raises ModelLoadError.
 

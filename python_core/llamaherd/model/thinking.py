@@ -113,7 +113,7 @@ def plan_thinking(
         model: Model with the template.
         thinking: Argument of the call.
         constrained: Whether the answers are constrained or scored.
-        template: Jinja template to use instead of that of the model.
+        template: Jinja template to use instead of the model's template.
         variables: Variables of the caller for the template.
 
     Returns: The plan; None if the model does not think and no thought must be closed.

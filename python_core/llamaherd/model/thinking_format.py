@@ -125,7 +125,7 @@ class ThinkingFormat:
         return prompt + self.start
 
     def split(self, text: str) -> tuple[str, str] | None:
-        """Split an answer with markers into thought and answer; None without both."""
+        """Split a text into thought and answer; None without the marker between them."""
         thought, marker, answer = text.partition(self.end.strip())
         if not marker:
             return None

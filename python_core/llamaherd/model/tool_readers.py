@@ -1,4 +1,4 @@
-"""Readers of the formats in which models write calls of tools."""
+"""Readers of the formats in which models write tool calls."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ def libllama_path(folder: Path) -> Path:
 def preload(folder: Path) -> None:
     """Load the libllama that the shim and `llama_cpp` share.
 
-    Without this, the linker may find a second copy, which cannot share models and
-    contexts with the first. After this file is loaded, every later request for the
-    library finds it.
+    Without this call, the linker may find a second copy of the library, which cannot
+    share models and contexts with the first copy. After this call, every later request
+    for the library finds the loaded copy.
 
     Args:
         folder: Folder of the libraries, see `libllama_folder`.
