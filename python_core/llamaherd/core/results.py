@@ -181,9 +181,8 @@ class Results(Sequence[Result]):
         The columns depend only on the schema, not on the results. Without a schema there
         is a column "text". If a schema allows answers other than objects with known
         fields, the column "value" contains the whole answer. Columns can hold lists and
-        objects. Integers have the type "Int64" and booleans "boolean", which allow missing
-        values. An integer of more than 64 bits becomes a missing value, with the reason in
-        "error".
+        objects. Integers have the type "Int64", booleans "boolean", which allow missing
+        values. An integer of more than 64 bits is missing, with the reason in "error".
 
         Args:
             dotted: Expand nested objects into columns such as "author.name".
