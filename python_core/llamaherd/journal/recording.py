@@ -292,7 +292,7 @@ class Writer:
         self.problem = ""
 
     def put(self, entry: JournalEntry) -> None:
-        """Queue a result, which the next commit stores, a tenth of a second later."""
+        """Queue a result; the next commit, within a tenth of a second, stores it."""
         self._queue.put(entry)
 
     def __enter__(self) -> None:
