@@ -248,7 +248,10 @@ BEHAVIOURS = (
         told=(Told("aabb" * 50, 100, False, "yes"),) * 8,
         thinking=100,
         context="short",
-        lacks={"Ray": "actors pause as contexts do; their cache fits all prompts here"},
+        lacks={
+            "Ray": "actors pause prompts as contexts do, but in this test their cache is "
+            "large enough for all prompts"
+        },
     ),
     _one("several thoughts", CLOSES, CLOSED, does="samples", lacks=_NO_SAMPLES),
     _one("streamed", CLOSES, CLOSED, does="stream", lacks=_NOT_STREAMED),

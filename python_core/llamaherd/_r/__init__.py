@@ -1,8 +1,9 @@
 """Interface for the R package: functions of lists and scalars that return a dict.
 
-The types suit the conversions of reticulate. Functions return errors as data instead of
-raising them, because the exception classes of reticulate differ between versions. Texts
-are cleaned first: reticulate cuts texts at lone surrogates and refuses NUL characters.
+Arguments and results have types that reticulate can convert. Functions return errors as
+data instead of raising them, because the exception classes of reticulate differ between
+versions. Texts are cleaned before they are returned, because reticulate cuts texts at
+lone surrogates and refuses NUL characters.
 Numbers that may be large are floats, because reticulate converts integers of more than 32
 bits to 0.
 """

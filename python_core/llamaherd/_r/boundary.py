@@ -82,7 +82,7 @@ def described(error: Exception) -> dict[str, Any]:
 
 
 def _of_file(error: OSError) -> str:
-    """Return the message of a failed access to a file, without the system's number."""
+    """Return the message for a failed access to a file, without the error number."""
     path = str(error.filename)
     text = f"{path!r} cannot be used: {error.strerror}"
     return text if os.path.isabs(path) else f"{text}; relative to {os.getcwd()!r}"  # noqa: PTH109, PTH117

@@ -99,8 +99,8 @@ def job_cancel(job: lh.Job[Any]) -> None:
 def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
     """Wait until a job ends; return its results as columns, ordered by prompt.
 
-    For every value of `on_error`, the columns contain the failed prompts. R raises its
-    own error for them, with indices from 1.
+    For every value of `on_error`, the columns contain the failed prompts. R itself raises
+    the error about failed prompts, with indices from 1.
     """
     try:
         results = job.results()

@@ -65,7 +65,7 @@ def described_codebook(codebook: lh.Codebook) -> dict[str, Any]:
 
 @boundary
 def codebook_make(content: str) -> dict[str, Any]:
-    """Return canonical form, hash, page and names of a codebook given as JSON."""
+    """Return canonical form, hash, printed text and names of a codebook from JSON."""
     return described_codebook(_codebook(content))
 
 
@@ -167,7 +167,7 @@ def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
     coded = _coded(job)
     values = {role: coded.frame[name] for role, name in coded.columns.items()}
     values = with_places_of_r(values, coded.codebook)
-    # The columns about thoughts are the last ones before the column of errors.
+    # The columns about thoughts come directly before the column of errors.
     roles = list(values)[-4:-1] if coded.run["settings"].get("thinking") else []
     cells = dict(zip(THOUGHT_COLUMNS, map(values.__getitem__, roles), strict=False))
     return {
@@ -203,9 +203,9 @@ def robustness_plan(
         names: Names of the codebooks.
         contexts: Names of the contexts.
         texts: For each row, True if the row has a text.
-        options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`. For existing labels,
-            `run` as JSON and `context`, the name of the first context; else None.
-            `settings`: arguments of `annotate` that the R user gave; `thinking`: values
+        options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`. `run` (JSON) and
+            `context` (name of the first context): None unless there are existing labels.
+            `settings`: arguments of `annotate` that the R user gave. `thinking`: values
             of this option to try, if any.
     """
     known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
@@ -253,8 +253,8 @@ def robustness_compare(
     """Compare the labels of variants; return matrices as lists of rows.
 
     Args:
-        coded: For each variant its `name`, `codebook` as JSON, `labels`, and `run`, the
-            provenance of the labels, as JSON.
+        coded: A mapping for each variant. `name`, `labels`. `codebook`: JSON. `run`:
+            provenance of the labels as JSON.
         rows: Indices of the rows that were coded.
         texts: Texts of these rows.
     """
@@ -302,7 +302,7 @@ def _coded(job: lh.Job[lh.Coded]) -> lh.Coded:
 
 
 def _numbers(coded: lh.Coded) -> list[float] | None:
-    """Return labels as numbers, with NaN, if they are ordered numbers; otherwise None."""
+    """Return the labels of an ordinal codebook of numbers; None for other codebooks."""
     known = coded.codebook.numbers
     if known is None:
         return None
@@ -311,7 +311,7 @@ def _numbers(coded: lh.Coded) -> list[float] | None:
 
 
 def _plain(values: Sequence[Any]) -> list[Any]:
-    """Return numbers or clean texts; R reads other values as JSON: return []."""
+    """Return numbers or clean texts; [] for other values, which R reads from JSON."""
     if all(value is None or isinstance(value, str) for value in values):
         return [clean_or_none(value) for value in values]
     is_number = all(isinstance(value, float) for value in values)

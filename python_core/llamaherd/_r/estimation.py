@@ -52,13 +52,14 @@ def codes_in_one_form(
     Args:
         columns: Columns of text, label and id, if present.
         gold: Sample as JSON, or N codes.
-        options: `label`, `text`, `several`; `levels` of the label column, or None, and
-            whether it is `ordered`; `used`, columns of the formula.
+        options: `label`, `text`, `several`. `levels`: levels of the label column, or
+            None. `ordered`: whether the levels are ordered. `used`: columns of the
+            formula.
 
     Returns:
-        `labels` of all N texts; `rows` and `codes`, the indices and codes of rows with
-        a code; `gold`, the sample with converted codes; `draws`, lists like `codes`
-        with true codes drawn from a model of the coders, [] without such a model.
+        `labels`: labels of all N texts. `rows`, `codes`: indices and codes of the rows
+        with a code. `gold`: sample with converted codes. `draws`: lists like `codes`,
+        with true codes drawn from a model of the coders; [] without such a model.
     """
     several = options["several"]
     texts, sample, _ = joined(
@@ -100,7 +101,7 @@ def _draws(
 
 
 def _compared(texts: Population, options: Mapping[str, Any]) -> list[Sequence[Any]]:
-    """Return the columns to compare: labels, and columns of the formula by name."""
+    """Return the columns of the analysis: labels, and columns of the formula by name."""
     used = set(options["used"]) - {texts.label_column}
     names = sorted(used.intersection(frames.names(texts.frame)))
     return [texts.labels, *(frames.column(texts.frame, name, "used") for name in names)]
@@ -156,17 +157,17 @@ def estimate_regression(
     """Estimate a regression from matrices that R built from a formula.
 
     Args:
-        columns: Columns of text, label and id, if present, to detect other data.
+        columns: Columns of text, label and id, if present, to compare with the sample.
         gold: Sample as JSON, or N codes.
-        matrices: `kept`, indices of used rows; `x_hat` and `y_hat`, columns and outcome
-            of all used texts; `x` and `y`, columns and outcome of the coded texts;
-            `clusters`, a number for each used text, or None; `terms`; `outcome`;
-            `has_label_right`; `formula`; `each`, for predictions by probabilities: by
-            label, `x_hat` (None if unchanged) and `y_hat` as if all texts had this label;
-            `draws`, if any: the same elements for each draw of the true codes.
+        matrices: `terms`, `outcome`, `has_label_right`, `formula`. `kept`: indices of the
+            used rows. `x_hat`, `y_hat`: columns and outcome of all used texts. `x`, `y`:
+            columns and outcome of the coded texts. `clusters`: a number for each used
+            text, or None. `each`, only for predictions by probabilities: for each label,
+            `x_hat` (None if unchanged) and `y_hat`, computed as if all texts had this
+            label. `draws`, if any: the same elements for each draw of the true codes.
         options: `label`, `text`, `several`, `model`, `methods`, `level`, `target`,
             `prob`, `predictions`, `weights`, `consensus`, `n_imputations`,
-            `simultaneous`; `cluster`, True with clusters; `used`, columns in the formula.
+            `simultaneous`. `cluster`: True with clusters. `used`: columns in the formula.
     """
     texts, sample, notes = joined(
         dict(columns),
@@ -267,7 +268,7 @@ def _matrices(given: Mapping[str, Any], n_texts: int, n_codes: int) -> Matrices:
 def _by_name(
     each: Mapping[str, Mapping[str, Any]], made: Matrices
 ) -> Callable[[str], tuple[Floats, Floats]]:
-    """Return a function from a label to the matrices as if all texts had this label."""
+    """Return a function of a label; its result is `x_hat` and `y_hat` of this label."""
 
     def by_name(name: str) -> tuple[Floats, Floats]:
         own = each[name]

@@ -51,9 +51,9 @@ def gold_draw(
     Args:
         columns: Used columns of the data frame.
         n: Number of texts to draw.
-        options: Options of `gold_sample`; `seed` as a float, if any; `each`, the columns
-            of probabilities for several labels, otherwise []; `codebook` as JSON, or
-            None; `after`, a sample as JSON, or None.
+        options: Options of `gold_sample`. `seed`: a float, if any. `each`: columns of
+            probabilities if texts may have several labels, otherwise []. `codebook`: JSON
+            or None. `after`: sample as JSON, or None.
 
     Warns:
         UserWarning: See `gold_sample`.
@@ -92,8 +92,8 @@ def gold_rows(
     Args:
         columns: Columns of the data frame that identify its texts.
         sample: Sample as JSON.
-        options: `label` and `text`, names of columns. Without a label column, also `n`,
-            the number of rows; labels are then not compared.
+        options: `label` and `text`, names of columns. If there is no label column, `n`
+            is the number of rows, and labels are not compared.
     """
     known, given = GoldSample.from_json(sample), dict(columns)
     label = options["label"]

@@ -74,7 +74,7 @@ def pair_agreement(
     known: Sequence[float] | None,
     level: float,
 ) -> dict[str, Any]:
-    """Return the measures of `pair_agreement` as columns, and the page.
+    """Return the measures of `pair_agreement` as columns, and its printed text.
 
     Args:
         given: See `comparison_given`.
@@ -91,7 +91,7 @@ def pair_agreement(
 
 
 def comparison_given(given: Mapping[str, Any]) -> lh.PairComparison:
-    """Create the parts of a comparison that plots and agreement use.
+    """Create the parts of a comparison that plots and measures of agreement use.
 
     Args:
         given: `name`, `strength`, `low` and `high` of texts; `first`, `second` (names)

@@ -1,4 +1,4 @@
-"""Conversion of quotes' positions to those of R: from 1, including the last character."""
+"""Conversion of quotes' positions to R: from 1, and including the last character."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class QuoteColumns(NamedTuple):
 def columns_of_quotes(
     text: str, places: Mapping[str, Sequence[float]] | None
 ) -> QuoteColumns:
-    """Convert quotes with R's positions to columns; without quotes, to no columns.
+    """Convert quotes with R's positions to columns; return no columns without quotes.
 
     Args:
         text: Name of the column of texts, which the new names contain.

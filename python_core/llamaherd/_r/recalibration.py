@@ -39,9 +39,9 @@ def recalibrate_columns(
             of an embedding. Other keys are arguments of `recalibrate`.
 
     Returns:
-        `names`; `label`, N labels; `numbers`, new columns of numbers by name; `raw`,
-        original columns by their new names; `fold`, name of the column of folds; `line`,
-        the summary; `run` as JSON; `scores` as columns; `gain`.
+        `names`, `gain`. `label`: N labels. `numbers`: new columns of numbers by name.
+        `raw`: original columns by their new names. `fold`: name of the column of folds.
+        `line`: summary. `run`: JSON. `scores`: columns.
 
     Warns:
         UserWarning: See `recalibrate`.

@@ -70,7 +70,7 @@ def remote_start(  # noqa: PLR0917 - R names none
         loras: Adapters.
         lora_names: Names of the adapters.
         name: Name of the server.
-        port: Port; 0 for a free one.
+        port: Port; 0 for any free port.
         stay: Whether the server continues after this process ends.
         options: Further arguments of the command.
     """
@@ -125,7 +125,7 @@ def remote_submit(
         task: Task.
         texts: Texts; None for a missing text.
         options: Options as JSON.
-        model: Name of the model; None for the first of the server.
+        model: Name of the model; None for the first model of the server.
     """
     server = remote.server_named(name)
     given = json.loads(options)

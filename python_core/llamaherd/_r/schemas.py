@@ -17,7 +17,7 @@ _MOST_DEEP = 50  # nesting levels that R's functions support
 
 @boundary
 def schema_columns(schemas: Sequence[str]) -> dict[str, Any]:
-    """Return the type of answers that follow one of several JSON Schemas.
+    """Return the column type for answers that follow one of several JSON Schemas.
 
     Returns:
         `kind`, with `levels` of an "enum", `items` of an "array", and names and types of

@@ -54,7 +54,7 @@ def classify_start(
 
 
 def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return a dict from the labels' texts for the model to their names in R.
+    """Return a dict that maps each label's text for the model to its name in R.
 
     Raises:
         ValueError: A label text occurs twice.

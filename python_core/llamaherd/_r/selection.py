@@ -52,7 +52,7 @@ def gold_split(gold: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str,
     """Split a sample.
 
     Args:
-        gold: `json` of a sample or `path` of its CSV file; the other one is None.
+        gold: `json` of a sample, or `path` of its CSV file; the other element is None.
         options: `explore`, `select`, `evaluate`, and `seed`, a float or None.
     """
     seed = options["seed"]
@@ -87,14 +87,13 @@ def compare_plan(
         data: Columns of the data that identify texts; None skips the check of the
             texts.
         gold: As in `gold_split`.
-        candidates: For each its `name`, the `content` of its codebook as JSON, and its
+        candidates: For each, its `name`, the `content` of its codebook as JSON, and its
             `settings`.
         options: `text`, `measure`, `level`, `adjust`, `journal`, `settings` of all
             candidates.
 
     Returns:
-        `texts`; `measure`; for each candidate its `settings` as JSON; `journal`; `gold`
-        as JSON.
+        `texts`, `measure`, `journal`. `settings`: JSON for each candidate. `gold`: JSON.
     """
     sample = opened_sample(gold["path"] if gold["json"] is None else _sample(gold))
     check_data(data, sample, options["text"])
@@ -125,7 +124,7 @@ def compare_make(
 
     Args:
         sample: Sample as JSON.
-        runs: For each candidate its `name` and its labels, see `_given`.
+        runs: For each candidate, its `name` and the elements that `_given` reads.
         options: As in `compare_plan`.
     """
     gold = GoldSample.from_json(sample)
@@ -216,7 +215,7 @@ def evaluate_make(
 
     Warns:
         UserWarning: "evaluate" was used before, or texts, codes or settings changed
-            since.
+            after the choice.
     """
     made, sample = lh.CodebookChoice.from_json(choice), _sample(gold)
     codes = prepared(made, sample)
@@ -260,8 +259,8 @@ def examples_choose(
         gold: As in `gold_split`.
         k: Number of examples.
         content: Content of the codebook, as JSON.
-        options: `by`; `coded`, see `_given`, or None; `embeddings`, a list of rows, or
-            None.
+        options: `by`. `coded`: as `_given` reads it, or None. `embeddings`: a list of
+            rows, or None.
     """
     vectors, coded = options["embeddings"], options["coded"]
     found = lh.choose_examples(
@@ -300,9 +299,9 @@ def _given(coded: Mapping[str, Any]) -> GivenLabels:
     """Convert labels from R.
 
     Args:
-        coded: `texts`, `labels`, `names`; `probs`, a list of rows, `expected`, a list of
-            numbers, and `thoughts`, each or None; `codebook` and `run` as JSON, each or
-            None.
+        coded: `texts`, `labels`, `names`. The other elements may be None: `probs`, a
+            list of rows; `expected`, a list of numbers; `thoughts`; `codebook` and `run`,
+            both JSON.
     """
     names = tuple(coded["names"])
     probs, expected = coded["probs"], coded.get("expected")

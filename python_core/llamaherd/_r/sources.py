@@ -115,7 +115,7 @@ def hardware_profile() -> dict[str, Any]:
 
 @boundary
 def optimized_look(path: str, folder: str | None) -> dict[str, str | None]:
-    """Return the fastest file from an earlier search, or a folder for a new one."""
+    """Return the fastest file of an earlier search, or a folder for a new search."""
     cache = folders.cache_folder(folder)
     known = fastest_files.look(Path(path), cache)
     work = None if known is not None else str(fastest_files.work_folder(cache))

@@ -54,7 +54,7 @@ def spans_validate(
     content: str,
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Validate passages; return the measures as columns, notes and the page.
+    """Validate passages; return the measures as columns, notes and the printed text.
 
     Args:
         texts: Texts coded by the model.

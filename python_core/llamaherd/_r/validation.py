@@ -46,10 +46,10 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
 
     Args:
         codes: For each coder, a list of codes; None for missing codes.
-        options: `scale`, or None; `levels`, or None; `known`, lists of the levels of
-            factors, which may include further levels; `weights` of units, or None;
-            `kappa_weights`, a list or a list of rows, or None; `level`; `n_bootstrap`;
-            `seed`.
+        options: `level`, `n_bootstrap`, `seed`; `scale` and `levels`, which may be None.
+            `known`: lists of the levels of factors, which may include further levels.
+            `weights`: weights of units, or None. `kappa_weights`: a list, a list of rows,
+            or None.
     """
     common = {"unit_weights": options["weights"], "level": options["level"]}
     levels = options["levels"]
@@ -95,14 +95,16 @@ def validate(
     """Return a validation as columns.
 
     Args:
-        coded: `labels`; `names` of all labels, [] if unknown; `known`, lists of the
-            levels of factors; `probs`, rows of probabilities of all labels, or a list of
-            probabilities of the texts' labels, or None; `texts`, or None; `codebook` as
-            JSON, or None; `expected` values of numeric labels, or None.
-        gold: `codes`, a list for each coder; `coders`, their names; for a sample, its
-            `json`, else None, and `columns` of the data that identify its texts.
-        options: `scale`, `level`, `n_bootstrap`, `seed`, `several`; `weights`, numbers or
-            None; `consensus`, `n_imputations`.
+        coded: `labels`. `names`: names of all labels, [] if unknown. `known`: lists of
+            the levels of factors. `probs`: rows of probabilities of all labels, a list of
+            probabilities of the texts' labels, or None. `texts`: texts or None.
+            `codebook`: JSON or None. `expected`: expected values of numeric labels, or
+            None.
+        gold: `codes`: a list for each coder. `coders`: names of the coders. `json`: the
+            sample; None without a sample. `columns`: columns of the data that identify
+            the texts of the sample.
+        options: `scale`, `level`, `n_bootstrap`, `seed`, `several`, `consensus`,
+            `n_imputations`. `weights`: numbers or None.
     """
     texts, content = coded["texts"], coded["codebook"]
     expected = coded.get("expected")
@@ -142,7 +144,7 @@ def validate(
 
 
 def _validated(*args: Any, **options: Any) -> lh.Validation:  # noqa: ANN401 - of validate()
-    """Call `validate`; errors about all labels name R's argument, `label_levels`."""
+    """Call `validate`; in errors, rename the argument for labels to `label_levels`."""
     try:
         return lh.validate(*args, **options)
     except BadArgumentError as error:

@@ -74,7 +74,7 @@ class Chat(Conversation):
     Its arguments are the arguments of `chat`.
 
     Questions of one chat are answered one after the other, also if several threads ask.
-    Functions that read or change the memory wait for the current answer. Other chats
+    Methods that read or change the conversation wait for the current answer. Other chats
     and calls of the same context run at the same time, in the same batches. A question
     that fails does not change the conversation. If Ctrl-C or `Reply.cancel` ends an
     answer, the conversation keeps the text so far, and marks its turn as `interrupted`.
@@ -96,7 +96,7 @@ class Chat(Conversation):
         options_of(self.system, self._settings)
         self._owned: Context | None = None
         if isinstance(ctx, Model):
-            # In a unified pool, all turns and forks of a conversation share its cells.
+            # A unified pool lets all turns and forks of a conversation share KV cells.
             self._owned = Context(ctx, kv_layout="unified")
         self.context: Host = self._owned or as_context(ctx)
         self._owner: object = ctx  # to keep alive

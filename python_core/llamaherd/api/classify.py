@@ -64,8 +64,8 @@ def classify_parallel(
 
     where P(end) is 1 minus the sum of the probabilities of the tokens with which longer
     labels continue this label. If no label is longer, P(end) is 1. P(end) adds no cost.
-    It makes labels mutually exclusive: the probability of "Sport" does not include the
-    probability of "Sport and games". P(end) is accurate to 1e-7, so the error of its
+    P(end) makes labels mutually exclusive: the probability of "Sport" does not include
+    the probability of "Sport and games". P(end) is accurate to 1e-7, so the error of its
     logarithm is up to 1e-7 / P(end).
 
     Args:
@@ -188,8 +188,8 @@ def classify_calibrated(
             `content_free`.
         content_free: For "contextual", the prompts with a text without content, such as
             "N/A" or "".
-        calibration: Calibration that was fitted earlier; it is applied, and none is
-            fitted.
+        calibration: Calibration that was fitted earlier; it is applied, and no new
+            calibration is fitted.
         progress: As in `classify_parallel`.
         **settings: Options of classification, see `ClassifyOptions`.
 
@@ -266,7 +266,7 @@ def _pmi_prompt(model: Model, options: ClassifyOptions) -> Rendered:
 
 
 def _start_of_text(model: Model) -> object:
-    """Return a prompt without text: the start token, or else the end token."""
+    """Return a prompt without text: the model's start token, or its end token."""
     info = model.info
     if info.add_bos:
         return ""

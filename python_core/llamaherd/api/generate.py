@@ -1,4 +1,4 @@
-"""The public calls that generate: many prompts at once, one prompt, one as a stream."""
+"""Public calls that generate answers: to many prompts, to one prompt, as a stream."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def generate_parallel(
             no constraint.
 
     Returns:
-        One result per prompt, in the order of the prompts. With n > 1, these are the
-        results of the first samples; `samples` has the results of all samples.
+        One result per prompt, in the order of the prompts. With n > 1, this is the result
+        of the prompt's first sample; `samples` has the results of all samples.
 
     Raises:
         TypeError: An argument has the wrong type.

@@ -85,7 +85,7 @@ def make_question(
     """Create the request for a question that follows a conversation.
 
     If few cells of the context are free, the limit of the answer is less than
-    `max_tokens`, and the limit of a thought less than the default budget.
+    `max_tokens`, and the limit of a thought is less than the default budget.
 
     Args:
         host: Host that answers.
@@ -105,7 +105,7 @@ def make_question(
         raise _full(host, turns, text, options, request)
     if fitted.problem:
         raise PromptError(f"the prompt failed: {fitted.problem}", _failed(fitted))
-    # Templates may change earlier messages, each in another way.
+    # A template may render earlier messages differently in the next prompt.
     later = _tokens(host, [*turns, question(text), _ANSWER], "Q", options)
     return Question(
         text=text,
@@ -225,8 +225,8 @@ def _full(
         advice = "ask a shorter question, or set a lower max_tokens"
     told = f"has {n_tokens} tokens" if n_tokens else "is too long"
     reason = Failure(
-        f"the conversation {told}, which leaves too few tokens for an answer; both "
-        f"together may have {capacity}: {advice}",
+        f"the conversation {told}: too few tokens remain for an answer. Conversation "
+        f"and answer together may have {capacity} tokens: {advice}",
         "too_long",
     )
     results = _failed(replace(request, problem=reason))

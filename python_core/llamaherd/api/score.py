@@ -143,7 +143,7 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
     what = checks.no_list(continuations)
     if what or not _is_listed(continuations):
         raise ArgumentTypeError(
-            f"must be a text, or a text or list of texts for each prompt, not "
+            f"must be a text, or for each prompt a text or a list of texts, not "
             f"{what or checks.shown(continuations)}",
             argument=name,
         )
@@ -173,7 +173,7 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
 
 
 def _is_listed(value: object) -> TypeGuard[Iterable[object]]:
-    """Return True for an iterable of elements, but not of bytes or a mapping's keys."""
+    """Return True for an iterable of elements; False for bytes and mappings."""
     return isinstance(value, Iterable) and not isinstance(
         value, (bytes, bytearray, Mapping)
     )

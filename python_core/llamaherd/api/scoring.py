@@ -103,8 +103,8 @@ def scoring(
 ) -> Scoring[_R]:
     """Create a scoring call, in which `convert` converts the results of the requests.
 
-    An open `journal` is not closed. For `name` and `n_beside` see `Scoring`, for `n`
-    and `seed` see `Call`.
+    The call does not close a `journal` that is already open. For `name` and `n_beside`
+    see `Scoring`, for `n` and `seed` see `Call`.
     """
     call = Call(requests, seed=seed, on_error=options.on_error, n=n)
     file = options.journal if journal is None else journal

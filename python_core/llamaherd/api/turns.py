@@ -56,7 +56,7 @@ def answer(result: Result, prefix: str | None) -> Turn:
 
 
 def as_messages(turns: Sequence[Turn]) -> list[dict[str, object]]:
-    """Return the messages without keys that chat templates do not know."""
+    """Return the messages without the keys that are only for users of `Chat`."""
     return [{key: value for key, value in turn.items() if key != _MARK} for turn in turns]
 
 
@@ -72,7 +72,7 @@ def checked_turns(given: object) -> tuple[str | None, list[Turn]]:
 
     Raises:
         TypeError: `given` is not a list of messages.
-        ValueError: A message lacks a key, or the last one is a question.
+        ValueError: A message lacks a key, or the last message is a question.
     """
     if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
         raise ArgumentTypeError(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import ProgressOption
     from llamaherd.core.thinking import ThinkingOption
 
-    # A model for embeddings: an object of these kinds, or a path.
+    # A model for embeddings, as an object of one of these types, or as a path.
     Embedder = Any  # Model | Host | Llama | str | os.PathLike[str]
     Larger = Any  # Host | Llama | str | os.PathLike[str]
 
@@ -48,9 +48,9 @@ class AnnotateOptions(Options):
         columns: Names of the new columns. Either a prefix for all names, or a mapping
             from "label", "prob" and so on to names; None leaves the column out. The key
             "p_" sets the prefix of the columns with the labels' probabilities.
-        calibrate: Calibration of the probabilities for the model's preferences. "batch"
-            fits it to these rows, "contextual" to prompts without content; see
-            `Calibration`.
+        calibrate: Correction of the probabilities for the model's preference for some
+            labels. "batch" fits the correction to these rows, "contextual" to prompts
+            without content; see `Calibration`.
         normalize: Method for comparing labels of different lengths, see
             `classify_parallel`.
         chat: Apply the model's chat template to each prompt.
@@ -59,23 +59,23 @@ class AnnotateOptions(Options):
             are coded without a thought; with None, a warning is issued once if the
             model would think. Needs `chat`.
         n_thoughts: Number of thoughts for each text. Probabilities are means over the
-            thoughts, see `ClassifyOptions`. It has an effect only with the method
+            thoughts, see `ClassifyOptions`. The option has an effect only with the method
             "classify". Needs `thinking`.
-        variables: Further variables of the chat template, by name. They are recorded,
-            so they must be values that JSON can represent. Needs `chat`.
+        variables: Further variables of the chat template, by name. The variables are
+            recorded, so JSON must be able to represent their values. Needs `chat`.
         template: Jinja template to use in place of the model's chat template. Needs
             `chat`.
         merge_system: Put the system text into the first user message if the
             template refuses a system role. Needs `chat`.
         date: Day that the chat template writes into prompts, as `datetime.date` or
-            "2026-01-31". Llama 3.2, gpt-oss and Granite have such templates. None uses
-            the day of the first result in the journal, or else today. The day is
-            recorded, so that `reproduce` uses it again.
+            "2026-01-31". The templates of Llama 3.2, gpt-oss and Granite write the day.
+            None uses the day of the first result in the journal, or else today. The day
+            is recorded, so that `reproduce` uses it again.
         distribution: Add a column for the probability of each number of a scale,
-            "p_<number>". It applies to codebooks of type "scale"; for other labels
-            these columns are always added.
+            "p_<number>". The option applies only to codebooks of type "scale"; for other
+            codebooks the columns of probabilities are always added.
         split: Treatment of texts that are too long. None reports an error in their
-            rows. Otherwise they are divided into parts of similar length. "first" and
+            rows. The other values divide texts into parts of similar length. "first" and
             "last" code only the first or last part. "majority" takes the label of most
             parts, in a tie the label with the larger mean probability. "mean" takes the
             mean of the parts' probabilities.
@@ -91,7 +91,7 @@ class AnnotateOptions(Options):
         until: Number of texts, drawn at random, that the model labels. A classifier on
             `embeddings` (head) is fitted to their probabilities and labels all other
             texts; the model then labels the texts with the head's lowest probabilities,
-            see `unsure`. The column "step" has the step that labelled each text. It
+            see `unsure`. The column "step" has the step that labelled each text. `until`
             requires one label per text and the method "classify".
         embeddings: Model for the embeddings of texts, for `until`. A `Model`, or the path
             of a model file.
@@ -102,7 +102,7 @@ class AnnotateOptions(Options):
             first step, see `unsure`. A context, or the path of a model file. `larger`
             can be used without `until`.
         on_error: Action when a text fails. "continue" codes all other texts, "return"
-            finishes only the running ones, "stop" ends at once and raises
+            finishes only the running texts, "stop" ends at once and raises
             `GenerationError`.
         seed: Seed of the random numbers. It has an effect only with the method "generate"
             and with several thoughts.

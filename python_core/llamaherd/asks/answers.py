@@ -63,8 +63,8 @@ def checked(request: Request, output: Output) -> Answer:
         return Answer(output)
     if output.finish is Finish.LENGTH:
         problem = Failure(
-            f"the answer was cut off by max_tokens ({request.max_tokens}) before it "
-            "followed the schema to its end",
+            f"the answer was cut off by max_tokens ({request.max_tokens}) before it was "
+            "complete under the schema",
             "cut_off",
         )
         cut = replace(output, finish=Finish.ERROR, message=problem)

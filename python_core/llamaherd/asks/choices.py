@@ -127,7 +127,7 @@ class ChoiceCuts:
 
 
 def _opens(character: str) -> bool:
-    """Test for a character after which text continues without a space."""
+    """Return True for a character after which text continues without a space."""
     is_bracket = unicodedata.category(character or "a") in {"Ps", "Pi"}
     is_wide = bool(character) and unicodedata.east_asian_width(character) in {"W", "F"}
     return is_bracket or is_wide or character in {'"', "'", "`"}

@@ -1,8 +1,8 @@
-"""Interfaces of declared options, with options that they lack and other defaults.
+"""Interfaces of declared options: omitted options, and defaults that differ.
 
-Each lacking option and each other default has a reason. A test compares every interface
-with the declaration, so that a new option must be added to each interface or listed
-here as lacking.
+Each omitted option and each different default has a reason. A test compares every
+interface with the declaration, so that a new option must be added to each interface or
+listed here as omitted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from llamaherd.core.sampling import (
 MAX_TOKENS_OF_CHAT = 1024  # a client without a limit expects a whole answer
 MAX_TOKENS_OF_COMPLETION = 16  # OpenAI's API has this default
 MAX_TOKENS_OF_QUICK_LLAMA = DEFAULT_MAX_TOKENS  # an integer, as in localLLM
-# Default of `chat`: a question starts before the prompts of a batch on the same context.
+# Defaults of `chat`; by its priority, a question starts before prompts of other calls.
 CHAT_DEFAULTS = {"max_tokens": MAX_TOKENS_OF_CHAT, "priority": 1}
 REQUIRED = object()  # marks an option without a default
 
@@ -58,7 +58,7 @@ class Interface:
     Attributes:
         options: Class that declares the options.
         lacks: Options that the interface does not accept, each with the reason.
-        defaults: Defaults that differ from the declared ones, each with the reason.
+        defaults: Defaults that differ from the declared defaults, each with the reason.
         names: Names of options that differ from the declared names.
     """
 

@@ -218,7 +218,7 @@ def _errors(results: Results) -> list[str | None]:
 
 
 def _reasons(results: Results) -> list[FinishReason]:
-    """Return the finish reason of each prompt: the worst one of its samples."""
+    """Return the finish reason of each prompt: the worst reason of its samples."""
     order: list[FinishReason] = ["error", "cancelled"]
     found: list[FinishReason] = []
     for own in results.samples:
@@ -246,7 +246,7 @@ def _thoughts(samples: Sequence[Result]) -> tuple[Thought, ...]:
 
 
 def _without_last(results: Results, n_failed: int) -> Stats:
-    """Return statistics that include the cost of the last prompt, but do not count it."""
+    """Return statistics with the cost of the last prompt, which is not counted itself."""
     *prompts, last = results
     stats = results.stats
     is_known = last.stats is None and last.finish_reason == "stop"

@@ -50,7 +50,7 @@ class CallOptions(Options):
             "auto" does so in prompts that start with a special token, such as prompts of
             chat templates.
         on_error: Action when a prompt fails. "continue" answers all other prompts,
-            "return" finishes only the running ones, "stop" ends at once and raises
+            "return" finishes only the running prompts, "stop" ends at once and raises
             `GenerationError`.
         journal: Path of a file that stores results as they are finished. The file is
             created if it does not exist. After a crash or Ctrl-C the same call reuses the
@@ -120,8 +120,8 @@ class GenerateOptions(PromptOptions):
             Each try has another seed. If all tries fail, the prompt fails, and `partial`
             has the last text.
         logprobs: Number of alternatives whose log-probabilities are returned for each
-            generated token. 0 returns only those of the generated tokens, None none; see
-            `Result.logprobs`.
+            generated token. 0 returns only the log-probabilities of the generated tokens,
+            None returns no log-probabilities; see `Result.logprobs`.
         stream: Return the answer in pieces while it is generated. "all" also returns the
             pieces of the thought; each piece has a `kind`.
         priority: Priority of the prompt. A prompt with a higher priority starts first.
@@ -150,8 +150,9 @@ class ClassifyOptions(PromptOptions):
         labels: Texts that may follow a prompt. In a mapping, each text that the model
             reads has a name; probabilities of texts with the same name are added.
         normalize: Method for comparing labels of different lengths. "sum" takes log
-            P(label), "token" divides that by the number of the label's tokens, "byte"
-            by its bytes in UTF-8, and "pmi" subtracts log P(label) after `pmi_prompt`.
+            P(label), "token" divides log P(label) by the number of the label's tokens,
+            "byte" divides by the number of its bytes in UTF-8, and "pmi" subtracts log
+            P(label) after `pmi_prompt`.
         pmi_prompt: For "pmi", the prompt without the text to classify. "" is the start of
             a text.
         space: Put a space between prompt and label. "auto" puts a space unless the
@@ -207,11 +208,11 @@ class EmbedOptions(Options):
         normalize: Scale vectors to length 1, so that products are cosines.
         truncate: Cut texts that are too long for the model, but keep the special tokens
             at their ends. If False, such texts fail.
-        deterministic: Compute each text separately. The other texts of the call then do
-            not change its vector, not even in the last bit. Otherwise the other texts
-            change the rounding, by about 1e-6 of the vector's length. The change is
-            about 1e-3 with K-quants and other types whose kernels round differently for
-            batches of another shape.
+        deterministic: Compute each text separately. The vector of a text then does not
+            depend on the other texts of the call, not even in the last bit. Otherwise
+            the other texts change the rounding, by about 1e-6 of the vector's length.
+            The change is about 1e-3 with K-quants and other types whose kernels round
+            differently for batches of another shape.
         n_threads: Number of threads. None uses the number of physical cores.
         progress: Show a progress bar. A function is called with an `EmbedProgress`
             repeatedly, on the calling thread.

@@ -30,7 +30,7 @@ class PromptScores:
             given the tokens before it.
         top: For each of these tokens the most likely alternatives, most likely first: a
             map from token id to log-probability.
-        ranks: Rank of each of these tokens among all tokens, 1 for the most likely one.
+        ranks: Rank of each of these tokens among all tokens; the most likely token has 1.
         following: The most likely tokens after the prompt, as a map from token id to
             log-probability.
         n_reused: Number of tokens whose computation was shared with another prompt.

@@ -218,7 +218,7 @@ def surely_too_long(model: Model, name: Name, text: str) -> str:
     """Return an error message if a text certainly exceeds the training context; else "".
 
     Some of libllama's tokenizers take time quadratic in the number of tokens. A long text
-    is therefore tokenized in pieces, which have about as many tokens.
+    is therefore tokenized in pieces, which together have about as many tokens.
     """
     n_most = model.n_ctx_train
     if len(text) <= n_most:

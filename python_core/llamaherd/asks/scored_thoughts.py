@@ -54,7 +54,7 @@ def thought_of(result: Result) -> Thought | None:
 
 
 def joined_thoughts(thoughts: Sequence[Thought]) -> Thought | None:
-    """Combine several thoughts on a text into one; None without a thought.
+    """Combine the thoughts on a text into one thought; return None without a thought.
 
     The result has the text of the first thought and the total number of tokens. It is
     complete if all thoughts are complete.
@@ -135,8 +135,8 @@ class BehindThoughts:
     ) -> tuple[ThoughtStage, list[array[int]]]:
         """Tokenize continuations together with the text that ends a thought.
 
-        Returns: The stage, without the tokens that became the first tokens of the
-            continuations, and the continuations.
+        Returns: Stage and continuations. If tokens at the end of the stage became the
+            first tokens of the continuations, the stage does not contain them.
 
         Raises:
             TokenizeError: llama_tokenize fails.

@@ -46,9 +46,9 @@ class ClassifyResults(OfPrompts):
 
     Attributes:
         names: The k labels as given.
-        probs: float64[n, k], probabilities; each row sums to 1. They are the softmax of
-            `logprobs`, which are first normalized by `normalize`; a calibration is
-            applied last, if there is one.
+        probs: float64[n, k], probabilities; each row sums to 1. The probabilities are the
+            softmax of `logprobs` after the normalization `normalize`; a calibration, if
+            any, is applied last.
         logprobs: float64[n, k], natural logarithm of the probability of each label as the
             continuation of the prompt; not normalized.
         normalize: Normalization by the length of labels: "sum", "token", "byte" or "pmi".
@@ -58,8 +58,8 @@ class ClassifyResults(OfPrompts):
         calibration: Calibration of `probs`; None if they are not calibrated.
         requests: Statistics of each of the n prompts; None for a prompt that was not run.
             Empty if the results do not come from a call.
-        notes: Notes about labels whose probabilities say little, such as a low
-            coverage.
+        notes: Reasons why the probabilities may contain little information, such as a
+            low coverage.
         thoughts: For each prompt the thoughts before its labels; () for a failed
             prompt. Without thinking the whole attribute is None. `probs` and exp of
             `logprobs` are means over the thoughts.
@@ -164,7 +164,8 @@ class ClassifyResults(OfPrompts):
         """Return the results with calibrated probabilities.
 
         Raises:
-            ValueError: The calibration has other labels, or the results are calibrated.
+            ValueError: The calibration has other labels, or the results are already
+                calibrated.
         """
         if self.calibration is not None:
             raise ArgumentError(

@@ -57,7 +57,7 @@ def takes(
     Args:
         options: Dataclass that declares the options.
         names: Class of the keyword arguments, for their names and types.
-        own_defaults: Defaults of the function that differ from the declared ones.
+        own_defaults: Defaults of the function that differ from the declared defaults.
     """
     sampling = SAMPLING_DEFAULTS if "sampling" in options.__annotations__ else {}
     defaults = {**sampling, **defaults_of(options), **(own_defaults or {})}

@@ -11,8 +11,9 @@ from llamaherd.core.request import TokenTree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Smallest remaining probability that is used. The probability is accurate to about
-# 5e-8, so the logarithm of a smaller one is not meaningful; rounding may even yield 0.
+# Lower limit of the probability that no longer continuation follows. The probability is
+# accurate to about 5e-8, so the logarithm of a smaller value is not meaningful; rounding
+# may even yield 0.
 _LEAST_REST = 1e-7
 
 

@@ -25,8 +25,8 @@ class Vote:
     Attributes:
         majority: Most frequent label; None if no sample has a label.
         agreement: Share of the votes for the majority; NaN without votes.
-        shares: Share of each label, the most frequent first, equally frequent ones in the
-            order of the samples. The shares add up to 1.
+        shares: Share of each label, the most frequent label first, equally frequent
+            labels in the order of the samples. The shares add up to 1.
         n_votes: Number of samples with a label.
         n_failed: Number of samples without a label: they failed, were cancelled, or `key`
             returned None. Shares exclude them.

@@ -100,7 +100,7 @@ _COUNT = Whole(1)
 @option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @gpu_options()
 def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> None:  # noqa: ANN401 - as declared above
-    """Print each line when it is measured, or all as JSON."""
+    """Print each measurement when it ends, or print all measurements as JSON."""
     rows = []
     with load_model(model, take_gpu_options(options)) as loaded:
         about = _about(loaded, options)

@@ -1,7 +1,7 @@
 """Conventions of all commands: exit statuses, streams, help, signals.
 
-Data goes to stdout. Progress goes to stderr, but only if that is a terminal. Warnings and
-errors always go to stderr.
+Data goes to stdout. Progress goes to stderr, but only if stderr is a terminal. Warnings
+and errors always go to stderr.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ _entered: list[Termination] = []  # SIGTERM handlers of the running commands
 
 
 def is_terminated() -> bool:
-    """Whether SIGTERM ends the command, so that no KeyboardInterrupt is Ctrl-C."""
+    """Whether SIGTERM ends the command; a KeyboardInterrupt then is not from Ctrl-C."""
     return any(termination.has_come for termination in _entered)
 
 

@@ -94,7 +94,7 @@ def _stem(path: str | None) -> str | None:
 def _embedding_model(
     given: str | None, loading: dict[str, Any]
 ) -> AbstractContextManager[Model | None]:
-    """Load the model for embeddings; return None if the options name none."""
+    """Load the model for embeddings; return None if the options name no such model."""
     if given is None:
         return nullcontext()
     return load_model(given, loading, "--embedding-model")
@@ -110,7 +110,7 @@ def serve_on(
         host: Name or address to which the socket is bound.
         options: Options of the command; `models` and `loras` are lists of `GivenModel`
             and `GivenLora`.
-        key: Key that clients must send; None if they need none.
+        key: Key that clients must send; None if they need no key.
     """
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
 

@@ -8,7 +8,7 @@ import os
 import sys
 
 # Mode for each missing stream. stdin is opened for writing and stdout for reading, so
-# that using one of them is an error and no later file gets its descriptor. Messages that
+# that their use is an error and no later file gets their descriptors. Messages that
 # stderr loses are no error.
 _STREAMS = (
     ("stdin", 0, os.O_WRONLY, "r"),
@@ -18,7 +18,7 @@ _STREAMS = (
 
 
 def fill_streams() -> list[str]:
-    """Open the standard streams that are missing, so that using one is an OSError.
+    """Open the standard streams that are missing, so that their use raises OSError.
 
     Returns:
         Names of the missing streams among stdin and stdout.

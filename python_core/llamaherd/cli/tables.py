@@ -278,10 +278,10 @@ def thought_options(
 
 
 def table_options(*, prompts: bool, system: bool) -> Callable[[Any], Any]:
-    """Declare the options that all of these commands have.
+    """Declare the options that all commands on tables have.
 
     Args:
-        prompts: Whether the command makes prompts of the rows.
+        prompts: Whether the command makes prompts from the rows.
         system: Whether the user sets the system message and the start of answers; a
             codebook sets both itself.
     """
@@ -459,7 +459,7 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
 
 
 def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
-    """Return the path in an option, relative to the working directory, as absolute."""
+    """Return an option's value; if it is a path, make the path absolute."""
     is_path = key in (
         "output",
         "journal",

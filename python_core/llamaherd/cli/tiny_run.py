@@ -39,7 +39,7 @@ class TinyRun:
 
 
 def tiny_run(paths: list[str]) -> TinyRun:
-    """Run the first model that generates text, or a tiny one if there is none."""
+    """Run the first model that generates text; without such a model, run a tiny model."""
     for path in map(Path, paths):
         with suppress(ContextError):  # a model that only computes embeddings
             return _run(path, path.name)

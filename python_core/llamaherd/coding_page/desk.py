@@ -172,7 +172,7 @@ class Desk:
         return self._add(at, NewAct(coder, self.sheet.ids[at], "skip", None, *remark))
 
     def undo(self, coder: str) -> int | None:
-        """Undo a coder's last code or skip; return its text, or None without an undo."""
+        """Undo a coder's last code or skip, if any; return its text, otherwise None."""
         with self._lock:
             self._read()
             if not self._acts[coder]:
@@ -186,7 +186,7 @@ class Desk:
         with self._lock:
             self._read()
             last = self.act(new.coder, at)
-            # A browser sends a code or skip again if it did not get the answer.
+            # A browser that receives no response sends the code or skip again.
             is_again = last is not None and last.entry.act[:5] == new[:5]
             if not is_again or self._acts[new.coder][-1] != at:
                 self._store.add(new)

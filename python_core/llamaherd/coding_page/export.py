@@ -89,8 +89,8 @@ def _cell(desk: Desk, field: FormField | None, value: Value | None) -> str:
 def coded_sample(desk: Desk, field: FormField | None = None) -> GoldSample | None:
     """Return the gold sample with the codes; None without a sample.
 
-    A code that the sample had before is kept if the coder has no code for the text on the
-    page.
+    If a coder did not code a text on the page, the code that the sample already contains
+    is kept.
 
     Args:
         desk: Codes of all coders.

@@ -63,7 +63,7 @@ class FormField:
         kind: Input element.
         levels: Possible values of "choice" and "choices".
         is_required: Whether every answer has the field.
-        is_nullable: Whether null is a value: the field does not apply to the text.
+        is_nullable: Whether a value may be null: the field does not apply to the text.
         low: Minimum of a number; None without a minimum.
         high: Maximum of a number; None without a maximum.
     """
@@ -142,7 +142,7 @@ def _field(name: str, node: Subschema, *, is_required: bool) -> FormField:
 
 
 def _own(node: Subschema) -> list[Subschema]:
-    """Return the schema and the schemas that every value must follow, too."""
+    """Return the schema, and the other schemas that each of its values must follow."""
     return parts(node, is_sure=True)
 
 

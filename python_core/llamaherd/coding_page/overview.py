@@ -116,7 +116,7 @@ def _of_sets(
 
 
 def _of_fields(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> list[Row]:
-    """Return the agreement on each field; for free text, only the percentage."""
+    """Return the agreement on each field; for free text, only the percent agreement."""
     rows = []
     for field in form_of(desk.sheet.codebook.schema):
         name = f"{part}, {field.title}"

@@ -1,1 +1,1 @@
-"""Code that all rooms share: argument checks, settings, results, statistics, errors."""
+"""Code that all packages use: argument checks, settings, results, statistics, errors."""

@@ -2,8 +2,8 @@
 
 A place is the position of an element: a tuple of steps into an argument:
 
-- `int`: an index, from 0. R prints it from 1. - `Id`: a number that identifies an
-  element, such as a token id. It is printed unchanged.
+- `int`: an index that counts from 0; messages for R count from 1.
+- `Id`: a number that identifies an element, such as a token id; it is printed unchanged.
 - `str`: a key of a mapping.
 - `Field`: the name of a field, which is printed with a dot.
 """

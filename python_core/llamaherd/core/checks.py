@@ -1,6 +1,6 @@
-"""Checks of arguments. Each returns the value, or raises an error with the argument.
+"""Checks of arguments. Each check returns the value, or raises an error about it.
 
-`name` is the name of the argument, or an `Argument` that names an element of it.
+`name` is the name of the argument, or an `Argument` that names one of its elements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEXT_TO = 1.5e-6  # limits this close to 0 or 1 are named as 0 or 1
 
 
 def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:
-    """Check an integer in [low, high]; numpy's integers are accepted, True is not.
+    """Check an integer in [low, high]; accept numpy's integers, refuse True and False.
 
     Raises:
         TypeError: `value` is not an integer.
@@ -71,7 +71,7 @@ def real(name: Name, value: object, low: float, high: float) -> float:
 
 
 def _range(low: float, high: float) -> str:
-    """Return the limits in words; limits next to 0 and 1 stand for open intervals."""
+    """Return the limits in words; a limit close to 0 or 1 stands for an open interval."""
     is_open = 0 < low <= _NEXT_TO, 1 - _NEXT_TO <= high < 1
     if not any(is_open):
         return f"between {low:g} and {high:g}"

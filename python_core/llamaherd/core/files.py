@@ -27,7 +27,7 @@ def digest_of(
 
     Args:
         path: Path of the file.
-        is_cancelled: Function called after each block; True ends the work.
+        is_cancelled: Function called after each block; the work ends if it returns True.
 
     Returns:
         32 bytes; None if cancelled.
@@ -71,7 +71,7 @@ def sync_folder(folder: Path) -> None:
 def replace(draft: Path, target: Path) -> None:
     """Rename a complete file so that it replaces another file.
 
-    Windows refuses this while another program has the target open, such as a spreadsheet.
+    Windows refuses to replace a file that another program, such as Excel, has open.
 
     Raises:
         PermissionError: The folder cannot be written to, or another program has the

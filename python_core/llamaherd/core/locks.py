@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _IS_WINDOWS = sys.platform == "win32"
-# Windows allows no other process to read a locked byte, so that byte is behind the text.
+# Windows prevents other processes from reading a locked byte, so this byte comes after
+# the text of the file.
 _LOCKED_BYTE = 1 << 20
 _LONGEST_ID = 20  # digits of a process id
 
@@ -45,7 +46,7 @@ class LockFile:
         if not _IS_WINDOWS:
             self.path.unlink(missing_ok=True)
         os.close(self._descriptor)
-        if _IS_WINDOWS:  # an open file cannot be removed, also if another process waits
+        if _IS_WINDOWS:  # only a file that no process has open can be removed
             with suppress(OSError):
                 self.path.unlink()
 
@@ -89,7 +90,7 @@ def take_lock(path: Path) -> LockFile | None:
 
 
 def _locked(descriptor: int) -> bool:
-    """Lock an open file; False if another process has locked it.
+    """Lock an open file; return False if another process has locked the file.
 
     Raises:
         OSError: The file system has no locks.

@@ -61,7 +61,7 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Cost of a request. The time of a batch is divided in proportion to tokens.
+    """Cost of a request. Requests share the time of a batch in proportion to tokens.
 
     Attributes:
         n_prefill: Number of decoded prompt tokens.
@@ -112,7 +112,7 @@ class Output:
         top_logprobs: For each token, its most likely alternatives with their
             log-probabilities, the most likely first.
         ranks: For each token of a tree its rank among all tokens, 1 for the most likely
-            one; None for an answer, or without `top_logprobs`.
+            token; None for an answer, or without `top_logprobs`.
         thinking: Text of the thought before the answer, which is not part of `text`; None
             without a thought.
         n_thinking_tokens: Number of tokens that the model wrote in the thought, its end
@@ -163,10 +163,10 @@ class Counts:
     """Counts of the batches of a call, or of all calls: `lh_stats`.
 
     Attributes:
-        n_lost: Number of times that all recurrent states were lost, including those of
-            held prefixes.
+        n_lost: Number of times that all recurrent states were lost, including the
+            states of held prefixes.
         n_cells_max: Maximum number of cells in use at once.
-        n_clients: Number of clients of the call in each batch, summed over all batches.
+        n_clients: Number of the call's sequences in each batch, summed over all batches.
         n_thinking: Number of tokens that models wrote in thoughts.
         n_thoughts: Number of thoughts that have ended.
         n_thoughts_closed: Number of thoughts that were closed by force.

@@ -11,7 +11,7 @@ PieceKind = Literal["thinking", "answer"]
 
 
 class TextPiece(str):
-    """A piece of text of one kind.
+    """Piece of the text of a thought or an answer.
 
     Attributes:
         kind: "thinking" for a part of the thought, "answer" for a part of the answer.

@@ -38,11 +38,12 @@ class Result:
             tokens that distinguish it from the other choices.
         finish_reason: "stop" (end of generation or of the grammar, or a stop text),
             "length" (max_tokens), "cancelled" (the call ended first) or "error".
-        complete: Whether the answer ended by itself, which requires "stop". If a stop
-            text ended an answer that has a grammar or choices, the answer is complete
-            only if the part before the stop text satisfies the grammar or is one of
-            the choices. An answer that `max_tokens` cut off is never complete, even if
-            the grammar allows its end: the last digits of a number may be missing.
+        complete: Whether the answer ended by itself; False unless the finish reason is
+            "stop". If a stop text ended an answer that has a grammar or choices, the
+            answer is complete only if the part before the stop text satisfies the
+            grammar or is one of the choices. An answer that `max_tokens` cut off is
+            never complete, even if the grammar allows its end: the last digits of a
+            number may be missing.
         error: Reason of the failure; None if the prompt did not fail. A program should
             test `error_code`, not this text.
         n_reused_tokens: Number of prompt tokens whose computation was shared with
@@ -66,7 +67,7 @@ class Result:
         top_logprobs: With `logprobs=k`, a map from token id to log-probability for each
             token. The map has the k most likely alternatives, most likely first.
         ranks: For a tree of tokens with `logprobs=k`, the rank of each token among all
-            tokens, 1 for the most likely one; None for an answer.
+            tokens, 1 for the most likely token; None for an answer.
         scores: Log-probabilities of a tree of tokens, used by `classify_parallel`,
             `score_parallel` and `perplexity`; None for an answer.
     """
@@ -178,10 +179,10 @@ class Results(Sequence[Result]):
         "thinking_complete" are columns before "error".
 
         The columns depend only on the schema, not on the results. Without a schema there
-        is a column "text". If answers need not be objects with known fields, the column
-        "value" contains the whole answer. Columns can hold lists and objects. Integers
-        have the type "Int64" and booleans "boolean", which allow missing values. An
-        integer of more than 64 bits becomes a missing value, with the reason in "error".
+        is a column "text". If a schema allows answers other than objects with known
+        fields, the column "value" contains the whole answer. Columns can hold lists and
+        objects. Integers have the type "Int64", booleans "boolean", which allow missing
+        values. An integer of more than 64 bits is missing, with the reason in "error".
 
         Args:
             dotted: Expand nested objects into columns such as "author.name".

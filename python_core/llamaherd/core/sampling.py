@@ -36,7 +36,7 @@ def _c_string(name: Name, value: object) -> str:
 
 
 def _pattern(name: Name, value: object) -> str:
-    """Return the text of a constraint; an empty one would leave the answer free."""
+    """Return the text of a constraint; refuse "", which would constrain no answer."""
     text = _c_string(name, value)
     if not text.strip():
         raise ArgumentError("must not be empty", argument=name, code="empty")
@@ -204,10 +204,10 @@ class SamplingParams:
             0 draws from all.
         typical_p: Cumulative probability of the locally typical tokens to draw from. 1
             draws from all (arXiv 2202.00666).
-        top_n_sigma: Number of standard deviations below the largest logit to draw from. 0
-            or less draws from all.
+        top_n_sigma: Maximum distance of a token's logit from the largest logit, in
+            standard deviations of the logits. 0 or less draws from all.
         repeat_last_n: Number of last tokens, including prompt tokens, that the penalties
-            consider. 0 considers none, -1 all.
+            consider. 0 considers no tokens, -1 considers all tokens.
         penalty_repeat: Repetition penalty that divides the logits of seen tokens. 1 turns
             it off.
         penalty_freq: Frequency penalty, subtracted once per occurrence of a token. 0
@@ -220,8 +220,8 @@ class SamplingParams:
         dry_multiplier: Strength of the DRY repetition penalty. 0 turns it off.
         dry_base: Base of the DRY penalty's growth per repeated token.
         dry_allowed_length: Number of tokens that may be repeated without DRY penalty.
-        dry_penalty_last_n: Number of last tokens that DRY considers. 0 considers none, -1
-            all.
+        dry_penalty_last_n: Number of last tokens that DRY considers. 0 considers no
+            tokens, -1 considers all tokens.
         dry_breakers: Texts that end a repetition for DRY.
         mirostat: Version of Mirostat, 1 or 2, that replaces the filters. 0 turns it off
             (arXiv 2007.14966).
@@ -237,31 +237,31 @@ class SamplingParams:
         grammar: Grammar that each answer follows. Either GBNF text with a rule `root`, or
             a Lark grammar in llguidance's notation, which begins with `%llguidance`.
         choices: Texts; each answer is exactly one of them. With temperature 0 the answer
-            is the most probable choice. It never starts with a space. If a longer choice
-            starts with a shorter one, the shorter choice is the answer unless the model
-            continues to the longer one. Only one of schema, regex, grammar and choices
-            can be given.
+            is the most probable choice. An answer never starts with a space. If a longer
+            choice starts with a shorter choice, the shorter choice is the answer unless
+            the model continues to the longer choice. Only one of schema, regex, grammar
+            and choices can be given.
         quote_from: Text from which the quotes of a schema are copied. In a call it may
             be a list with one text per prompt. None uses the prompt, or with `chat` the
             last message of the user. See `structured.type_quote`.
         ignore_eos: Continue until `max_tokens`, ignoring the model's end token.
         min_tokens: Minimum number of tokens of an answer. Until the answer has this
             many tokens, no token that ends an answer is drawn, and stop texts do not
-            end the answer. The number is at most `max_tokens`. It cannot be combined
-            with schema, regex, grammar or choices. 0 turns it off.
+            end the answer. The number is at most `max_tokens`. 0 sets no minimum. The
+            option cannot be combined with schema, regex, grammar or choices.
         stop_token_ids: Tokens that end an answer, in addition to the model's end
             tokens, and are not part of the answer. With a schema, regex or grammar they
             end the answer only where the constraint allows its end. They also apply
             with `ignore_eos`.
         max_tokens: Maximum number of tokens to generate per prompt. None uses the value
-            of the call. Without a value the maximum is 512 with a schema, large
-            enough for every choice with choices, and 100 otherwise.
+            of the call. If the call sets none either, the maximum is 512 with a schema,
+            enough for the longest choice with choices, and otherwise 100.
         stop: Texts that end an answer and are not part of the answer. None uses the
             stop texts of the call.
         seed: Seed of the random numbers. Each prompt draws with its own seed, derived
             from this seed and the prompt's index. None uses the seed of the call. If the
-            call has no seed either, or for a negative number, a new seed is drawn; the
-            statistics report it.
+            call has no seed either, or if the seed is negative, a new seed is drawn, and
+            the statistics report the new seed.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -401,8 +401,9 @@ class SamplingSettings(TypedDict, total=False):
 def changed_fields(params: SamplingParams) -> list[str]:
     """Return the names of the fields that differ from the defaults.
 
-    With a penalty, its window is always included. The default of the window was 0 in an
-    earlier version, so journals of that time have answers without the penalty's effect.
+    If a penalty is set, `repeat_last_n` is always included. Its default was 0 in an
+    earlier version, so journals of that version have answers without the effect of the
+    penalty.
     """
     changed = [name for name in _DEFAULTS if getattr(params, name) != _DEFAULTS[name]]
     is_window = params.has_penalty and "repeat_last_n" not in changed

@@ -79,16 +79,16 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStats:
-    """Statistics of one prompt. Sums over all prompts are the statistics of the call.
+    """Statistics of one prompt; summed over all prompts, the statistics of the call.
 
-    A shared prefix is charged to the first of its prompts.
+    The cost of a shared prefix is charged to the first prompt with this prefix.
 
     Attributes:
         queue_s: Seconds from submission to the start.
         first_token_s: Seconds from submission to the first token; None without a token.
         wall_s: Seconds from submission to the end.
-        prefill_s: Seconds of computing the prompt: its share of the time of each batch.
-        decode_s: Share of the decoding time of generated tokens, in seconds.
+        prefill_s: Share of the prompt's tokens in the time of batches, in seconds.
+        decode_s: Share of the generated tokens in the time of batches, in seconds.
         n_prefill_tokens: Number of tokens decoded for prompts.
         n_decode_tokens: Number of tokens decoded for answers.
         n_draft_tokens: Number of accepted draft tokens, see `Stats`.
@@ -186,12 +186,12 @@ class Stats:
         n_journal: Number of prompts with an answer in the journal.
         n_batches: Number of calls of llama_decode with prompts of the call.
         n_slots: Maximum number of prompts that run at once.
-        mean_batch_occupancy: Mean number of the call's clients in a batch, divided by the
-            number of slots.
+        mean_batch_occupancy: Mean number of the call's sequences in a batch, divided by
+            the number of slots.
         kv_cells_max: Maximum number of KV cells in use, including other calls.
         n_fallbacks: Number of batches that llama_decode refused because of their
             content.
-        n_pauses: Number of times that a client was paused for lack of KV cells.
+        n_pauses: Number of times that a prompt was paused for lack of KV cells.
         seed: Base of the seeds of the prompts.
         prefill_s: Decoding time of prompt tokens, in seconds.
         actors: Statistics of each process of a herd; empty without a herd.

@@ -41,7 +41,7 @@ class Thinking:
             text.
         end: Text that closes a thought, such as "</think>". None uses the chat template's
             text.
-        message: Text that is appended to a thought whose budget is spent, before its end.
+        message: Text that is appended to a thought whose budget is spent, before `end`.
 
     Raises:
         TypeError: A field has the wrong type.

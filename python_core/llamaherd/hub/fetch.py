@@ -91,9 +91,10 @@ def download_model(
         source: A path; "https://..."; "hf:owner/repo" of the Hugging Face hub,
             optionally with "/file.gguf" or a quantization such as ":Q4_K_M", and with
             "@revision" after the repository; "ollama:name" from the store of Ollama; or
-            the name of a cached file, or a part of a name that only one file has. The
-            default quantization is Q4_K_M, or Q8_0 for a model of up to 1.5 GB; if it
-            is not available or does not fit, the next one that fits is used.
+            the name of a cached file, or a part of a name that occurs in the name of only
+            one cached file. The default quantization is Q4_K_M, or Q8_0 for a model of up
+            to 1.5 GB; if the file is not available or does not fit into memory, the next
+            quantization that fits is used.
         cache_dir: Folder for downloads; None: `model_cache_dir()`.
         token: Access token of the hub, sent only to the hub. None uses the token of
             `set_hf_token`, the variable HF_TOKEN, or the token that `hf auth login`
@@ -318,7 +319,7 @@ def _hub(what: HubModel, options: FetchOptions) -> Path:
 def _hub_files(
     what: HubModel, commit: str, offer: Offer, folder: Path, options: FetchOptions
 ) -> Path:
-    """Download all parts. The first part comes last, as it marks a complete model."""
+    """Download all parts, the first part last, because it marks a complete model."""
     if options.sha256 is not None and len(offer.files) > 1:
         raise ArgumentError(
             f"cannot be given: {what} has {len(offer.files)} files", argument="sha256"

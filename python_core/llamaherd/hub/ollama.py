@@ -74,7 +74,7 @@ def ollama_path(name: str) -> Path:
         name: Name in Ollama's notation; the default tag is "latest".
 
     Raises:
-        ModelLoadError: No model has this name; the message lists the available ones.
+        ModelLoadError: No model has this name; the message lists the available models.
     """
     models = list_ollama_models()
     asked = name.strip().lower()

@@ -79,7 +79,8 @@ class Watch:
     Attributes:
         step: Function called with the number of bytes received and the total, None if
             unknown.
-        is_cancelled: Function called after each block; True ends the download.
+        is_cancelled: Function called after each block; the download ends if it returns
+            True.
         check_size: Function called with the size before the first byte is written; it
             may raise an error.
     """
@@ -240,7 +241,9 @@ def _write(
                 )
             n_done += len(block)
             if size is not None and n_done > size:
-                raise DownloadError(f"{shown_url(response.url)} sends more than its size")
+                raise DownloadError(
+                    f"{shown_url(response.url)} sent more than the expected {size} bytes"
+                )
             file.write(block)
             hasher.update(block)
             watch.step(n_done, size)

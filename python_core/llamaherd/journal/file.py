@@ -199,7 +199,7 @@ def _check_no_log(name: str, path: Path) -> None:
 
 
 def _drafts(path: Path) -> list[Path]:
-    """Return the drafts of a journal: unfinished, or left by a killed process."""
+    """Return drafts of a journal: unfinished files, also those of killed processes."""
     pattern = re.compile(re.escape(path.name) + r"\.[0-9]+-[0-9a-f]+\.new")
     with suppress(PermissionError):  # the folder may not be readable
         return [each for each in path.parent.iterdir() if pattern.fullmatch(each.name)]
@@ -293,7 +293,7 @@ def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
 def _problem_of_schema(db: sqlite3.Connection) -> str:
     """Return the reason why a schema is not that of a journal; "" if it is.
 
-    Additional tables by runs and by SQLite's ANALYZE are allowed. Other objects are
+    Additional tables that runs or SQLite's ANALYZE create are allowed. Other objects are
     refused: a trigger could change stored data, a view could replace a table, and an
     index on an expression could fail.
     """
@@ -313,5 +313,5 @@ def _tables() -> set[str]:
 
 
 def _tables_of(db: sqlite3.Connection) -> set[str]:
-    """Return the SQL text of each table. A changed letter in it may rename a column."""
+    """Return the SQL text of each table, where a changed letter may rename a column."""
     return {sql for (sql,) in db.execute("SELECT sql FROM sqlite_master")}

@@ -123,7 +123,7 @@ class Journal:
         self._files: _Files | None = _Files.at(self.path)
 
     def find(self, key: bytes) -> JournalEntry | None:
-        """Return the stored answer with a key; None for no result or a failure.
+        """Return the answer stored under a key; None without an answer or for a failure.
 
         Raises:
             JournalError: The journal is damaged.

@@ -292,7 +292,7 @@ class Writer:
         self.problem = ""
 
     def put(self, entry: JournalEntry) -> None:
-        """Queue a result, to be stored within a tenth of a second plus a commit."""
+        """Queue a result; the next commit, within a tenth of a second, stores it."""
         self._queue.put(entry)
 
     def __enter__(self) -> None:
@@ -336,7 +336,7 @@ class Writer:
         return not self.problem
 
     def _next_group(self) -> tuple[list[JournalEntry], bool]:
-        """Return the results that arrive in `_GROUP_S`; True if more may follow."""
+        """Return the results of the next `_GROUP_S` seconds; True if more may follow."""
         group: list[JournalEntry] = []
         end = 0.0
         while True:

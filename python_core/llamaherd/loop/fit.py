@@ -29,7 +29,7 @@ def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runne
         runner: Current runner; None before the first group.
         groups: New groups, at least one.
 
-    Returns: The current runner, or a new one before the first group.
+    Returns: The current runner; for the first groups, a new runner.
 
     Raises:
         ContextError: There is not enough memory; running requests continue as before.
@@ -57,7 +57,7 @@ def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runne
 
 
 def _has_room(runner: Runner, groups: Sequence[Group]) -> bool:
-    """Return whether new groups fit into the current cache beside the running ones."""
+    """Return whether new groups fit into the current cache beside the running groups."""
     plan = runner.plan
     n_open = sum(len(group.open) for group in (*runner.groups.values(), *groups))
     return (

@@ -36,7 +36,7 @@ class Listener(Protocol):
 
 
 class _Nobody:
-    """Listener that does nothing. It replaces an ended group's, which can be freed."""
+    """Listener that does nothing; set when a group ends, to free the group's listener."""
 
     def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
         """Do nothing: the group is over."""
@@ -117,7 +117,7 @@ class Group:
 
     @property
     def may_draft(self) -> bool:
-        """Return whether draft tokens may be used, which a single prompt never uses."""
+        """Whether draft tokens may be used; False for a single prompt."""
         return len(self.requests) > 1
 
     def started(self, i: int, now_s: float) -> None:

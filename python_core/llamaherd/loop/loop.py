@@ -114,7 +114,7 @@ class Loop(ThreadedLoop):
                 raise
 
     def share(self, n: int) -> None:
-        """Plan later caches for only 1/n of the memory."""
+        """Plan later caches for 1/n of the memory, because n contexts share it."""
         self._sizing.n_sharing = n
 
     def close(self) -> None:
@@ -163,9 +163,9 @@ class Loop(ThreadedLoop):
             pass
 
     def _has_turned(self) -> bool:
-        """Run one iteration; return whether another one may follow.
+        """Run one iteration; return whether another iteration may follow.
 
-        No exception leaves it.
+        No exception leaves this method.
         """
         try:
             runner = self._take_in()

@@ -134,7 +134,7 @@ class Runner:
         self._start_afresh()
 
     def rest(self) -> None:
-        """Release prefixes whose state was lost, when no group is left."""
+        """Release the prefixes whose state was lost; called when no group is left."""
         n_lost = self.engine.counts().n_lost
         if n_lost > self._n_lost:
             self._start_afresh()

@@ -15,12 +15,12 @@ _EVERY_S = 0.02  # interval of reading the times of running requests
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotTime:
-    """Seconds of a slot since the measurement began. The rest of the time it was free.
+    """Seconds that a slot was in use since the measurement began, by kind of use.
 
     Attributes:
-        prefill_s: Its request computed tokens of the prompt.
-        decode_s: Its request computed tokens of a thought or an answer.
-        waiting_s: Its request was in no batch, because batches had no space for it.
+        prefill_s: Time in which the slot's request computed tokens of its prompt.
+        decode_s: Time in which the request computed tokens of a thought or an answer.
+        waiting_s: Time in which the request was in no batch, for lack of space.
     """
 
     prefill_s: float = 0.0
@@ -28,12 +28,14 @@ class SlotTime:
     waiting_s: float = 0.0
 
     def add(self, seconds: float, prefill_s: float, decode_s: float) -> SlotTime:
-        """Divide elapsed time in proportion to the time of batches on both kinds.
+        """Add elapsed time, divided between prompt and answer like the time of batches.
+
+        Without any time in batches, the elapsed time is waiting time.
 
         Args:
             seconds: Elapsed time.
-            prefill_s: Share of the request in the time of batches, for its prompt.
-            decode_s: The same, for its thought and answer.
+            prefill_s: Time of batches that was spent on the request's prompt.
+            decode_s: Time of batches that was spent on its thought and answer.
         """
         computed_s = prefill_s + decode_s
         if computed_s <= 0:

@@ -75,7 +75,7 @@ def _run_in_thread(
     token: _Token,
 ) -> None:
     started.release()
-    # As `threading` does, for debuggers and coverage.
+    # `threading` also sets these functions in new threads, for debuggers and coverage.
     trace, profile = threading.gettrace(), threading.getprofile()
     if trace is not None:
         sys.settrace(trace)
@@ -197,8 +197,8 @@ def trouble_with_threads() -> str | None:
     ):
         return None
     return (
-        "llama-cpp-python was compiled without GCC's OpenMP: where other programs are "
-        "busy, it may take many times as long. Compile it again: CC=gcc CXX=g++ "
+        "llama-cpp-python was compiled without GCC's OpenMP: while other programs are "
+        "busy, calls may take many times as long. Compile it again: CC=gcc CXX=g++ "
         "CMAKE_ARGS='-DGGML_OPENMP=ON' pip install --force-reinstall --no-cache-dir "
         f"--no-deps llama-cpp-python=={shim.llama_cpp_python()}"
     )

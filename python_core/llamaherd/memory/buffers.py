@@ -35,7 +35,7 @@ class Buffers:
     per_cell: int
 
     def of(self, n_cells: int) -> int:
-        """Return the memory beside a cache of some cells, in bytes."""
+        """Return the size of the buffers beside a cache of `n_cells` cells, in bytes."""
         return self.n_bytes + n_cells * self.per_cell
 
 
@@ -68,7 +68,7 @@ def buffers_of(
     row = _F32 * info.n_vocab
     n_rows = max(n_sequences, min(_MOST_OUTPUTS, _OUTPUT_BYTES // row))
     n_rows = -(-n_rows // _PER_LINE) * _PER_LINE
-    n_tokens = n_ubatch + n_sequences  # libllama rounds up to sequences
+    n_tokens = n_ubatch + n_sequences  # libllama rounds up to a multiple of n_sequences
     n_head = max(1, number_of(metadata, "attention.head_count", 1))
     n_key = number_of(metadata, "attention.key_length", info.n_embd // n_head)
     n_value = number_of(metadata, "attention.value_length", info.n_embd // n_head)
@@ -104,7 +104,7 @@ def buffers_of_encoder(metadata: Mapping[str, str], info: ModelInfo) -> int:
 
 
 def _of_states(metadata: Mapping[str, str]) -> int:
-    """Return the numbers per token that a recurrent layer computes."""
+    """Return how many numbers a recurrent layer computes per token."""
     n_inner = number_of(metadata, "ssm.inner_size")
     n_state = number_of(metadata, "ssm.state_size")
     n_group = max(1, number_of(metadata, "ssm.group_count", 1))

@@ -34,7 +34,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """Memory that layers or a KV cache take, and the cost of a step.
+    """Memory that holds layers or a KV cache, and the cost of a step.
 
     Attributes:
         placement: GPUs that hold the layers.

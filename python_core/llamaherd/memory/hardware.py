@@ -14,8 +14,8 @@ _OWN_CGROUP = Path("/proc/self/cgroup")
 def n_cores() -> int:
     """Return the number of physical cores for this process, at least 1.
 
-    More threads than cores would slow each other down in matrix products. The same is
-    true of more threads than the CPU quota of a container allows.
+    More threads than cores, or than the CPU quota of a container allows, would slow each
+    other down in matrix products.
     """
     n = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):

@@ -72,7 +72,7 @@ def bytes_per_sequence(metadata: Mapping[str, str], info: ModelInfo) -> int:
 
 
 def number_of(metadata: Mapping[str, str], key: str, default: int = 0) -> int:
-    """Return a number, or the maximum of an array with one number per layer."""
+    """Return a number in metadata; for an array with a number per layer, the maximum."""
     architecture = metadata.get("general.architecture", "")
     found = re.findall(r"\d+", metadata.get(f"{architecture}.{key}", ""))
     return max(map(int, found), default=default)

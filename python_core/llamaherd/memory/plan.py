@@ -116,7 +116,7 @@ def make_plan(
 ) -> Plan:
     """Plan the sizes of a context for a call.
 
-    Every sequence gets its own cells, as many as the prompt with the largest need.
+    Every sequence gets its own cells, as many as the longest prompt with its answer.
     Attention then costs less, and an answer does not depend on other prompts. If memory
     does not suffice for all prompts at once, fewer prompts run at once. Prompts that
     consist mostly of a common prefix share a single pool, which stores and reads the
@@ -131,7 +131,7 @@ def make_plan(
         n_batch: Maximum number of tokens, and thus of sequences, in one llama_decode.
         n_rows: Number of rows of a batch that are computed together; fewer rows cost
             the same.
-        auto_slots: Maximum number of prompts at once unless the user fixed it.
+        auto_slots: Maximum number of prompts at once; used if the user fixed no number.
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
         memory_bytes: Available memory in bytes.
@@ -150,7 +150,8 @@ def make_plan(
     n_affordable = min(MAX_CTX, n_bytes // bytes_per_cell)
     budget = max(_BLOCK, n_affordable // _BLOCK * _BLOCK)
     n_cells = sizes.n_ctx or budget
-    # Padding needs cells after a prompt, and batches consist of groups of sequences.
+    # A deterministic context pads prompts and batches: padding needs spare cells after a
+    # prompt, and the number of sequences is a multiple of UNIFORM_ROWS.
     spare, group = (UNIFORM_ROWS - 1, UNIFORM_ROWS) if sizes.deterministic else (0, 1)
     capacity = n_cells - spare
     most_needed = max((need for need in needs if need <= capacity), default=1)

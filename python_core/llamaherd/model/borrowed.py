@@ -24,8 +24,9 @@ def file_of_llama(llama: Llama) -> ModelFile | None:
 def is_being_freed(stack: ExitStack) -> bool:
     """Return whether the model of a Llama is freed, or is being freed.
 
-    The function that frees it is the first entry of the exit stack, and is removed before
-    it runs. Afterwards the first entry is a callback of llamaherd.
+    The first entry of the exit stack is the function that frees the model. The stack
+    removes this entry before it calls the function; the next entry is a callback of
+    llamaherd.
     """
     first = next(iter(stack._exit_callbacks), None)  # type: ignore[attr-defined]  # noqa: SLF001
     return first is None or getattr(first[1], "__wrapped__", None) is call_if_alive
@@ -42,7 +43,7 @@ def has_lost_its_adapter(llama: Llama) -> bool:
 
 
 def call_if_alive(method: ref[Callable[[], None]]) -> None:
-    """Call a method unless its object was collected."""
+    """Call a method, unless its object was garbage-collected."""
     function = method()
     if function is not None:
         function()

@@ -67,7 +67,7 @@ def width(values: list[object]) -> int:
 
 
 def listed(value: object) -> object:
-    """Return an iterator as a list, other values unchanged."""
+    """Return an iterator as a list; return other values unchanged."""
     is_once = hasattr(value, "__next__")
     return list(value) if is_once else value  # type: ignore[call-overload]
 

@@ -40,7 +40,7 @@ def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
 
 
 def swap_date(date: dt.date | str | None) -> dt.date | None:
-    """Set the fixed date of all further calls of this thread; return the previous one.
+    """Set the fixed date of all further calls of this thread; return the previous date.
 
     This function is for callers without `with` blocks, such as R. In Python use
     `chat_date`. None removes the fixed date.

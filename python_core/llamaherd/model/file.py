@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class ModelFile:
     """Files of a model.
 
-    The object records their state when it is created, before loading.
+    The object records the state of the files when it is created, before they are loaded.
 
     Args:
         path: Path of the file, or of the first file of a split model
@@ -59,7 +59,8 @@ class ModelFile:
         The first call takes about one second per GB.
 
         Args:
-            is_cancelled: Function called after each block; True ends the computation.
+            is_cancelled: Function called after each block; the computation ends if it
+                returns True.
 
         Returns:
             The hash; None if cancelled.

@@ -23,7 +23,7 @@ class ModelHeader:
     Attributes:
         metadata: Metadata as text, by key.
         chat_template: Chat template; None without one.
-        info: Sizes of the model; whether it is an encoder is not known.
+        info: Sizes of the model. They do not show whether the model is an encoder.
     """
 
     metadata: Mapping[str, str]
@@ -40,7 +40,7 @@ def read_header(path: Path) -> ModelHeader:
     handle = models.vocabulary_load(os.fsencode(path))
     metadata = models.model_metadata(handle)
     n_embd = number_of(metadata, "embedding_length")
-    info = replace(  # libllama reads no sizes with a vocabulary
+    info = replace(  # libllama does not read sizes if it loads only the vocabulary
         models.model_info(handle),
         n_ctx_train=number_of(metadata, "context_length"),
         n_embd=n_embd,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from llamaherd.model.tokens import ParseSpecial
 
 _MARKS = ("\ufdd0", "\ufdd1")  # see lh_tokenize_prompt
-_LEAST_TAIL = 24  # characters; text after them changes no token before them
+_LEAST_TAIL = 24  # characters; a continuation changes no token before them
 _MOST_TAIL = 400
 _MAX_CACHED = 1024
 
@@ -85,7 +85,7 @@ class Joiner:
     def _behind(self, tokens: array[int], text: str) -> array[int]:
         """Tokenize a text that follows other tokens.
 
-        A tokenizer that adds a space before a text also does so after a special token.
+        A tokenizer that adds a space before a text adds it also after a special token.
         """
         with self._model.using() as handle:
             if not tokens or vocabulary.is_special(handle, tokens[-1]):
@@ -141,10 +141,11 @@ class Joiner:
     def _tail(self, prompt: str, tokens: array[int]) -> _Tail | None:
         """Return an end of a prompt that can be tokenized alone; None if none is found.
 
-        The end begins with a special token, or at a word so far from the end that no
-        joined token can reach back to it. The tokens of the end are the last tokens of
-        the prompt. Without it, a long prompt would be tokenized again for each of many
-        labels, which would take longer than computing the labels.
+        The returned text begins with a special token, or at a word so far before the end
+        of the prompt that no token joined with a continuation can reach the word. The
+        tokens of the returned text are the last tokens of the prompt. If such a text is
+        found, a long prompt need not be tokenized again for each of many labels, which
+        would take longer than computing the labels.
         """
         parses = self._parses(prompt)
         for start in self._starts(prompt, tokens, parses=parses):

@@ -80,7 +80,7 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
     __rmul__ = __mul__
 
     def __mod__(self, values: object) -> LiteralText:
-        """Use the text as a format."""
+        """Format values, with the text as format string."""
         return self.part(self.text % values)
 
     def __getitem__(self, key: SupportsIndex | slice) -> LiteralText:

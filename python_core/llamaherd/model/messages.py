@@ -30,7 +30,7 @@ def checked_messages(name: Name, messages: object) -> list[dict[str, object]]:
 
     Raises:
         TypeError: A message is not a mapping, or its role or content is not text.
-        ValueError: There is no message, or one has no role or content.
+        ValueError: There is no message, or a message has no role or content.
     """
     if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
         raise ArgumentTypeError(

@@ -74,15 +74,15 @@ class Model:
         split_mode: Use of several GPUs: "layer" divides the layers among them, "row"
             also splits matrices, "none" uses only `main_gpu`.
         main_gpu: Index of the GPU for "none", in the order in which `llamaherd doctor`
-            lists them.
+            lists GPUs.
         tensor_split: Share of the model for each GPU, in any unit; None for shares by
             free memory.
         use_mmap: Map the file into memory instead of reading it.
         use_mlock: Lock the model in memory to prevent swapping.
         check_tensors: Validate the data of all tensors while loading.
         check_memory: Refuse a model that, with its adapters, is larger than the
-            available memory. This is GPU memory if all layers are there, and the sum of
-            GPU and host memory if some layers are there.
+            available memory. The available memory is GPU memory if all layers are in GPU
+            memory, and the sum of GPU and host memory if only some layers are.
         interrupt: Flag that stops loading when another thread sets it; the constructor
             then raises ModelLoadError.
 
@@ -154,9 +154,10 @@ class Model:
     def from_llama(cls, llama: Llama) -> Model:
         """Return the model of a `llama_cpp.Llama`, which is kept alive.
 
-        Its contexts compute what the Llama computes: with its LoRA adapter, control
-        vector, rotary position embeddings and types of the KV cache, unless arguments of
-        the context set others. Closing the Llama closes this model first.
+        Contexts of the model compute what the Llama computes: with the Llama's LoRA
+        adapter, control vector, rotary position embeddings and types of the KV cache,
+        unless arguments of the context set other values. Closing the Llama closes this
+        model first.
 
         Raises:
             TypeError: `llama` is not a Llama.
@@ -215,7 +216,7 @@ class Model:
         contexts = [ctx for each in tuple(self._family) for ctx in tuple(each._contexts)]  # noqa: SLF001
         if not all(ctx.closed for ctx in contexts):
             raise ContextError(
-                f"{self!r} has an open context: load adapters before the first one"
+                f"{self!r} has an open context: load adapters before the first context"
             )
         loras = (*self.loras, *checked_loras(lora))
         model = type(self).__new__(type(self))

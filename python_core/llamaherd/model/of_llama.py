@@ -205,7 +205,7 @@ _WATCHED = {
 
 
 def _watch(bindings: ModuleType) -> None:
-    """Record the arguments of these functions, with the `errcheck` of ctypes."""
+    """Record calls of the functions in `_WATCHED`, with the `errcheck` of ctypes."""
     for name, after in _WATCHED.items():
 
         def errcheck(

@@ -1,4 +1,4 @@
-"""Checked arguments of `Model` for GPUs, and those of a Llama."""
+"""Checked arguments of `Model` for GPUs, also for the model of a Llama."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def engine_params(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_context_params(params: Any, metadata: Mapping[str, str]) -> dict[str, Any]:  # noqa: ANN401 - a ctypes struct
-    """Return the settings of a `llama_context_params` that differ from the model's own.
+    """Return the `llama_context_params` that differ from the model's own settings.
 
     Args:
         params: Parameters of a context of llama-cpp-python.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llamaherd.core.thinking import ThinkingWanted
     from llamaherd.model.model import Model
 
-_BEFORE = "\x02"  # no token contains this text together with more text
+_BEFORE = "\x02"  # no token contains this text and also other text
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ThinkingPlan:
         budget: Maximum number of tokens of a thought; None without a thought.
         message: Text that is appended to a thought whose budget is spent.
         is_asked: Whether the caller requested thoughts; otherwise the model decides.
-        variables: Variables for the template: those of the caller, and a switch.
+        variables: Variables for the template: the caller's variables, and a switch.
         notice: Warning that is issued once; "" without a warning.
     """
 
@@ -57,8 +57,8 @@ class ThinkingPlan:
 
         Returns:
             The prompt, and the stage of its thought without settings of a sampler; None
-            for no thought. With a thought, the stage contains the prefix; otherwise the
-            prompt does.
+            for no thought. With a thought, the stage contains the prefix; without a
+            thought, the prompt contains the prefix.
         """
         text, start = str(prompt), ""
         if isinstance(prompt, ChatPrompt):
@@ -113,7 +113,7 @@ def plan_thinking(
         model: Model with the template.
         thinking: Argument of the call.
         constrained: Whether the answers are constrained or scored.
-        template: Jinja template to use instead of that of the model.
+        template: Jinja template to use instead of the model's template.
         variables: Variables of the caller for the template.
 
     Returns: The plan; None if the model does not think and no thought must be closed.
@@ -153,7 +153,7 @@ def plan_thinking(
 
 
 def _asked(found: ThinkingFormat | None, wanted: Thinking) -> ThinkingFormat:
-    """Return the format of a requested thought; the caller's markers replace others."""
+    """Return the format of a requested thought, in which the caller's markers prevail."""
     start = wanted.start or (found.start if found else "")
     end = wanted.end or (found.end if found else "")
     if not start or not end:

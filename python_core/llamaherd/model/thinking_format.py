@@ -90,7 +90,7 @@ class ThinkingFormat:
         return self.lead + self.end + self.after
 
     def state(self, prompt: str) -> State:
-        """Return where a prompt ends: inside a thought, after one, or neither."""
+        """Return whether a prompt ends inside a thought, after a thought, or neither."""
         tail = prompt.rstrip()
         ends = (self.end, *self.closed)
         if any(each and tail.endswith(each.rstrip()) for each in ends):
@@ -125,7 +125,7 @@ class ThinkingFormat:
         return prompt + self.start
 
     def split(self, text: str) -> tuple[str, str] | None:
-        """Split an answer with markers into thought and answer; None without both."""
+        """Split a text into thought and answer; None without the marker between them."""
         thought, marker, answer = text.partition(self.end.strip())
         if not marker:
             return None
@@ -180,7 +180,7 @@ def find_format(source: str, render: Render) -> ThinkingFormat | None:
 
 
 class _Probe:
-    """Renderer of short conversations; returns None if the template refuses one."""
+    """Renderer of short conversations; returns None if the template refuses them."""
 
     def __init__(self, render: Render) -> None:
         self._render = render

@@ -170,7 +170,7 @@ def token_array(name: Name, tokens: object) -> array[int]:
 
 
 def _checked_ids(name: Name, tokens: object) -> Collection[int]:
-    """Return token ids; raise an error for values without order or integers."""
+    """Return token ids; raise an error for text, unordered values and non-integers."""
     no_order = isinstance(tokens, (AbstractSet, Mapping, IOBase))
     is_text = isinstance(tokens, (str, bytes, bytearray))
     if is_text or no_order or not hasattr(tokens, "__iter__"):

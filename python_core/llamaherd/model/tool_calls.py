@@ -1,4 +1,4 @@
-"""Data classes for calls of tools in answers, and functions that read such calls."""
+"""Data classes for tool calls in answers, and functions that read tool calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CUT_OFF = "the call is cut off"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool.
+    """A tool call.
 
     Attributes:
         name: Name of the function; "" if it cannot be read.
@@ -47,7 +47,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ToolFormat:
-    """A format of calls of tools.
+    """A format of tool calls.
 
     Attributes:
         name: Name of the format.
@@ -60,7 +60,7 @@ class ToolFormat:
 
 
 def parse_tool_calls(text: str, how: ToolFormat, tools: Tools = ()) -> ToolAnswer:
-    """Read the calls of tools in an answer.
+    """Read the tool calls in an answer.
 
     An invalid call raises no error; its `problem` is set.
 
@@ -68,8 +68,8 @@ def parse_tool_calls(text: str, how: ToolFormat, tools: Tools = ()) -> ToolAnswe
         text: The answer with its special tokens, as returned by `detokenize(model,
             tokens, unparse_special=True)`.
         how: Format of the calls, see `tool_format_of`.
-        tools: Descriptions of the tools. Some formats do not distinguish the text "1"
-            from the number 1; the types in these schemas do.
+        tools: Descriptions of the tools. Their schemas give the types of arguments, which
+            distinguish the text "1" from the number 1 where the format does not.
     """
     return how.read(text, tools)
 

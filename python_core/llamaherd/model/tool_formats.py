@@ -1,4 +1,4 @@
-"""Search for the format in which a chat template writes calls of tools."""
+"""Search for the format in which a chat template writes tool calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOCK = Lock()
 
 
 def tool_format_of(renderer: Renderer) -> ToolFormat | None:
-    """Find the format in which a template writes calls of tools.
+    """Find the format in which a template writes tool calls.
 
     The result is the first format whose reader can read back a call that the template
     wrote.

@@ -1,4 +1,4 @@
-"""Readers of the formats in which models write calls of tools."""
+"""Readers of the formats in which models write tool calls."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _KIMI_NAME = re.compile(r"(?:functions\.)?(.+?)(?::\d+)?", re.DOTALL)
 
 
 def _calls_at(text: str, at: int) -> tuple[list[ToolCall], int]:
-    """Read the JSON calls that start at a position, single ones or lists."""
+    """Read the JSON calls that start at a position: single calls or lists of calls."""
     calls: list[ToolCall] = []
     while True:
         at = _end_of_spaces(text, at)
@@ -161,7 +161,7 @@ def _is_whole(body: str) -> bool:
 
 
 def _read_llama(text: str, _tools: Tools) -> ToolAnswer:
-    """Read an answer that is one call in JSON, or several separated by semicolons."""
+    """Read an answer of one call in JSON, or of several calls separated by semicolons."""
     body = text.replace("<|python_tag|>", "").strip()
     found, end = _calls_at(body, 0)
     rest = body[end:].strip()
@@ -189,7 +189,7 @@ _PAIRS = {
     "list": ("<tool_calls>", "</tool_calls>"),
     "cohere": ("<|START_ACTION|>", "<|END_ACTION|>"),
 }
-# The format of a template is the first one that can read back a call from the template.
+# A template has the first of these formats that can read back a call of the template.
 FORMATS = (
     *(ToolFormat(name, partial(_read_json, *pair)) for name, pair in _PAIRS.items()),
     ToolFormat("glm", _read_glm),

@@ -51,9 +51,9 @@ def libllama_path(folder: Path) -> Path:
 def preload(folder: Path) -> None:
     """Load the libllama that the shim and `llama_cpp` share.
 
-    Without this, the linker may find a second copy, which cannot share models and
-    contexts with the first. After this file is loaded, every later request for the
-    library finds it.
+    Without this call, the linker may find a second copy of the library, which cannot
+    share models and contexts with the first copy. After this call, every later request
+    for the library finds the loaded copy.
 
     Args:
         folder: Folder of the libraries, see `libllama_folder`.
@@ -124,7 +124,7 @@ def check_shim(loaded: int, compiled: int) -> None:
     if loaded != compiled and not skipped():
         raise AbiMismatchError(
             f"the loaded libllamaherd has version {loaded} of its C interface, but "
-            f"llamaherd.native was compiled for version {compiled}: the two are of "
+            f"llamaherd.native was compiled for version {compiled}: they come from "
             f"different builds. {_CURE}"
         )
 
@@ -146,7 +146,7 @@ def check_library(loaded_commit: str, built_commit: str, default_n_batch: int) -
     if not loaded_commit.startswith(built_commit):
         raise AbiMismatchError(
             f"llamaherd was compiled for llama.cpp {built_commit}, but the loaded "
-            f"libllama is of {loaded_commit}. {_CURE}"
+            f"libllama was built from {loaded_commit}. {_CURE}"
         )
     if default_n_batch != 2048:
         raise AbiMismatchError(

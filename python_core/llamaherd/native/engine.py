@@ -320,7 +320,7 @@ class NativeEngine:
 def check_sampling(
     model: CData, params: SamplingParams, shape: AnswerShape | None = None
 ) -> None:
-    """Check settings as an engine does when a request is submitted.
+    """Check settings with the same checks as an engine that receives a request.
 
     Args:
         model: An `lh_model *`.

@@ -38,7 +38,7 @@ _FUNCTIONS = (  # members of `lh_llguidance`
 
 @lru_cache(maxsize=1)
 def load() -> str:
-    """Pass the functions of llguidance to the shim and return its version.
+    """Pass the functions of llguidance to the shim; return the version of llguidance.
 
     Raises:
         AbiMismatchError: llguidance is not installed, or has another C API.
@@ -153,8 +153,8 @@ def finds_pattern(pattern: str, text: str) -> bool:
         return bool(matcher.is_accepting())
     problem = str(matcher.get_error())
     if problem:
-        # Copies share their states. After this error, all copies would find nothing
-        # without an error.
+        # Copies of a matcher share states: after this error, no copy would find a match,
+        # and none would report an error.
         _pattern_matcher.cache_clear()
         raise ValueError(f"{problem.splitlines()[0]}, for the pattern {pattern!r}")
     return False

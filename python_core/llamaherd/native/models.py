@@ -23,7 +23,7 @@ _GGUF_HINT = (
 
 
 class LoraSource(Protocol):
-    """A LoRA adapter: a file, or the address of a loaded one."""
+    """A LoRA adapter: a file, or the address of a loaded adapter."""
 
     @property
     def path(self) -> os.PathLike[str] | None:
@@ -127,9 +127,8 @@ def model_load(
     """Load a GGUF file. The model is freed with the last reference to the result.
 
     Raises:
-        ModelLoadError: libllama cannot load the file or an adapter, or their tensors
-            need more than `memory_bytes`; 0 disables this check;
-            or `interrupt` was set.
+        ModelLoadError: libllama cannot load the file or an adapter; the tensors need
+            more than `memory_bytes` (0 disables this check); or `interrupt` was set.
     """
     params = ffi.new("lh_model_params *")
     lib.lh_model_default_params(params)

@@ -76,7 +76,7 @@ class Comparison:
         free_with(self, base, other, ffi.gc(out[0], lib.lh_comparison_free))
 
     def add(self, tokens: array[int]) -> None:
-        """Compare the predictions of both models in the second half of some tokens.
+        """Compare the models' predictions of the second half of a token sequence.
 
         Args:
             tokens: int32[n], with n from 2 to MAX_CHUNK.

@@ -24,8 +24,8 @@ def native_thinking(thought: ThoughtStage, sampling: CData) -> tuple[CData, list
 
     Args:
         thought: Thought of a request.
-        sampling: An `lh_sampling_params *`. It is not changed, because other requests
-            may use the same settings with another seed.
+        sampling: An `lh_sampling_params *`. The settings are not changed, because other
+            requests may use the same settings with another seed.
     """
     native = sized("lh_thinking")
     own = ffi.new("lh_sampling_params *", sampling[0])

@@ -99,7 +99,7 @@ def keep(path: Path, work: Path, best: Path, verdict: str, cache: Path) -> Path:
     Args:
         path: Original model file.
         work: Folder from `work_folder`, which is removed.
-        best: File to use: `path`, or one in `work`.
+        best: File to use: `path`, or a file in `work`.
         verdict: Reason for the choice.
         cache: Folder that contains `work`.
 

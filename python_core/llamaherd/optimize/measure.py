@@ -168,7 +168,7 @@ def sample_of(model: Model, text: str | None) -> Sample:
 def compare(
     base: Model, other: Model, sample: Sample, n_threads: int, stop: Stop
 ) -> Closeness:
-    """Compare the predictions of `other` with those of `base` for a text.
+    """Compare the predictions of two models for a text.
 
     Source: definitions of llama.cpp's perplexity program (`--kl-divergence`). The
         chunks have only 256 tokens, to save memory.

@@ -52,8 +52,8 @@ def model_optimize(
     For each of `types`, the function writes the model in that type
     (`llama_model_quantize` of llama.h), measures both files alternately, and compares
     their predictions for a text. It keeps the fastest file whose predictions are close
-    enough, as `<name>.<type>.llamaherd.gguf`, and removes the others. The original is
-    not changed, and no file is ever overwritten.
+    enough, as `<name>.<type>.llamaherd.gguf`, and removes the other new files. The
+    original is not changed, and no file is ever overwritten.
 
     Prefill speed is measured with one prompt of 512 tokens, decode speed with 8 answers
     generated together; both are medians of up to 5 rounds. Files are ranked by the

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from llamaherd.run.embedding import Embedder
 
 _GATHER_S = 0.1  # outputs within this time share a message; a message costs 1 ms
-_SOON_S = 0.01  # the same time, if few requests are left
+_SOON_S = 0.01  # this time if few requests are left
 _REPORT_S = 0.25  # maximum time between two reports
 
 

@@ -100,7 +100,7 @@ def _usable() -> list[int]:
 
 
 def _listed(path: Path) -> set[int]:
-    """Read a list of the kernel, such as 0-3,8; return [] if the file does not exist."""
+    """Read a kernel file with a list such as 0-3,8; empty if the file does not exist."""
     try:
         text = path.read_text(encoding="ascii").strip()
     except OSError:

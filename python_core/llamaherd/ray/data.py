@@ -70,8 +70,8 @@ class Annotator:
             answers of a single call with all n prompts in this order.
         model_options: Further arguments of `Model`.
         context: Arguments of `Context`. With "deterministic", a row's answer is
-            bit-identical in every batch. The default of "n_threads" is one per physical
-            core of the CPUs that Ray assigns to the actor (`num_cpus=`).
+            bit-identical in every batch. The default of "n_threads" is the number of
+            physical cores of the CPUs that Ray assigns to the actor (`num_cpus=`).
         **settings: Arguments of `generate_parallel`, `classify_parallel`, `annotate` or
             `embed_parallel`, such as max_tokens, schema, labels, codebook, chat.
 

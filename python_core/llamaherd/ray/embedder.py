@@ -64,8 +64,8 @@ class HerdEmbedder:
         """Compute the embeddings of some texts in one run.
 
         Raises:
-            NativeError: A text was refused, or twice the actor that computed it died,
-                or `abort` was called.
+            NativeError: A text was refused, the actor that computed the texts died
+                twice, or `abort` was called.
             ClusterError: No actor is available.
             LlamaHerdError: The model has no embeddings, or memory is insufficient.
         """
@@ -79,7 +79,7 @@ class HerdEmbedder:
                 member.restart(generation)
                 n_deaths += death.is_crash
                 if n_deaths == _MOST_DEATHS:
-                    message = f"the process that computed it died, twice: {death}"
+                    message = f"the process that computed the text died twice: {death}"
                     raise NativeError(message, 0) from None
             except (ContextError, MemoryError) as error:
                 if member.number not in self._refusals:

@@ -42,7 +42,7 @@ _MAX_ACTORS = 10_000
 
 
 class Herd(Host):
-    """Ray actors that together replace one context. Each has the model and a context.
+    """Ray actors that replace a context; each actor has the model and a context.
 
         with lh.ray.Herd("model.gguf", n_actors=8, num_cpus=4) as herd:
             out = lh.generate_parallel(herd, prompts, journal="out.journal")
@@ -70,8 +70,8 @@ class Herd(Host):
             use.
         resources: Other resources that Ray reserves for an actor, by name.
         actor_options: Further Ray options of actors, such as `runtime_env`.
-        send_model: Whether to send the model to nodes that do not have it. They store
-            it in their model cache. If False, a missing model is an error.
+        send_model: Whether to send the model to nodes that do not have it. These nodes
+            store the model in their model cache. If False, a missing model is an error.
         start_timeout_s: Maximum time to wait for actors, in seconds.
         silence_timeout_s: Maximum time without a report from an actor, in seconds.
             After this time, the actor is abandoned and restarted. An actor reports four
@@ -205,7 +205,7 @@ class Herd(Host):
         """Values of the arguments that change results by more than rounding errors.
 
         Raises:
-            ContextError: The model is one for embeddings.
+            ContextError: The model is a model for embeddings.
         """
         return self._context.numerics
 
@@ -214,7 +214,7 @@ class Herd(Host):
         """Constructor arguments of a context that is equivalent to the actors' contexts.
 
         Raises:
-            ContextError: The model is one for embeddings.
+            ContextError: The model is a model for embeddings.
         """
         n_threads = max(info.n_threads for info in self.actors)
         return {**self._context.options, "n_threads": n_threads}

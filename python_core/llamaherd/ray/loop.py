@@ -236,7 +236,7 @@ class HerdLoop(ThreadedLoop):
         n_all = sum(w.n_waiting for w in waiting) + sum(a.n_open for a in self._actors)
         share = -(-n_all // n_ready)  # so that all actors finish at about the same time
         n_open = actor.n_open
-        is_urgent = work.priority > 0  # it may use a busy slot
+        is_urgent = work.priority > 0  # sent even if all slots are busy
         if not is_urgent and n_open >= min(_REFILL * slots, share):
             return False
         n = 1 if is_urgent else int(min(_AHEAD * slots, share)) - n_open

@@ -9,8 +9,8 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, ClusterError
 from llamaherd.ray.cores import n_numa_nodes
 
-# Ray must not restart actors or repeat calls. The herd does both, because it knows the
-# state of all requests.
+# Ray must not restart actors or repeat calls. The herd restarts actors and repeats
+# calls, because it knows the state of all requests.
 _FIXED = {"max_restarts": 0, "max_task_retries": 0}
 
 

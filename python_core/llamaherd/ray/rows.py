@@ -37,7 +37,7 @@ class Rows:
     Args:
         prompt: Template with names of columns in braces; None if `column` is given.
         column: Column that contains the texts; None if `prompt` is given.
-        id_column: Column whose values identify rows; None to identify them by their
+        id_column: Column whose values identify rows; None to identify rows by their
             texts.
 
     Raises:

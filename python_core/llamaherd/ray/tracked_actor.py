@@ -76,7 +76,7 @@ class ActorLink(Protocol):
         """Request a report; call `then` with the report or an error."""
 
     def restart(self, generation: int) -> None:
-        """Replace the actor of this generation, unless another call has done so."""
+        """Replace the actor of this generation, unless it has already been replaced."""
 
 
 class Tracked:

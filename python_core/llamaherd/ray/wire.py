@@ -99,7 +99,7 @@ class Report:
             statistics.
         pieces: Pairs of a chunk and the new text of its only answer.
         ended: Chunks that have ended. All their outputs are in this report or in
-            earlier ones.
+            earlier reports.
         counts: Counts of the batches of each chunk so far.
         n_batches: Number of batches of the actor since its start.
         plan: Sizes of the actor's KV cache; None before it exists.

@@ -199,7 +199,7 @@ class GroupWork:
             self.suspects.append(left)
             return
         last = reason.strip().rpartition("\n")[2]
-        message = f"the process that computed it died, twice, with it alone: {last}"
+        message = f"the process that computed only this prompt died twice: {last}"
         self.group.deliver(
             left[0], Output(finish=Finish.ERROR, message=message), RequestStats()
         )

@@ -494,11 +494,11 @@ def test_bad_arguments_are_named(
 @pytest.mark.parametrize(
     ("continuations", "error", "message"),
     [
-        (1, TypeError, "continuations must be a text, or a text or list of texts for"),
-        ({" a", " b"}, TypeError, "for each prompt, not a set: its elements"),
+        (1, TypeError, "continuations must be a text, or for each prompt a text or a"),
+        ({" a", " b"}, TypeError, "a list of texts, not a set: its elements"),
         ([" a"], ValueError, "continuations must be 2, one for each prompt, not 1"),
         ([" a", 1], TypeError, r"continuations\[1\] must be a text or a list of texts"),
-        ({" a": 1, " b": 2}, TypeError, "must be a text, or a text or list of texts for"),
+        ({" a": 1, " b": 2}, TypeError, "must be a text, or for each prompt a text or a"),
         ([" a", {" b": 1}], TypeError, r"continuations\[1\] must be a text or a list of"),
         ([" a", {" b"}], TypeError, "not a set: its elements have no order"),
         ([" a", [1]], TypeError, r"continuations\[1\]\[0\] must be a str, not 1"),

@@ -50,7 +50,7 @@ def test_another_header_is_refused() -> None:
 
 def test_another_library_is_refused() -> None:
     abi.check_library("0c1e570abc", "0c1e570", 2048)
-    with pytest.raises(AbiMismatchError, match=r"for llama\.cpp 0c1e570.*is of badc0de"):
+    with pytest.raises(AbiMismatchError, match=r"llama\.cpp 0c1e570.* from badc0de"):
         abi.check_library("badc0de", "0c1e570", 2048)
     with pytest.raises(AbiMismatchError, match="n_batch reads as 7"):
         abi.check_library("0c1e570", "0c1e570", 7)

@@ -334,7 +334,7 @@ def test_a_poisoned_prompt_fails_alone(
         results = lh.generate_parallel(herd, prompts, max_tokens=8)
         good = lh.generate_parallel(herd, PROMPTS[:3], max_tokens=8)
     expected = lh.generate_parallel(context, prompts, max_tokens=8).texts
-    assert "died, twice" in results[5].error
+    assert "died twice" in results[5].error
     assert results.texts == [*expected[:5], None, *expected[6:]]
     assert good.texts == expected[:3]
 

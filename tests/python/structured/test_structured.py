@@ -221,8 +221,7 @@ def test_tables(context: lh.Context) -> None:
 def test_an_answer_that_was_cut_is_an_error(context: lh.Context) -> None:
     out = lh.generate_parallel(context, PROMPTS[:1], schema=LABEL, max_tokens=4)
     assert out[0].error == (
-        "the answer was cut off by max_tokens (4) before it followed the schema to its "
-        "end"
+        "the answer was cut off by max_tokens (4) before it was complete under the schema"
     )
     assert out[0].text is None
     assert out[0].parsed is None
