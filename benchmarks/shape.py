@@ -25,8 +25,8 @@ class Shape:
             compute if every shared prefix is computed once.
         unique_depth: Mean position of the unique tokens, in tokens.
         prompt_length: Mean length of a prompt, in tokens.
-        lengths: Number of tokens that each prompt generates; equal greedy prompts are
-            included only once.
+        lengths: Number of generated tokens for each prompt. If sampling is greedy, equal
+            prompts have one entry in common: their largest number.
     """
 
     n_prompts: int

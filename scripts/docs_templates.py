@@ -131,7 +131,10 @@ def _system(source: str) -> str:
 
 
 def _prefill(source: str, found: ThinkingFormat | None) -> bool:
-    """Return True if an answered conversation begins with the prompt and the answer."""
+    """Return True if a rendered conversation begins with its prompt, then the answer.
+
+    The prompt is the same conversation rendered without the answer.
+    """
     variables = found.off if found is not None else None
     prompt = _prompt(source, [_USER], variables) or ""
     fields = with_thought(_ANSWER, "") if found is not None else _ANSWER

@@ -160,9 +160,10 @@ void KvCache::copy(int32_t from, int32_t to) {
   if (!is_faster || !copy_as_state(from, to)) copy_stream(from, to);
 }
 
-// Copies the cells as a saved state, at once. This is faster if the cells fill only a
-// part of their stream. The state is read once for all copies until the next decode, see
-// docs/decisions/0018. Returns false if nothing was copied.
+// Saves the state of the cells and writes it to the other sequence. This copy takes
+// effect immediately, not at the next decode, and is faster than copy_stream() if the
+// cells fill only a part of their stream. The state is read once for all copies until the
+// next decode, see docs/decisions/0018. Returns false if nothing was copied.
 bool KvCache::copy_as_state(int32_t from, int32_t to) {
   if (!layout_.copies_states) return false;
   if (state_of_ != from) {

@@ -137,8 +137,8 @@ as.data.frame.llamaherd_coverage <- function(x, ...) {
   new_frame(lapply(unclass(x), identity)[names(x)], nrow(x))
 }
 
-# Selected points of a curve are a plain data frame, because the last point of a curve must cover
-# all texts.
+# Subsetting a curve returns a plain data frame: the last point of a curve must cover all texts, and
+# a subset may lack this point.
 #' @export
 `[.llamaherd_coverage` <- function(x, ...) as.data.frame(x)[...]
 

@@ -42,9 +42,9 @@
 #'
 #' @section Several samples per prompt:
 #' With `n = 10` and a `temperature` above 0, each prompt is computed once and answered ten times.
-#' The result is a `llamaherd_samples`: a list, named like the prompts, with one `llamaherd_result`
-#' of length 10 per prompt (with `schema` a `llamaherd_table`). The list can be a column of a data
-#' frame. [vote()] returns the majority, [as.data.frame()][as.data.frame.llamaherd_result] a table
+#' The result is a `llamaherd_samples`, a list with one element per prompt, named like the prompts.
+#' Each element is a `llamaherd_result` of length 10; if you set `schema`, it is a `llamaherd_table`
+#' with 10 rows. The list can be a column of a data frame. [vote()] returns the majority, [as.data.frame()][as.data.frame.llamaherd_result] a table
 #' with one row per sample. A sample depends only on the seed, the index of the prompt and the index
 #' of the sample: the first sample is the answer without `n`, and a larger `n` does not change
 #' earlier samples. Messages about failures and interrupts count samples, not prompts.

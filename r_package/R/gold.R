@@ -64,8 +64,8 @@
 #'   `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 texts are drawn from each stratum with 2 texts or more.
-#'   With other designs `allocation` is an error. `confidence` and `floor` are also errors with
-#'   designs that do not use them.
+#'   With other designs, setting `allocation` causes an error. So does setting `confidence` or
+#'   `floor` with a design that does not use it.
 #' @param names Labels that codes may have. `NULL` uses the labels of the codebook. For data without
 #'   a codebook, `NULL` uses the labels in the column `label`. If each of these labels has a column
 #'   `p_<label>` of probabilities, `NULL` also uses other labels with such a column.

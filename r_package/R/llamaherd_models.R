@@ -7,10 +7,17 @@
 #'
 #' @param memory_gb Memory in GB for which models are marked as fitting. NULL uses the memory that
 #'   is available now.
-#' @returns A data frame with one row per model: `source`, for [model_load()]; `memory_gb`, memory
-#'   of a computer that runs the model beside other programs, 0 if it runs on any computer;
-#'   `size_bytes` of the file; `fits`; `measured`, figures of this project or `"not measured"`;
-#'   `published`, figures that others published for models of this size, not for this file, or `""`.
+#' @returns A data frame with one row per model:
+#'
+#'   * `source`: source of the model, for [model_load()].
+#'   * `memory_gb`: memory of a computer that runs the model beside other programs, in GB; 0 if
+#'     the model runs on any computer.
+#'   * `size_bytes`: approximate size of the file.
+#'   * `fits`: TRUE if the model fits with a context into the memory that the argument `memory_gb`
+#'     gives.
+#'   * `measured`: figures that this project measured; `"not measured"` if there are none.
+#'   * `published`: figures that others published for models of this size, but not for this file;
+#'     `""` if there are none.
 #' @seealso [hardware_profile()], [model_load()]
 #' @export
 #' @examplesIf llamaherd_available()

@@ -7,7 +7,8 @@
 #'
 #' * `type_boolean()`, `type_integer()`, `type_number()` and `type_string()` describe a single
 #'   value, which becomes a column of that type.
-#' * `type_enum()` describes one text out of `values`, which becomes a factor with these levels.
+#' * `type_enum()` describes a single value that is one of the texts `values`. It becomes a factor
+#'   with these texts as levels.
 #' * `type_array()` describes any number of values of one type, which become a list column: of
 #' vectors, or of data frames if `items` is a `type_object()`.
 #' * `type_object()` has named fields. The outermost object becomes the data frame itself; a nested

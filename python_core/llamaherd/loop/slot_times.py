@@ -113,7 +113,7 @@ class SlotWatch:
         )
 
     def enter(self, client: Client) -> None:
-        """Note that a request got a slot."""
+        """Record that a request got a slot."""
         times = self._times[client.is_prefix]
         every = self._running.values()
         taken = {each.slot for each in every if each.is_prefix == client.is_prefix}
@@ -124,7 +124,10 @@ class SlotWatch:
         self._running[client.id] = found
 
     def leave(self, id_: int) -> None:
-        """Note that a request leaves its slot, before the engine removes the request."""
+        """Record that a request leaves its slot.
+
+        Call this before the engine removes the request.
+        """
         if id_ in self._running:
             self._update(id_)
             del self._running[id_]

@@ -194,7 +194,7 @@ def _keyed(
 
 
 def _numbers_of(known: dict[str, Any]) -> dict[str, str]:
-    """Map numbers to labels; a number of two labels ("1" and "1.0") is left out."""
+    """Map numbers to labels; omit numbers that fit several labels ("1" and "1.0")."""
     numbers = {text: str(number_in(text)) for text in known}
     times = Counter(numbers.values())
     return {number: text for text, number in numbers.items() if times[number] == 1}

@@ -154,7 +154,7 @@ def prepare_coding(
         ctx: As for `annotate`.
         given: As for `annotate`.
         is_piece: See `CodingWork`.
-        journal: Open journal for results, instead of the one that `given` names.
+        journal: Open journal to use instead of the journal that `given` names.
     """
     checked_codebook(codebook)
     versions = given.get("versions") or {}

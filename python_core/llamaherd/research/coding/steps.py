@@ -55,7 +55,8 @@ class Steps:
         context: Context of the model.
         work: Texts to code, with codebook and settings.
         models: Models of later steps.
-        journal: Open journal, instead of the one that `work` names.
+        journal: Journal that is already open, used instead of the one that `work`
+            names.
 
     Attributes:
         context: Context of the model.

@@ -126,7 +126,7 @@ def _mean_by(
 ) -> MethodFit:
     """Fit group means; groups with fewer than two codes get NaN.
 
-    Intervals are widened where a few codes show too few errors to estimate an error rate
+    Intervals are widened if too few errors were observed to estimate an error rate
     (see `few_errors`). `span` is the largest difference of two outcomes.
     """
     if method == "naive":

@@ -236,8 +236,8 @@ def _with_probabilities(frame: object, label: str | None, there: set[str]) -> se
 
     People may give a label that the model never gave; only its column of probabilities
     shows that it exists. `annotate` writes a column p_<label> for each label, with the
-    prefix of the column "label". The columns are used only if all labels that occur are
-    among them.
+    prefix of the column "label". The columns are used only if every label that
+    occurs has such a column.
     """
     if label is None or not there:
         return set()

@@ -238,9 +238,9 @@ class GoldSample:
                 order.
             coder: Name of the coder if there is only one.
 
-        A code is a label: as text, in any case, or a value whose `str` is a label. None,
-        NaN and every cell that `read_gold` reads as "no code" are missing. With several
-        labels per text, "" means that no label applies, as in `annotate`.
+        A code is the text of a label, in upper or lower case, or a value whose `str` is a
+        label. None, NaN and every cell that `read_gold` reads as "no code" are missing.
+        With several labels per text, "" means that no label applies, as in `annotate`.
 
         Raises:
             ValueError: The number of codes is not n, a code is not a label, or an index
@@ -302,7 +302,8 @@ class GoldSample:
             if not name or name in self.own_columns or names.count(name) > 1:
                 own = ", ".join(self.own_columns)
                 raise ArgumentError(
-                    f"must be different names, none of {own}, not {checks.shown(name)}",
+                    "must be different names, and must not be names of other columns "
+                    f"({own}); {checks.shown(name)} is not allowed",
                     argument="coders",
                     code="duplicate",
                 )

@@ -113,7 +113,8 @@ def number_agreement(
     x = np.array(ratings, dtype=np.float64)
     if x.ndim != 2 or len(x) < 2:
         raise ArgumentError(
-            f"must be numbers of two raters or more, not of the shape {x.shape}",
+            "must be numbers of two raters or more, with one row per rater; it has the "
+            f"shape {x.shape}",
             argument="ratings",
         )
     level_of(level)
