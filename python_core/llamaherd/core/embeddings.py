@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from llamaherd.core.failure import codes_of
 from llamaherd.core.progress import JobProgress
 
 if TYPE_CHECKING:
@@ -99,6 +100,11 @@ class Embeddings:
         self.vectors = vectors
         self.errors = list(errors)
         self.stats = stats
+
+    @property
+    def error_codes(self) -> list[str | None]:
+        """Code of each failure, such as "too_long"; None if the text did not fail."""
+        return codes_of(self.errors)
 
     def __len__(self) -> int:
         return len(self.errors)

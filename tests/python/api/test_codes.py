@@ -33,6 +33,8 @@ def test_each_failure_has_a_code(context: lh.Context, tmp_path: Path) -> None:
     assert out.to_arrow()["error"].to_pylist() == out.errors
     assert lh.classify_parallel(context, PROMPTS, ["b", "c"]).error_codes == CODES
     assert lh.score_parallel(context, PROMPTS, "b").error_codes == CODES
+    texts = lh.embed_parallel(context.model, ["a", "", "a" * 5000], truncate=False)
+    assert texts.error_codes == [None, "empty", "too_long"]
 
 
 def test_answers_have_codes(context: lh.Context) -> None:

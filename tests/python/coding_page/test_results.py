@@ -193,15 +193,15 @@ def test_code_texts_returns_what_was_coded_until_it_ends(
 
     def visit(link: str) -> None:
         links.append(link)
-        threading.Thread(target=_code_and_end, args=(capsys, link)).start()
+        threading.Thread(target=_code_and_end, args=(link,)).start()
 
     monkeypatch.setattr("webbrowser.open", visit)
     found = lh.code_texts(
         FRAME, TOPICS, coders=["anna", "ben"], path=tmp_path / "codes", port=0
     )
     assert "/owner#" in links[0]
+    assert f"Codes are stored in {tmp_path / 'codes'}." in capsys.readouterr().out
     assert found["anna"].count("War") == 1
-    assert lh.code_texts.__doc__
 
 
 def test_r_gets_the_error_that_ended_a_page(
@@ -224,7 +224,7 @@ def test_r_gets_the_error_that_ended_a_page(
     assert job.progress.n_total == len(FRAME["text"])
 
 
-def _code_and_end(_capsys: object, link: str) -> None:
+def _code_and_end(link: str) -> None:
     where = urlsplit(link)
     for path, headers, body in (
         ("/api/code", {"X-Coder": "anna"}, {"i": 2, "value": "War"}),
