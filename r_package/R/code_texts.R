@@ -98,7 +98,7 @@ code_texts <- function(
   )
   browser <- check_flag(browser)
   start <- py_call("code_start", given, options, error_call = error_call)
-  writeLines(c(as_text(start[["lines"]]), "Ctrl-C ends it."))
+  writeLines(as_text(start[["lines"]]))
   if (browser) {
     utils::browseURL(start[["link"]])
   }

@@ -156,7 +156,6 @@ def code(
 
         def ready() -> None:
             click.echo("\n".join(page.lines()))
-            click.echo(f"Codes are stored in {file.path}. Ctrl-C ends the page.")
             click.echo("The same command with --export FILE writes the codes.")
             sys.stdout.flush()
             if not no_browser:

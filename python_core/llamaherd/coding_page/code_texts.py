@@ -107,8 +107,7 @@ def code_texts(
         job = Job(page)
         while not page.is_ready and not job.wait(_LOOK_S):
             pass
-        stored = f"Codes are stored in {store.path}. Ctrl-C ends the page."
-        sys.stdout.write("\n".join([*page.lines(), stored, ""]))
+        sys.stdout.write("\n".join([*page.lines(), ""]))
         sys.stdout.flush()
         if checks.flag("browser", browser):
             webbrowser.open(first_link(page))

@@ -17,6 +17,8 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from llamaherd.coding_page.sheet import Sheet
     from llamaherd.coding_page.store import CodeStore, Entry
 
@@ -85,6 +87,11 @@ class Desk:
         self._by_text: dict[tuple[str, int], list[Act]] = defaultdict(list)
         self._ties: set[int] = set()  # texts without a majority of the other coders
         self._read()
+
+    @property
+    def path(self) -> Path:
+        """Path of the file that stores the codes."""
+        return self._store.path
 
     @property
     def version(self) -> int:

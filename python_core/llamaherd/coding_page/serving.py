@@ -139,12 +139,13 @@ class CodingPage:
         return self._server.status
 
     def lines(self) -> list[str]:
-        """Return the links as lines for the person who runs the coding."""
+        """Return lines for the person who runs the coding: links, and the file."""
         shown = [("agreement and export", self.owner_link), *self.links.items()]
         wide = max(len(name) for name, _ in shown)
         lines = [f"{name:<{wide}}  {link}" for name, link in shown]
         if not self._keys.are_needed:
             lines.append(f"On this machine, {self.url} asks for the coder's name.")
+        lines.append(f"Codes are stored in {self._desk.path}. Ctrl-C ends the page.")
         return lines
 
     def _tell_ready(self) -> None:
