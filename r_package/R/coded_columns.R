@@ -213,3 +213,23 @@ as_py_numbers <- function(x) {
   x[is.na(x)] <- NaN
   as.list(x)
 }
+
+# Returns the gold sample or codes, its design, and the names of the columns of labels and texts
+# that a call with quosures uses.
+labels_and_gold <- function(coded, gold, label, text, error_call) {
+  known <- coded_columns(coded)
+  gold <- column_or_object(gold, coded, "gold", error_call, is_object = is_codes)
+  design <- if (inherits(gold, "llamaherd_gold")) gold$design
+  there <- \(name) if (!is.null(name) && name %in% names(coded)) name
+  label <- one_column(label, coded, "label", error_call) %||%
+    known$label %||%
+    there(design$label) %||%
+    "label"
+  if (!label %in% names(coded)) {
+    abort_argument("label", columns_of_data(coded), label, error_call)
+  }
+  text <- one_column(text, coded, "text", error_call) %||%
+    known$text %||%
+    there(design$text)
+  list(gold = gold, design = design, label = label, text = text)
+}

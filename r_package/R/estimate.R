@@ -144,26 +144,17 @@ estimate <- function(
 ) {
   error_call <- rlang::current_env()
   check_data(coded, error_call, "coded")
-  known <- coded_columns(coded)
-  gold <- column_or_object(
-    rlang::enquo(gold),
+  given <- labels_and_gold(
     coded,
-    "gold",
-    error_call,
-    is_object = is_codes
+    rlang::enquo(gold),
+    rlang::enquo(label),
+    rlang::enquo(text),
+    error_call
   )
-  design <- if (inherits(gold, "llamaherd_gold")) gold$design
-  there <- \(name) if (!is.null(name) && name %in% names(coded)) name
-  label <- one_column(rlang::enquo(label), coded, "label", error_call) %||%
-    there(known$label) %||%
-    there(design$label) %||%
-    "label"
-  if (!label %in% names(coded)) {
-    abort_argument("label", columns_of_data(coded), label, error_call)
-  }
-  text <- one_column(rlang::enquo(text), coded, "text", error_call) %||%
-    there(known$text) %||%
-    there(design$text)
+  gold <- given$gold
+  label <- given$label
+  text <- given$text
+  design <- given$design
   several <- if (is.null(several)) {
     has_several(coded) || isTRUE(design$several)
   } else {

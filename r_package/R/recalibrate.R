@@ -89,29 +89,19 @@ recalibrate <- function(
 ) {
   error_call <- rlang::current_env()
   check_data(coded, error_call, "coded")
-  known <- coded_columns(coded)
-  gold <- column_or_object(
-    rlang::enquo(gold),
+  given <- labels_and_gold(
     coded,
-    "gold",
-    error_call,
-    is_object = is_codes
+    rlang::enquo(gold),
+    rlang::enquo(label),
+    rlang::enquo(text),
+    error_call
   )
-  design <- if (inherits(gold, "llamaherd_gold")) gold$design
-  there <- \(name) if (!is.null(name) && name %in% names(coded)) name
-  label <- one_column(rlang::enquo(label), coded, "label", error_call) %||%
-    there(known$label) %||%
-    there(design$label) %||%
-    "label"
-  if (!label %in% names(coded)) {
-    abort_argument("label", columns_of_data(coded), label, error_call)
-  }
-  text <- one_column(rlang::enquo(text), coded, "text", error_call) %||%
-    there(known$text) %||%
-    there(design$text) %||%
-    there("text")
+  gold <- given$gold
+  label <- given$label
+  text <- given$text %||% if ("text" %in% names(coded)) "text"
+  design <- given$design
   cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
-  if (isTRUE(known$several) || isTRUE(design$several)) {
+  if (isTRUE(coded_columns(coded)$several) || isTRUE(design$several)) {
     must <- "texts with one label each"
     abort_argument("coded", must, coded, error_call)
   }
