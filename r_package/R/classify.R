@@ -36,8 +36,8 @@
 #'   the same name are added.
 #' @param normalize How labels of different lengths are compared: `"sum"`, `"token"`, `"byte"` or
 #'   `"pmi"`; see below.
-#' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. With `""`, this
-#'   is the probability of the label as the beginning of a text.
+#' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. With `""`, the
+#'   value that `"pmi"` subtracts is the log-probability of the label at the beginning of a text.
 #' @param space Whether to put a space between prompt and label. `"auto"` adds a space unless the
 #'   prompt ends with white space, the label begins with white space, or `chat` is TRUE.
 #' @param n_thoughts Number of thoughts per prompt before the labels are scored. The probabilities
@@ -63,11 +63,16 @@
 #'   A median `coverage` below 0.05 gives a warning of class `llamaherd_warning_coverage` that names
 #'   the likely cause.
 #'
-#'   Attributes: `errors`, the reason why a prompt failed, NA for all others; `finish_reason`,
-#'   `"stop"`, `"cancelled"` or `"error"`; `stats`; `timing`, as in [generate_parallel()], for
-#'   `plot(type = "time")`; `logprobs`, a matrix of \eqn{\log P(label)} with one row per prompt and
-#'   one column per label; with several thoughts `between`, a matrix of standard deviations in the
-#'   same form; and `notes`, the texts of the warning on coverage.
+#'   Attributes:
+#'
+#'   * `errors`: the reason why a prompt failed; NA for all others.
+#'   * `finish_reason`: `"stop"`, `"cancelled"` or `"error"`.
+#'   * `stats`: statistics of the call.
+#'   * `timing`: as in [generate_parallel()], for `plot(type = "time")`.
+#'   * `logprobs`: a matrix of \eqn{\log P(label)} with one row per prompt and one column per label.
+#'   * `between`, with several thoughts: a matrix of standard deviations with the same rows and
+#'     columns as `logprobs`.
+#'   * `notes`: the text of the warning on coverage.
 #' @seealso [calibrate_batch()] to remove a model's preferences, [score_parallel()], and
 #'   [generate_parallel()] with `choices`, which generates a label.
 #' @export

@@ -73,9 +73,9 @@ without_coding <- function(x) {
   }
 }
 
-# Handles the result of data.table's `[`: a part of the coded texts, or with `:=` `x` itself.
-# Because `:=` changes `x` in place, changed labels are visible only by comparison with a copy made
-# before.
+# Handles the result of data.table's `[`. The result is a part of the coded texts; if the call
+# contains `:=`, it is `x` itself. Because `:=` changes `x` in place, changed labels are visible
+# only by comparison with a copy made before.
 data_table_part <- function(part, x, before) {
   coding <- attr(x, "llamaherd")
   changed <- !identical(before, lapply(coding$needs, \(name) x[[name]]))
@@ -198,7 +198,7 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #'   rows, in any order. Further columns are allowed. Labels may be text, as in a CSV file.
 #' @param coded Return value of `annotate_texts()`.
 #' @returns `data` in the form that `annotate_texts()` returns. A row whose text was not labelled,
-#'   or whose label differs from the recorded label, is an error.
+#'   or whose label differs from the recorded label, causes an error.
 #' @seealso [report()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

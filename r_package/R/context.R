@@ -24,10 +24,11 @@
 #'   `offload_kqv`, `swa_full`, `deterministic` (see below); and settings of rotary embeddings,
 #'   which replace the settings of the model's file: `rope_scaling_type` (`"none"`, `"linear"`,
 #'   `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
-#'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name is an
-#'   error. With `deterministic = TRUE` an answer is identical to the last bit, whatever else runs
-#'   and in any order. The computation of prompts then takes up to twice as long. Recurrent and
-#'   hybrid models, such as Mamba, Granite 4 H and LFM2, do not support `deterministic`.
+#'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name causes
+#'   an error. With `deterministic = TRUE` an answer is identical to the last bit, whichever other
+#'   prompts run and in whichever order. The computation of prompts then takes up to twice as long.
+#'   Recurrent and hybrid models, such as Mamba, Granite 4 H and LFM2, do not support
+#'   `deterministic`.
 #' @param cluster Where prompts are computed. NULL computes in this process, `"local"` in several
 #'   processes of this machine, `"auto"` on the Ray cluster of this machine, and `"host:port"` or
 #'   `"ray://host:port"` on the Ray cluster at that address. See below.
@@ -66,7 +67,7 @@
 #' herd <- context_create(model, cluster = "local", n_actors = 4, num_cpus = 8)
 #' generate_parallel(herd, c("One.", "Two."), journal = "answers.sqlite")
 #' close(herd)
-#' # One on each machine of a cluster:
+#' # One process on each machine of a cluster:
 #' herd <- context_create(model, cluster = "ray://head:10001")
 context_create <- function(
   model,

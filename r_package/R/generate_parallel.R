@@ -52,9 +52,9 @@
 #' @section Journal:
 #' With `journal = "run.sqlite"` each answer is on disk within a tenth of a second after it is
 #' finished. After a crash, a power cut or Ctrl-C, run the same call again: answers in the journal
-#' are returned at once, the others are computed, and the result equals that of an uninterrupted
-#' call. Failed prompts are tried again. `attr(result, "stats")$n_journal` is the number of answers
-#' taken from the journal.
+#' are returned without computation, the others are computed, and the result equals that of an
+#' uninterrupted call. Failed prompts are tried again. `attr(result, "stats")$n_journal` is the
+#' number of answers taken from the journal.
 #'
 #' An answer is reused if these are the same: the content of the model's file, the tokens of the
 #' prompt, all settings that affect the text and, with `temperature` above 0, the seed of the
@@ -96,8 +96,8 @@
 #'   model's end token or after `max_tokens`.
 #' @param ignore_eos TRUE continues after the model's end token.
 #' @param grammar Grammar that answers follow, in llama.cpp's GBNF notation, such as `root ::= "yes"
-#'   | "no"`. An invalid grammar is an error. With one grammar per prompt, only the prompt of the
-#'   invalid grammar fails. For a set of labels use `choices`.
+#'   | "no"`. An invalid grammar causes an error. If there is one grammar per prompt, only the
+#'   prompt with the invalid grammar fails. For a set of labels use `choices`.
 #' @param parse_special TRUE reads the texts of special tokens in prompts, such as `<|im_end|>`, as
 #'   special tokens; FALSE reads them as plain text. `"auto"` uses TRUE for prompts made by
 #'   [apply_chat_template()].
@@ -141,7 +141,7 @@
 #' @param quote_from Text from which the quotes of a schema are copied, see [type_quote()]: one
 #'   text, or one text per prompt. NULL or NA uses the prompt, and with `chat = TRUE` the last
 #'   message of the user.
-#' @param ... Settings of [sampling_options()] by name. Any other name is an error.
+#' @param ... Settings of [sampling_options()] by name. Any other name causes an error.
 #' @returns With `n = 1` a `llamaherd_result`: a character vector of the same length and order as
 #'   `prompts`, with their names. Prompts that failed or were not finished are NA, with one warning.
 #'   If you edit the vector, for example with [trimws()], the result is a plain character vector.

@@ -89,14 +89,21 @@
 #' @param delimiter Separator of cells: `","`, `";"` or `"\t"`. In locales with a decimal comma
 #'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises commas,
 #'   semicolons and tabs.
-#' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the drawn
-#'   rows of `data`; their `ids`, `texts`, `labels` and `probs`; `all_probs`, the inclusion
-#'   probability of every row of `data`; `strata`; `names`; `codes`, a list with one character
-#'   vector per coder; `gold`, the majority code; `design`; and `history`, a data frame with one row
-#'   per wave: `wave`, `kind`, `n`, `N` (number of texts from which it was drawn), `seed` and
-#'   `n_coded` (number of coded texts when the wave was drawn). Converted to a data frame, a sample
-#'   has one row per text: `id`, `text`, `model_label`, `inclusion_prob` and the coders' columns.
-#'   You can store a sample with [saveRDS()].
+#' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list:
+#'
+#'   * `rows`: indices of the drawn rows of `data`.
+#'   * `ids`, `texts`, `labels`, `probs`: identifiers, texts, model's labels and inclusion
+#'     probabilities of the drawn rows.
+#'   * `all_probs`, `strata`: inclusion probability and stratum of every row of `data`.
+#'   * `names`: labels that codes may have.
+#'   * `codes`: a list with one character vector per coder; `gold`: the majority codes.
+#'   * `design`: how the sample was drawn.
+#'   * `history`: a data frame with one row per wave: `wave`, `kind`, `n`, `N` (number of texts from
+#'     which the wave was drawn), `seed` and `n_coded` (number of coded texts when the wave was
+#'     drawn).
+#'
+#'   Converted to a data frame, a sample has one row per text: `id`, `text`, `model_label`,
+#'   `inclusion_prob` and the coders' columns. You can store a sample with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,

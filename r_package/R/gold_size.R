@@ -47,9 +47,10 @@
 #'   correlation is high for codebooks that differ in a few words.
 #' @param spread For numbers, instead of `error` and `correlation`: standard deviation of the
 #'   differences of the absolute errors, for example from a pilot study.
-#' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi` (`NA`
-#'   if neither `accuracy` nor `kappa` is given) and with the element `kappa`. With `compare`,
-#'   `gold` is the number of coded texts that the comparison needs.
+#' @returns A `llamaherd_gold_size`, a list with the numbers of texts that people must code: `gold`
+#'   with codes alone, `dsl` and `ppi` with a model's labels. `dsl` and `ppi` are `NA` if neither
+#'   `accuracy` nor `kappa` is given. The element `kappa` is the kappa that was used. With
+#'   `compare`, `gold` is the number of coded texts that the comparison needs.
 #' @references Connett, Smith, McHugh, *Sample size and power for pair-matched case-control
 #'   studies*, Stat. Med. 6, 1987. Guenther, *Sample size formulas for normal theory t tests*, The
 #'   American Statistician 35, 1981.

@@ -1,8 +1,9 @@
 #' Results of an interrupted call
 #'
 #' Ctrl-C during [generate_parallel()], [classify_parallel()], [annotate_texts()] and similar calls
-#' ends the call and the code around it: the assignment of its value does not happen, and loops end.
-#' `last_results()` returns the finished results, which are stored until the next interrupt.
+#' ends the call and the code around it: in `x <- generate_parallel(...)` nothing is assigned to
+#' `x`, and a loop around the call ends. `last_results()` returns the finished results, which are
+#' stored until the next interrupt.
 #'
 #' In scripts, catch the interrupt: it is a condition of class `llamaherd_interrupt`, whose
 #' `results` are the same results.

@@ -104,9 +104,9 @@
 #' `llamaherd_warning_text` (names with invalid encoding) and `llamaherd_warning_python` (a warning
 #' from Python).
 #'
-#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is an
-#' interrupt of class `llamaherd_interrupt`, whose `results` contains all finished results; see
-#' [last_results()].
+#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()]
+#' signals an interrupt of class `llamaherd_interrupt`, whose `results` contains all finished
+#' results; see [last_results()].
 #'
 #' @importFrom rlang %||%
 #' @keywords internal

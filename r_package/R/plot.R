@@ -11,12 +11,12 @@
 #'   [validate_spans()], [coverage_curve()], [agreement()], [estimate()], [robustness()],
 #'   [compare_codebooks()], [compare_pairs()] or [generate_parallel()], or the attribute `stats` of
 #'   a result.
-#' @param type For [classify_parallel()]: `"labels"`, or `"time"`, the times at which each prompt
-#'   waited and was computed. For a validation: `"measures"` (accuracy and agreement), `"labels"`
-#'   (precision, recall and F1 of each label), `"confusion"`, `"calibration"` (a reliability
-#'   diagram), `"coverage"` (accuracy of the most certain labels) or `"numbers"` (a Bland-Altman
-#'   plot of labels that are numbers). For a validation of passages: `"measures"` (all labels
-#'   together) or `"labels"` (F1 and alpha of each label).
+#' @param type For [classify_parallel()]: `"labels"` (number of prompts with each label) or `"time"`
+#'   (times at which each prompt waited and was computed). For a validation: `"measures"` (accuracy
+#'   and agreement), `"labels"` (precision, recall and F1 of each label), `"confusion"`,
+#'   `"calibration"` (a reliability diagram), `"coverage"` (accuracy of the most certain labels) or
+#'   `"numbers"` (a Bland-Altman plot of labels that are numbers). For a validation of passages:
+#'   `"measures"` (all labels together) or `"labels"` (F1 and alpha of each label).
 #' @param ... Ignored, except for tables without labels, which are plotted as data frames.
 #' @returns Invisibly, the plot if ggplot2 is installed, and otherwise the data frame that is drawn.
 #' @details

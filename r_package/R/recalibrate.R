@@ -42,11 +42,14 @@
 #'   probabilities, under names that begin with `raw_`, and `fold`, NA for texts without a code.
 #'   [validate()], [estimate()], [gold_sample()] and [report()] accept this data frame like `coded`.
 #'
-#'   `recalibration()`: a list with `features`, `n_codes`, `n_folds`, `seed`; `scores`, a data frame
-#'   with a row for each of `accuracy`, `brier` and `ece` (expected calibration error), and the
-#'   columns `model`, the value for the model's labels, and `recalibrated`, the value by
-#'   cross-validation; `gain`, the difference of the accuracies with its interval; and `line`, a
-#'   summary. NULL for data that were not recalibrated.
+#'   `recalibration()`: NULL for data that were not recalibrated, and otherwise a list:
+#'
+#'   * `features`, `n_codes`, `n_folds`, `seed`.
+#'   * `scores`: a data frame with the rows `accuracy`, `brier` and `ece` (expected calibration
+#'     error), and the columns `model` (value for the model's labels) and `recalibrated` (value for
+#'     the new labels by cross-validation).
+#'   * `gain`: the difference of the two accuracies, with its interval.
+#'   * `line`: a summary.
 #' @references Zrnic, Candès, *Cross-prediction-powered inference*, PNAS 121, 2024
 #'   ([arXiv 2309.16598](https://arxiv.org/abs/2309.16598)).
 #' @seealso [estimate()], [gold_sample()], [calibrate_batch()], which needs no codes

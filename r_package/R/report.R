@@ -18,7 +18,7 @@
 #'   `robustness(x, ...)` has this first variant.
 #'
 #'   `validation`, `estimates` and `robustness` must be computed from the texts and labels of `x`:
-#'   results that were computed from other labels or other data, or by an earlier version, are an
+#'   results that were computed from other labels or other data, or by an earlier version, cause an
 #'   error.
 #' @param evaluation Return value of [evaluate_codebook()] for the codebook, settings and model of
 #'   `x`.

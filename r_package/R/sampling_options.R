@@ -99,8 +99,8 @@ print.llamaherd_sampling <- function(x, ...) {
   invisible(x)
 }
 
-# Combines the settings of the argument `sampling` and of `...`. A setting that occurs in both is an
-# error.
+# Combines the settings of the argument `sampling` and of `...`. A setting that occurs in both
+# causes an error.
 further_settings <- function(sampling, dots, error_call) {
   check_dots(dots, names(further_kinds), error_call)
   if (!is.null(sampling) && !inherits(sampling, "llamaherd_sampling")) {

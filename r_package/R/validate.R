@@ -27,10 +27,10 @@
 #' @param gold Human codes: a coded [gold_sample()]; a vector with one code per text, NA for texts
 #'   without a code; a data frame or list with one such vector per coder; or names of columns of
 #'   `annotations`, quoted or unquoted. An unquoted name that is also a variable with other values
-#'   is an error. Codes are compared with labels as in [agreement()]. NULL uses the column
+#'   causes an error. Codes are compared with labels as in [agreement()]. NULL uses the column
 #'   `truth_col`.
 #' @param ... Arguments of [validate_models()], for a data frame with labels of several models.
-#'   Any other name is an error.
+#'   Any other name causes an error.
 #' @param label_levels All labels, in order. NULL uses the levels of factors, the labels of the
 #'   codebook, or the labels that occur.
 #' @param label_col,truth_col Names of the columns of labels and of human codes, quoted or
