@@ -31,8 +31,9 @@
 #'   names, and then it can be applied to any labels), `prior`, `method` and `n` (number of texts).
 #'
 #'   `calibrated()` and `classify_calibrated()`: `x`, or the return value of [classify_parallel()],
-#'   with calibrated probabilities and the columns derived from them, and the calibration as the
-#'   attribute `calibration`. `coverage` and `logprobs` are not changed.
+#'   with calibrated probabilities. The columns that depend on the probabilities are computed again;
+#'   `coverage` and `logprobs` are not changed. The attribute `calibration` contains the
+#'   calibration.
 #' @seealso [classify_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

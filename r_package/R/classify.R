@@ -58,7 +58,8 @@
 #'   * With several thoughts, `between`: standard deviation of the label's probability over the
 #'     thoughts of the prompt, before a calibration.
 #'   * With thoughts, `thinking`, the text of the first thought; `n_thinking_tokens`, the number of
-#'     tokens of all thoughts; and `thinking_complete`, FALSE if one of them used up its budget.
+#'     tokens of all thoughts; and `thinking_complete`, FALSE if one of the thoughts used up its
+#'     budget.
 #'
 #'   A median `coverage` below 0.05 gives a warning of class `llamaherd_warning_coverage` that names
 #'   the likely cause.

@@ -1,8 +1,8 @@
 # The class llamaherd_coded: a data frame with columns that annotate_texts() has added, and the
 # attribute `llamaherd`, the record of how they were made. An operation keeps the class and the
 # record as long as the record describes the data: the columns of texts and labels exist, possibly
-# renamed, and each row is a coded row with its original label. Otherwise the result is a plain data
-# frame.
+# renamed, and each row is a coded row with its original label. If the record no longer describes
+# the data, the result is a plain data frame.
 
 as_coded <- function(data, coding) {
   if (!all(coding$needs %in% names(data))) {

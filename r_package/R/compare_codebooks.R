@@ -27,10 +27,10 @@
 #' The value of the best candidate on `select` is too high, because the candidate was chosen by this
 #' value. `evaluate_codebook()` unlocks the part `evaluate` and records the time and the chosen
 #' candidate. If `gold` is the path of a CSV file, this record is stored in the file beside the CSV
-#' file. Otherwise the record is in `gold` of the result, which you should save. If the part was
-#' unlocked before, or codes changed since the choice, a warning and the printed result report this.
-#' If the model, the codebook or the settings differ from those of the chosen candidate, you get an
-#' error.
+#' file. If `gold` is a sample, the record is in the element `gold` of the result; save this
+#' element. If the part was unlocked before, or codes changed since the choice, a warning and the
+#' printed result report this. If the model, the codebook or the settings differ from those of the
+#' chosen candidate, you get an error.
 #'
 #' @param data Data frame from which the sample was drawn; the function checks that its texts equal
 #'   those of the sample. `NULL` skips this check.

@@ -14,10 +14,10 @@
 #'   number. Running prompts one at a time takes three to five times as long as running 32 together.
 #' @param verbosity Negative values show errors only; 2 or more adds a line about the context.
 #' @param kv_layout `"per_sequence"` gives each running prompt its own cells, enough for the longest
-#'   prompt of the call. `"unified"` shares all cells among all prompts. `"unified"` is faster if
-#'   prompts share a long beginning and differ only in a short rest, and needs less memory if the
-#'   lengths of prompts differ. `"auto"` chooses `"per_sequence"` or `"unified"` for the prompts of
-#'   each call.
+#'   prompt of the call. `"unified"` shares all cells among all prompts. `"unified"` is faster than
+#'   `"per_sequence"` if prompts share a long beginning and differ only in a short rest, and needs
+#'   less memory if the lengths of prompts differ. `"auto"` chooses `"per_sequence"` or `"unified"`
+#'   for the prompts of each call.
 #' @param n_batch Maximum number of prompt tokens per step. NULL chooses a number.
 #' @param ... Further settings by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE, FALSE or
 #'   `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or `"q8_0"`),
@@ -49,7 +49,8 @@
 #'
 #' Clusters need the Python package ray, in the same version on all machines:
 #' `reticulate::virtualenv_install("r-llamaherd", "ray")`. On a single machine one context already
-#' uses all cores, so a cluster is faster only with several sockets.
+#' uses all cores, so a cluster on this machine is faster than one context only if the machine has
+#' several sockets.
 #'
 #' @returns A `llamaherd_context`. `close()` frees the memory of the context; R also frees this
 #'   memory when no variable refers to the context.

@@ -28,8 +28,9 @@
 #'   similarities.
 #' @param truncate TRUE cuts texts that are longer than the model's maximum; with FALSE these texts
 #'   fail.
-#' @param deterministic TRUE computes each text alone. Computing each text alone is slower, but the
-#'   vector of a text is then identical to the last bit, regardless of the other texts in the call.
+#' @param deterministic TRUE computes each text alone. Computing each text alone is slower than
+#'   computing texts together, but the vector of a text is then identical to the last bit,
+#'   regardless of the other texts in the call.
 #' @param n_threads Number of threads. NULL uses the number of physical cores.
 #' @param progress TRUE shows a progress bar.
 #' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.

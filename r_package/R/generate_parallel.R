@@ -44,10 +44,11 @@
 #' With `n = 10` and a `temperature` above 0, each prompt is computed once and answered ten times.
 #' The result is a `llamaherd_samples`, a list with one element per prompt, named like the prompts.
 #' Each element is a `llamaherd_result` of length 10; if you set `schema`, it is a `llamaherd_table`
-#' with 10 rows. The list can be a column of a data frame. [vote()] returns the majority, [as.data.frame()][as.data.frame.llamaherd_result] a table
-#' with one row per sample. A sample depends only on the seed, the index of the prompt and the index
-#' of the sample: the first sample is the answer without `n`, and a larger `n` does not change
-#' earlier samples. Messages about failures and interrupts count samples, not prompts.
+#' with 10 rows. The list can be a column of a data frame. [vote()] returns the majority.
+#' [as.data.frame()][as.data.frame.llamaherd_result] returns a table with one row per sample. A
+#' sample depends only on the seed, the index of the prompt and the index of the sample: the first
+#' sample is the answer without `n`, and a larger `n` does not change earlier samples. Messages
+#' about failures and interrupts count samples, not prompts.
 #'
 #' @section Journal:
 #' With `journal = "run.sqlite"` each answer is on disk within a tenth of a second after it is
@@ -164,8 +165,8 @@
 #'     thought used up its budget. NA where a prompt failed. The answer and all other attributes do
 #'     not include the thought.
 #'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each prompt and
-#'     answer, equal to `printf %s "$text" | sha256sum`. Token ids are hashed as text separated by
-#'     single spaces, the texts of a conversation separated by newlines.
+#'     answer, equal to `printf %s "$text" | sha256sum`. Token ids are hashed as text, separated by
+#'     single spaces. The texts of a conversation are separated by newlines.
 #'   * `logprobs`, on request: a list with one data frame per prompt and one row per token of the
 #'     answer: `token`, its text; `id`; `logprob`, the natural logarithm of the probability that the
 #'     model computed, before grammar, penalties and temperature change it; and `top`, a list of

@@ -34,7 +34,7 @@
 #' @param compare Instead of `width`: difference between the accuracies of two codebooks that the
 #'   comparison should detect.
 #' @param differ With `compare`: share of texts that exactly one of the two codebooks labels
-#'   correctly. This share is small for codebooks that differ in a few words, and larger for
+#'   correctly. The share is small for codebooks that differ in a few words, and larger for
 #'   different models. The element `pairs` of [compare_codebooks()] contains this share for
 #'   codebooks that you have compared.
 #' @param power With `compare`: probability that the comparison detects the difference.

@@ -24,8 +24,8 @@
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
 #' @param part `"explore"`, `"select"` or `"evaluate"`. `"evaluate"` is locked until
 #'   [evaluate_codebook()] has unlocked it.
-#' @returns A `llamaherd_gold`. `gold_split()` returns the whole sample with the element `parts`,
-#'   `gold_part()` a sample with only the texts of the part.
+#' @returns A `llamaherd_gold`. `gold_split()` returns the whole sample with the element `parts`.
+#'   `gold_part()` returns a sample with only the texts of the part.
 #' @seealso [compare_codebooks()], [gold_sample()], [gold_size()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()

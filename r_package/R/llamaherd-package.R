@@ -52,8 +52,8 @@
 #'
 #' From texts to estimates
 #' * [codebook()] and [annotate_texts()] label a data frame by a question and its labels;
-#'   [prompt_preview()] shows the prompt, [robustness()] how much labels depend on the wording of
-#'   the prompt.
+#'   [prompt_preview()] shows the prompt, and [robustness()] shows how much labels depend on the
+#'   wording of the prompt.
 #' * [gold_sample()] draws texts for people to code, [validate()] compares their codes with the
 #'   labels, [agreement()] measures how much coders agree, and [estimate()] corrects shares, means
 #'   and regressions for errors of the labels.

@@ -18,9 +18,9 @@
 #'
 #' @section When it helps:
 #' Probabilities improve most where the model prefers a label regardless of the text. Probabilities
-#' do not improve if the labels are already right, or if there are few codes; a warning reports if
-#' accuracy by cross-validation does not increase. At least 30 codes are needed, and at least 5 for
-#' each label that occurs among the codes. A label without any code gets probability 0, with a
+#' do not improve if the labels are already right, or if there are few codes; you get a warning if
+#' the accuracy by cross-validation does not increase. At least 30 codes are needed, and at least 5
+#' for each label that occurs among the codes. A label without any code gets probability 0, with a
 #' warning.
 #'
 #' @inheritParams estimate

@@ -41,8 +41,8 @@
 #'     text; and the label of the text in each variant.
 #'   * `pairwise`: a matrix of the share of texts with different labels in two variants.
 #'   * `ranges`: a data frame of the smallest and the largest share of each label.
-#'   * `agreement`: mean share of equal labels over all pairs; `alpha`: Krippendorff's alpha with
-#'     variants as coders.
+#'   * `agreement`: mean share of equal labels over all pairs of variants; `alpha`: Krippendorff's
+#'     alpha with variants as coders.
 #'   * `estimates`: with `gold`, a data frame with one row per variant and estimate: `variant`, and
 #'     the columns of [estimate()]. Variants for which no estimate can be computed are left out with
 #'     a warning.

@@ -24,14 +24,15 @@
 #'
 #' @section Quotes:
 #' While the model generates a quote, tokens that are not the next part of the text are excluded. So
-#' every quote occurs in the text, however small the model is. The text is the prompt; with `chat =
-#' TRUE` the last message of the user; with `quote_from` of [generate_parallel()] the value of this
-#' argument; in [annotate_texts()] the text that is coded. `start` and `end` are the positions of
-#' the quote's first and last character, as [substr()] counts them. If a quote occurs several times
-#' in the text, `start` and `end` give its first position. A quote has no white space at its ends.
-#' With `unit = "words"` a quote begins and ends at the boundaries of words; languages without
-#' spaces need `unit = "characters"`. A text that is shorter than `least` is quoted completely. A
-#' text without any character other than white space cannot be quoted, and its prompt fails.
+#' every quote occurs in the text, however small the model is. By default the text is the prompt.
+#' With `chat = TRUE` it is the last message of the user, with `quote_from` of [generate_parallel()]
+#' it is the value of this argument, and in [annotate_texts()] it is the text that is coded. `start`
+#' and `end` are the positions of the quote's first and last character, as [substr()] counts them.
+#' If a quote occurs several times in the text, `start` and `end` give its first position. A quote
+#' has no white space at its ends. With `unit = "words"` a quote begins and ends at the boundaries
+#' of words; languages without spaces need `unit = "characters"`. A text that is shorter than
+#' `least` is quoted completely. A text without any character other than white space cannot be
+#' quoted, and its prompt fails.
 #'
 #' @param description,.description Description of the value for the prompt; see below.
 #' @param required,.required FALSE allows answers without this field. The value is then NA, or
