@@ -5,11 +5,11 @@
 #' units, with confidence intervals. Codes may be missing.
 #'
 #' @section Coefficients to report:
-#' Report `alpha` with its interval, for any number of coders and any scale; `kappa` where reviewers
-#' expect it; `ac1` if one label is much more frequent than all others, because alpha and kappa are
-#' then low even if the coders agree well. `percent` alone is not informative: if there are two
-#' labels and 95% of the units have the same label, coders who guess with these frequencies agree on
-#' 90% of the units.
+#' Report `alpha` with its interval, for any number of coders and any scale. Also report `kappa` if
+#' reviewers expect it, and `ac1` if one label is much more frequent than all others, because alpha
+#' and kappa are then low even if the coders agree well. `percent` alone is not informative: if
+#' there are two labels and 95% of the units have the same label, coders who guess with these
+#' frequencies agree on 90% of the units.
 #'
 #' @section Computation:
 #' * `percent`: share of the pairs of codes of a unit that are equal, averaged over units. Interval:

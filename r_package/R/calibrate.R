@@ -26,9 +26,10 @@
 #' @param content_free For `method = "contextual"`: prompts with `"N/A"`, `""` or similar in place
 #'   of the text.
 #' @param ... Further arguments of [classify_parallel()].
-#' @returns `calibrate_batch()` and `calibrate_contextual()`: a `llamaherd_calibration`, a list
-#'   with `names` (names of the labels; NULL if the calibration was fitted to a matrix without
-#'   names, and then it can be applied to any labels), `prior`, `method` and `n` (number of texts).
+#' @returns `calibrate_batch()` and `calibrate_contextual()`: a `llamaherd_calibration`, a list with
+#'   `names` (names of the labels), `prior`, `method` and `n` (number of texts). If the calibration
+#'   was fitted to a matrix without names, `names` is NULL, and the calibration can be applied to
+#'   any labels.
 #'
 #'   `calibrated()` and `classify_calibrated()`: `x`, or the return value of [classify_parallel()],
 #'   with calibrated probabilities. The columns that depend on the probabilities are computed again;

@@ -52,10 +52,11 @@
 #'     difference between the strengths of two texts is the log-odds that the first text wins),
 #'     `std_error`, `low`, `high`, `rank`, `n_pairs`. [as.data.frame()] returns it.
 #'   * `pairs`: a data frame with one row per pair: `first`, `second`, `round`, `log_odds` and
-#'     `prob` that the first wins, `position_bias` (log-odds for the text that is read first),
-#'     `consistent` (both orders have the same winner), `coverage`, `error`.
-#'   * `position_bias`: mean with its interval, named `value`, `low`, `high`; `consistent`: share of
-#'     pairs with the same winner in both orders.
+#'     `prob` (log-odds and probability that the first text wins), `position_bias` (log-odds for the
+#'     text that is read first), `consistent` (TRUE if both orders have the same winner),
+#'     `coverage`, `error`.
+#'   * `position_bias`: mean position bias (`value`) with its interval (`low`, `high`);
+#'     `consistent`: share of pairs with the same winner in both orders.
 #'   * `reliability`: share of the variance of strengths that is not due to estimation error;
 #'     `dispersion`; `df`.
 #'   * `connected`, `n_parts`, `converged`; `correlations`: for each round, the rank correlation

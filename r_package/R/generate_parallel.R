@@ -57,9 +57,9 @@
 #' uninterrupted call. Failed prompts are tried again. `attr(result, "stats")$n_journal` is the
 #' number of answers taken from the journal.
 #'
-#' An answer is reused if these are the same: the content of the model's file, the tokens of the
-#' prompt, all settings that affect the text and, with `temperature` above 0, the seed of the
-#' prompt, which is derived from `seed` and the index of the prompt. If `seed` is negative or NULL,
+#' An answer is reused if the content of the model's file, the tokens of the prompt and all settings
+#' that affect the text are the same. With `temperature` above 0, the seed of the prompt must be the
+#' same, too; it is derived from `seed` and the index of the prompt. If `seed` is negative or NULL,
 #' no sampled answer is reused. New answers are added to the journal, so several calls can use the
 #' same file, also at the same time.
 #'
@@ -155,9 +155,9 @@
 #'   * `complete`: TRUE for answers whose `finish_reason` is `"stop"`. With `grammar`, `regex` or
 #'     `choices`, an answer that was ended by a text of `stop` is complete only if the whole answer
 #'     matches. One warning reports how many of these answers `max_tokens` cut off.
-#'   * `timing`: a data frame with `queue_s`, `first_token_s` and `wall_s`: seconds from the start
-#'     of the call until the prompt got a slot, until its first token, and until it was finished; NA
-#'     if it did not run.
+#'   * `timing`: a data frame of seconds from the start of the call: `queue_s` until the prompt got
+#'     a slot, `first_token_s` until its first token, and `wall_s` until it was finished; NA if it
+#'     did not run.
 #'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (tokens of the prompt that
 #'     were already computed for another prompt), `n_generated_tokens` and `seed`.
 #'   * `thoughts`, if the model could think: a data frame with `thinking`, the text of the thought
@@ -167,11 +167,12 @@
 #'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each prompt and
 #'     answer, equal to `printf %s "$text" | sha256sum`. Token ids are hashed as text, separated by
 #'     single spaces. The texts of a conversation are separated by newlines.
-#'   * `logprobs`, on request: a list with one data frame per prompt and one row per token of the
-#'     answer: `token`, its text; `id`; `logprob`, the natural logarithm of the probability that the
-#'     model computed, before grammar, penalties and temperature change it; and `top`, a list of
-#'     data frames of the most likely tokens at that position. `logprob` is NaN for tokens that were
-#'     not drawn, such as the remaining tokens of a choice. NULL for prompts without an answer.
+#'   * `logprobs`, on request: a list with one data frame per prompt; a data frame has one row per
+#'     token of the answer. The columns are `token` (text of the token), `id`, `logprob` (natural
+#'     logarithm of the probability that the model computed, before grammar, penalties and
+#'     temperature change it) and `top` (a list of data frames of the most likely tokens at that
+#'     position). `logprob` is NaN for tokens that were not drawn, such as the remaining tokens of a
+#'     choice. NULL for prompts without an answer.
 #'
 #'   The attribute `stats` has statistics of the call. [as.data.frame()] returns a table with one
 #'   row per prompt.

@@ -33,12 +33,12 @@
 #'   which replace the arguments that were used for `data`.
 #' @returns A `llamaherd_robustness`, a list:
 #'
-#'   * `summary`: a data frame with one row per variant: `variant`, the name of the variant;
-#'     `flips`, the share of texts whose label differs from the label in the first variant; and the
-#'     share of each label.
-#'   * `labels`: a data frame with one row per text: `row`, the row of the text in `data`;
-#'     `unstable`, the share of variants whose label differs from the most frequent label of the
-#'     text; and the label of the text in each variant.
+#'   * `summary`: a data frame with one row per variant: `variant` (name of the variant), `flips`
+#'     (share of texts whose label differs from the label in the first variant), and one column per
+#'     label with its share.
+#'   * `labels`: a data frame with one row per text: `row` (row of the text in `data`), `unstable`
+#'     (share of variants whose label differs from the most frequent label of the text), and one
+#'     column per variant with the label of the text.
 #'   * `pairwise`: a matrix of the share of texts with different labels in two variants.
 #'   * `ranges`: a data frame of the smallest and the largest share of each label.
 #'   * `agreement`: mean share of equal labels over all pairs of variants; `alpha`: Krippendorff's
