@@ -145,8 +145,8 @@ draw <- function(picture) {
   invisible(picture$data)
 }
 
-# Colours of Okabe and Ito, which are distinct for all kinds of colour vision, without the yellow,
-# which is too light for lines on white; and shades of one hue, which are also distinct in grey.
+# The colours of Okabe and Ito are distinct for all kinds of colour vision; their yellow is left
+# out, because it is too light for lines on white. The shades of one hue are also distinct in grey.
 okabe_ito <- c(
   "#0072B2",
   "#D55E00",
