@@ -19,9 +19,9 @@
 #' @param method `"classify"` computes probabilities; `"generate"` generates the label, constrained
 #'   to the labels; `"auto"` is `"generate"` for fields and `"classify"` otherwise.
 #' @param columns Names of the new columns: a prefix for all names, or a named vector such as
-#'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. The name `p_` in this vector
-#'   sets the prefix of the columns with the probabilities of all labels.
-#' @param calibrate Removes the model's preference for some labels: `"batch"` estimates this
+#'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. The name `p_` in the vector
+#'   `columns` sets the prefix of the columns with the probabilities of all labels.
+#' @param calibrate Removes the model's preference for some labels: `"batch"` estimates the
 #'   preference from the rows of `data`, `"contextual"` from prompts without content; see
 #'   [calibrate_batch()]. NULL leaves the probabilities unchanged.
 #' @param normalize How labels of different lengths are compared, see [classify_parallel()].
@@ -49,8 +49,8 @@
 #' @param thinking Maximum number of tokens of a thought before the answer, or [thinking()]. NULL
 #'   and FALSE label texts without a thought; with NULL a message reports this once if the model
 #'   would think by default. Needs `chat = TRUE`.
-#' @param n_thoughts Number of thoughts per text. The probabilities are the mean over these
-#'   thoughts, see [classify_parallel()]. Needs `thinking`.
+#' @param n_thoughts Number of thoughts per text. The probabilities are the mean over the thoughts,
+#'   see [classify_parallel()]. Needs `thinking`.
 #' @param variables,template,merge_system See [generate_parallel()]. Needs `chat = TRUE`.
 #' @param until Number of texts, drawn at random, that the model labels. A classifier on
 #'   `embeddings` (a head) is fitted to the probabilities of these texts and labels all other texts.
@@ -95,9 +95,9 @@
 #'   * `until` and `larger` add `step`, the step that labelled the text: `"model"`, `"head"` or
 #'     `"unsure"`.
 #'   * `evidence` adds `quote` (verbatim words of the text), `start` and `end` (positions of the
-#'     first and last character of the quote in the text, as [substr()] counts them). The three
-#'     columns are NA in rows without a label, and in rows whose quote could not be generated; a
-#'     message reports missing quotes.
+#'     first and last character of the quote in the text, as [substr()] counts them). `quote`,
+#'     `start` and `end` are NA in rows without a label, and in rows whose quote could not be
+#'     generated; a message reports missing quotes.
 #'   * `thinking` adds `thinking`, `n_thinking_tokens` and `thinking_complete`; with several
 #'     thoughts per text also `between`; see [classify_parallel()]. With several labels per text, or
 #'     several parts of a long text, each label or part has its own thought: `thinking` is the text

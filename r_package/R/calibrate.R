@@ -8,9 +8,9 @@
 #' to 1: \eqn{(p_j / q_j) / \sum_i (p_i / q_i)}.
 #'
 #' * `calibrate_batch()` uses the mean over the texts themselves as the prior ([Zhou et al.
-#'   2023](https://arxiv.org/abs/2309.17249)). This method assumes that labels are about equally
-#'   frequent. Fit the calibration once to all texts and store it: a different batch of texts gives
-#'   a different calibration.
+#'   2023](https://arxiv.org/abs/2309.17249)). Batch calibration assumes that labels are about
+#'   equally frequent. Fit the calibration once to all texts and store it: a different batch of
+#'   texts gives a different calibration.
 #' * `calibrate_contextual()` uses the mean over prompts with `"N/A"` or similar in place of the
 #'   text ([Zhao et al. 2021](https://arxiv.org/abs/2102.09690)).
 #' * `calibrated()` applies a calibration. `classify_calibrated()` does all steps.
@@ -108,8 +108,7 @@ classify_calibrated <- function(
   }
   if (!is.null(calibration)) {
     check_calibration(calibration, error_call)
-    # This call has no rows: it only checks, before the model runs, that the calibration has these
-    # labels.
+    # A call without rows only checks, before the model runs, that the calibration has these labels.
     names <- unique(unlist(class_labels(labels, error_call)$names))
     none <- matrix(0, 0, length(names))
     apply_calibration(calibration, none, names, error_call)

@@ -26,7 +26,7 @@
 #'   codebook.
 #' @param by `"diverse"` or `"hardest"`.
 #' @param coded Return value of [annotate_texts()] that contains the texts of the part; it may also
-#'   contain other texts. `choose_examples()` uses this argument only with `by = "hardest"`.
+#'   contain other texts. `choose_examples()` uses `coded` only with `by = "hardest"`.
 #' @param embeddings For `by = "diverse"`: a matrix with one row per text of the sample, in the
 #'   order of the sample, see [embed_parallel()].
 #' @param parts Part or parts of the sample. `"evaluate"` is locked until [evaluate_codebook()] has

@@ -48,8 +48,8 @@
 #'   prompt failed. In [dplyr::mutate()] the columns of the table become columns of the data.
 #'
 #'   * `label`: the most probable label, a factor with all labels as levels.
-#'   * `prob`: the probability of this label; `margin`: the difference between the probabilities of
-#'     this label and of the second most probable label.
+#'   * `prob`: the probability of the most probable label; `margin`: the difference between `prob`
+#'     and the probability of the second most probable label.
 #'   * `entropy`: entropy of the probabilities in nats: 0 if one label has probability 1, `log(k)`
 #'     if k labels are equally probable.
 #'   * `coverage`: total probability of all labels before scaling. A small value means that the

@@ -38,10 +38,10 @@
 #' @param keys TRUE requires a key also from coders on this computer.
 #' @param browser TRUE opens a browser: with the coder's page if there is one coder, and otherwise
 #'   with the page that shows the agreement.
-#' @returns A `llamaherd_gold` with the codes. If `data` is a data frame: this data frame with a
-#'   character column for each coder, in the same order, NA where a coder has no code. With a
-#'   codebook of passages, a `llamaherd_spans`, like the return value of [read_spans()]. With a
-#'   codebook of fields, a list with a `llamaherd_gold` for each field, named by the fields;
+#' @returns A `llamaherd_gold` with the codes. If `data` is a data frame: this data frame, with its
+#'   rows in the same order and a character column for each coder; NA where a coder has no code.
+#'   With a codebook of passages, a `llamaherd_spans`, like the return value of [read_spans()]. With
+#'   a codebook of fields, a list with a `llamaherd_gold` for each field, named by the fields;
 #'   [validate()] compares each of these with the column of its field. If `data` is a data frame:
 #'   this data frame with a character column for each field and coder, such as `topic.anna`.
 #' @seealso [gold_sample()], [validate()], [agreement()]

@@ -24,7 +24,7 @@
 #'   data frames with the columns `quote` (words of the text) and `label`.
 #' @param text_role,answer_role Words that introduce a text and an answer in the prompt. NULL uses
 #'   `"Text"` and `"Label"`, in the language of the prompt.
-#' @param language Language of the prompt's fixed words and of the texts. The prompt mentions this
+#' @param language Language of the prompt's fixed words and of the texts. The prompt mentions the
 #'   language. One of `"en"`, `"de"`, `"fr"` and `"es"`, or the name of any other language; for
 #'   another language, `words` must contain all fixed words. NULL uses English words and does not
 #'   mention a language.

@@ -1,8 +1,8 @@
 #' Passages as a long table
 #'
 #' With a codebook of `type = "spans"`, [annotate_texts()] adds a list column `spans`: for each text
-#' a data frame with a row for each passage. This function combines these data frames into one
-#' table.
+#' a data frame with a row for each passage. `coded_spans()` combines the data frames of all texts
+#' into one table.
 #'
 #' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or some of
 #'   its rows.

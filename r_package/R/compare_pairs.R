@@ -21,11 +21,11 @@
 #'
 #' @section Standard errors:
 #' With few pairs per text, the maximum of the likelihood exaggerates the differences of strengths.
-#' The fit removes this bias (Firth 1993; Kosmidis and Firth 2009). The result of a pair is a
-#' probability, not a win or a loss, so the covariance is the sandwich estimator of a fractional
-#' logistic regression with leverages (HC3), with t quantiles. Intervals describe how strengths
-#' would vary if other pairs were drawn for the same model. Intervals do not show whether the model
-#' is right: use `pair_agreement()` to compare the model with people.
+#' The fit removes this bias of differences (Firth 1993; Kosmidis and Firth 2009). The result of a
+#' pair is a probability, not a win or a loss, so the covariance is the sandwich estimator of a
+#' fractional logistic regression with leverages (HC3), with t quantiles. Intervals describe how
+#' strengths would vary if other pairs were drawn for the same model. Intervals do not show whether
+#' the model is right: use `pair_agreement()` to compare the model with people.
 #'
 #' @param texts Texts, 2 to 5,000: a character vector without NA. The names of the vector identify
 #'   the texts; without names the texts are called `"1"`, `"2"` and so on.

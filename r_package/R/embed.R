@@ -6,8 +6,8 @@
 #' is computed only once. A text that fails becomes a row of NA.
 #'
 #' @section Models:
-#' Models trained for embeddings, such as all-MiniLM-L6-v2, give the best results. Load them with
-#' [model_load()]. Many of these models are encoders like BERT, which cannot generate text.
+#' Models trained for embeddings, such as all-MiniLM-L6-v2, give the best results. Load such models
+#' with [model_load()]. Many of these models are encoders like BERT, which cannot generate text.
 #' Generative models have embeddings, too, but embeddings of small models carry little information.
 #' Some models expect a prefix before each text, such as `"query: "`; see the descriptions of these
 #' models.

@@ -3,10 +3,10 @@
 #' @description
 #' A gold-standard sample is a probability sample of the texts that people code. The codes of the
 #' sample show how often a model's labels are correct, and [estimate()] uses the codes to correct
-#' estimates for the errors. For both purposes the probability with which each text was drawn must
-#' be known. `gold_sample()` draws the sample and stores these inclusion probabilities.
-#' `write_gold()` writes a CSV file for a spreadsheet program, and `read_gold()` reads the coded
-#' file.
+#' estimates for the errors. To measure and to correct errors, the probability with which each text
+#' was drawn (its inclusion probability) must be known. `gold_sample()` draws the sample and stores
+#' the inclusion probabilities. `write_gold()` writes a CSV file for a spreadsheet program, and
+#' `read_gold()` reads the coded file.
 #'
 #' `gold_size()` computes how many texts are needed.
 #'
@@ -54,9 +54,9 @@
 #'   `after` is given, only the probabilities of texts that were not drawn yet are used, scaled to
 #'   sum to `n`.
 #' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL` uses the
-#'   columns that `data` records. For `id` it uses a column called `id` without missing or
-#'   duplicated values, and row numbers otherwise. Codes are matched to texts by identifiers, even
-#'   if `data` was sorted or its column of texts removed.
+#'   columns that `data` records. For the argument `id`, `NULL` uses a column called `id` without
+#'   missing or duplicated values, and row numbers otherwise. Codes are matched to texts by
+#'   identifiers, even if `data` was sorted or its column of texts removed.
 #' @param confidence For `"uncertainty"`: a column, or a number per text from 0 to 1, of the model's
 #'   confidence. `NULL` uses the column `margin` of [annotate_texts()]; with several labels
 #'   `2 * abs(p - 1/2)` of the least certain label.

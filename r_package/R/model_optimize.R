@@ -1,6 +1,6 @@
 #' Make a model faster on this computer
 #'
-#' The speed of a model depends on the type of its weights and on the processor. This function
+#' The speed of a model depends on the type of its weights and on the processor. `model_optimize()`
 #' writes the model in several types. For each type the function measures how much the answers
 #' change, and the speed of the new and the original file in alternating runs. The function keeps
 #' the fastest file whose answers differ little enough from those of the original (see `max_kl`),

@@ -5,7 +5,7 @@
 #' labels. `recalibrate()` learns from the codes of a [gold_sample()] how to correct these errors.
 #' The function fits a ridge multinomial logistic regression (called head) that predicts the codes
 #' from the model's log-probabilities, from embeddings of the texts, or from both, and replaces
-#' labels and probabilities by its predictions. `recalibration()` returns the accuracy of these
+#' labels and probabilities by its predictions. `recalibration()` returns the accuracy of the head's
 #' predictions.
 #'
 #' @section Cross-fitting:

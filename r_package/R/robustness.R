@@ -8,10 +8,10 @@
 #'   first variant, and [report()] accepts the result. Another data frame is also accepted.
 #' @param text See [annotate_texts()]; not needed if `data` is the return value of
 #'   [annotate_texts()].
-#' @param codebooks A codebook, or a list of codebooks with the same labels. The first codebook is
-#'   the reference. The result shows the names of the list. If `data` is the return value of
-#'   [annotate_texts()], you may omit this argument; the first codebook is then the codebook of
-#'   `data`.
+#' @param codebooks A codebook, or a list of codebooks with the same labels. Labels of the other
+#'   codebooks are compared with the labels of the first codebook. The result shows the names of the
+#'   list. If `data` is the return value of [annotate_texts()], you may omit this argument; the
+#'   first codebook is then the codebook of `data`.
 #' @param contexts A context, or a list of contexts with different models. If `data` is the return
 #'   value of [annotate_texts()], the first context must use the model that labelled `data`.
 #' @param orders Further orders of the labels: a number of random orders, or a list of character

@@ -5,9 +5,9 @@
 #' `temperature`, `top_p` and `seed`, are arguments of the two functions.
 #'
 #' Samplers are applied in llama.cpp's order: `logit_bias`, penalties, DRY, `top_n_sigma`, `top_k`,
-#' `typical_p`, `top_p`, `min_p`, XTC, `temperature`. The defaults turn all settings of this
-#' function off. Most samplers select the tokens from which the next token is drawn; with
-#' `temperature = 0` the most likely token after `logit_bias` and penalties is used.
+#' `typical_p`, `top_p`, `min_p`, XTC, `temperature`. By default, all settings of
+#' `sampling_options()` are off. Most samplers select the tokens from which the next token is drawn;
+#' with `temperature = 0` the most likely token after `logit_bias` and penalties is used.
 #'
 #' You can also pass all settings directly, by name, to [generate_parallel()], [generate()] and
 #' [quick_llama()].

@@ -7,8 +7,8 @@
 #'
 #' * `type_boolean()`, `type_integer()`, `type_number()` and `type_string()` describe a single
 #'   value, which becomes a column of that type.
-#' * `type_enum()` describes a single value that is one of the texts `values`. It becomes a factor
-#'   with these texts as levels.
+#' * `type_enum()` describes a single value that is one of the texts `values`. The column is a
+#'   factor with these texts as levels.
 #' * `type_array()` describes any number of values of one type, which become a list column: of
 #' vectors, or of data frames if `items` is a `type_object()`.
 #' * `type_object()` has named fields. The outermost object becomes the data frame itself; a nested
@@ -45,8 +45,8 @@
 #' @param most Maximum length. NULL uses 40 words or 200 characters.
 #' @param items The type of the elements.
 #' @param ... Fields of the object: types, named by the names of the fields.
-#' @param .additional_properties TRUE allows fields that are not named in `...`. Such fields do not
-#'   become columns, but the texts of the answers contain them.
+#' @param .additional_properties TRUE allows fields that are not named in `...`. Fields that are not
+#'   named do not become columns, but the texts of the answers contain these fields.
 #' @param text A JSON Schema as text.
 #' @param path Path of a file with a JSON Schema.
 #' @returns A `llamaherd_type`.
