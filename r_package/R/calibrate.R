@@ -13,7 +13,8 @@
 #'   texts gives a different calibration.
 #' * `calibrate_contextual()` uses the mean over prompts with `"N/A"` or similar in place of the
 #'   text ([Zhao et al. 2021](https://arxiv.org/abs/2102.09690)).
-#' * `calibrated()` applies a calibration. `classify_calibrated()` does all steps.
+#' * `calibrated()` applies a calibration. `classify_calibrated()` computes probabilities, fits the
+#'   calibration and applies the calibration.
 #'
 #' @inheritParams classify_parallel
 #' @param x Return value of [classify_parallel()], or a matrix of probabilities with one row per

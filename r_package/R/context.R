@@ -26,9 +26,9 @@
 #'   `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
 #'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name causes
 #'   an error. With `deterministic = TRUE` an answer is identical to the last bit, whichever other
-#'   prompts run and in whichever order. The computation of prompts then takes up to twice as long.
-#'   Recurrent and hybrid models, such as Mamba, Granite 4 H and LFM2, do not support
-#'   `deterministic`.
+#'   prompts run and in whichever order. With `deterministic`, the computation of prompts takes up
+#'   to twice as long. Recurrent and hybrid models, such as Mamba, Granite 4 H and LFM2, do not
+#'   support `deterministic`.
 #' @param cluster Where prompts are computed. NULL computes in this process, `"local"` in several
 #'   processes of this machine, `"auto"` on the Ray cluster of this machine, and `"host:port"` or
 #'   `"ray://host:port"` on the Ray cluster at that address. See below.

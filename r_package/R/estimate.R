@@ -70,8 +70,8 @@
 #'   use `has_label(label, "negative")`. `NULL` uses the value that `coded` or `gold` records.
 #' @param prob For codes without a [gold_sample()]: `"simple"` if all texts had the same probability
 #'   of being coded, or the probability of each text.
-#' @param target Target of inference: `"population"`, from which the texts were sampled, or the
-#'   `"texts"` themselves.
+#' @param target Target of inference: `"population"` describes the population from which the texts
+#'   were sampled, and `"texts"` describes only the texts themselves.
 #' @param cluster A column of clusters, such as speakers, within which texts are not independent.
 #' @param predictions Predictions that the codes correct: `"labels"`, or `"probs"`, the
 #'   probabilities of all labels (columns `p_<label>`). `NULL` uses `"probs"` after [recalibrate()]
@@ -273,7 +273,8 @@ estimate <- function(
 #' @param ... Not used.
 #' @returns `coef()`: a named vector. `confint()`: a matrix with a row for each coefficient.
 #'   `vcov()`: a matrix; it omits the differences between groups, which follow from the other rows.
-#'   `nobs()`: the number of texts used: all texts, or for `"gold"` the texts with a code.
+#'   `nobs()`: the number of texts that the method uses: for `"gold"` the texts with a code, and for
+#'   the other methods all texts.
 #' @name estimate-methods
 #' @examplesIf llamaherd::llamaherd_available()
 #' data <- data.frame(label = rep(c("a", "b"), c(60, 40)), code = NA)

@@ -11,7 +11,8 @@
 #' `gold_size()` computes how many texts are needed.
 #'
 #' @section Sampling designs:
-#' * `"simple"`: equal probabilities. Suitable for all purposes, and sufficient for PPI.
+#' * `"simple"`: equal probabilities. This design is suitable for all purposes, and the only design
+#'   for which PPI++ keeps its original form.
 #' * `"stratified"`: a fixed number from each stratum; strata are the labels unless `by` names
 #'   columns. Suitable for rare labels (with `allocation = "equal"`) and for comparisons of groups.
 #' * `"uncertainty"`: higher probabilities for texts with less certain labels. Estimates are more
@@ -30,7 +31,7 @@
 #' sample. In all other cases the probabilities of a wave may depend on the codes of earlier waves:
 #' conditional on these codes, each wave gives an unbiased estimate, and the waves are averaged with
 #' weights that depend on their sizes (Des Raj 1956; Farquhar, Gal and Rainforth 2021). `probs` then
-#' contains 1 / the weight of each text. Decide the sizes of waves before you see codes.
+#' contains 1 / weight for each text. Decide the sizes of waves before you see codes.
 #' `write_gold(uncoded = TRUE)` writes only the texts without a code, and `read_gold()` keeps the
 #' codes of the other texts.
 #'

@@ -28,7 +28,7 @@
 #'
 #' Labels
 #' * [classify_parallel()]: the probability of each label. [calibrate_batch()] removes a model's
-#'   preferences.
+#'   preferences for some labels.
 #' * `generate_parallel(choices = )`: each answer is one of the texts that you give. [vote()]: the
 #'   majority of several samples.
 #'

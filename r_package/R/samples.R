@@ -109,7 +109,7 @@ n_samples <- function(x) {
 #'   * `name`, if the prompts have names.
 #'   * `majority`: the winning label; NA without votes.
 #'   * `agreement`: share of the votes that the winning label got; NaN without votes.
-#'   * `n_votes`, `n_failed`: numbers of samples that are a vote, and that are not.
+#'   * `n_votes`: number of samples that are a vote; `n_failed`: number of all other samples.
 #'   * `is_tie`: TRUE if another label got as many votes as the winning label.
 #'   * `shares`: a list with one named numeric vector per prompt: the share of each label, in
 #'     decreasing order.

@@ -67,9 +67,9 @@
 #'   * `labels`: a data frame with one row per label: the number of texts that people gave the
 #'     label, the number of texts that the model gave the label, precision, recall and F1.
 #'   * `model_agreement`, `coder_agreement`: coefficients between the model and people, and between
-#'     people (NULL with one coder), as in [agreement()]. With several labels per text these
-#'     coefficients are means over the labels, and `label_agreement` has the coefficients of each
-#'     label.
+#'     people (NULL with one coder), as in [agreement()]. With several labels per text the
+#'     coefficients of both elements are means over the labels, and `label_agreement` has the
+#'     coefficients of each label.
 #'   * `pairs`: a data frame of the agreement of each pair of coders, including the model: `first`,
 #'     `second`, and the columns of [agreement()]; NULL with one coder.
 #'   * `confusion`, `reliability`: as in [compute_confusion_matrices()] and
@@ -220,8 +220,8 @@ models_arguments <- c(
   "include_reliability"
 )
 
-# Names the positional arguments of a call in the argument order of localLLM's validate(). Our
-# validate() used localLLM's order before validate_models() existed.
+# Names the positional arguments of a call in the argument order of localLLM's validate(). Before
+# validate_models() existed, validate() had localLLM's order of arguments.
 validate_by_place <- function(call, env) {
   before <- function(
     annotations,
