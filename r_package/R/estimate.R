@@ -87,10 +87,10 @@
 #'   drawn separately for each combination of stratum, model's label and group of the estimate
 #'   (`by`, or the columns of the formula).
 #' @param n_imputations Number of draws of the right codes by the model of coders' errors.
-#' @param simultaneous `NULL`: each interval has the confidence `level` by itself. `"bonferroni"` or
-#'   `"max_t"`: all intervals of a method are simultaneous, so that together they have the
-#'   confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome, and its
-#'   intervals are shorter than with `"bonferroni"`.
+#' @param simultaneous `NULL`: the confidence `level` is that of each single interval.
+#'   `"bonferroni"` or `"max_t"`: all intervals of a method are simultaneous, so that together they
+#'   have the confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome,
+#'   and its intervals are shorter than with `"bonferroni"`.
 #' @param quantile For `outcome = "quantile"`: quantiles between 0 and 1, such as `0.9`.
 #' @returns A `llamaherd_estimates`. Converted to a data frame, the result has one row per estimate
 #'   and method: `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam`
