@@ -49,8 +49,8 @@ def setting(found: dict[str, Any]) -> str:
         f"{found['n_gold']}; labels are right in {found['accuracy']:.1%}. Monte Carlo "
         f"error (three standard errors): ±{error:.1%}. {sum(inside)} of {len(valid)} "
         "coverages of valid methods differ from the nominal value by at most this "
-        f"error; the coverages are from {lowest:.1%} to {highest:.1%}. {n_failed} "
-        "estimates had no solution.\n"
+        f"error; the coverages are from {lowest:.1%} to {highest:.1%}. Number of "
+        f"estimates without a solution: {n_failed}.\n"
     )
 
 
@@ -89,8 +89,8 @@ def few_codes(found: dict[str, Any]) -> str:
         ]
         told.append(
             f"With {n_gold} codes, the {len(coverages)} coverages of valid methods are "
-            f"from {min(coverages):.1%} to {max(coverages):.1%}; "
-            f"{found['n_failed'][f'simple, {n_gold}']} estimates had no solution.\n"
+            f"from {min(coverages):.1%} to {max(coverages):.1%}; number of estimates "
+            f"without a solution: {found['n_failed'][f'simple, {n_gold}']}.\n"
         )
     return "".join(told)
 

@@ -178,8 +178,8 @@ def steadiness(summary: Summary) -> str:
 def _age(calls: Row) -> str:
     """Return a phrase about the time of late calls relative to calls on a new context."""
     return (
-        f"late calls took {calls['to_new']:.3f} times as long as the second and later "
-        "calls on a new context, which ran alternately"
+        f"late calls took {calls['to_new']:.3f} times as long as calls on a new context, "
+        "without its first call; the calls on both contexts ran alternately"
     )
 
 

@@ -5,19 +5,20 @@
 #' units, with confidence intervals. Codes may be missing.
 #'
 #' @section Coefficients to report:
-#' Report `alpha` with its interval, for any number of coders and any scale; `kappa` where reviewers
-#' expect it; `ac1` if one label is much more frequent than all others, because alpha and kappa are
-#' then low even if the coders agree well. `percent` alone is not informative: if 95% of the units
-#' have one of two labels, coders who guess agree on 90%.
+#' Report `alpha` with its interval, for any number of coders and any scale. Also report `kappa` if
+#' reviewers expect it, and `ac1` if one label is much more frequent than all others, because alpha
+#' and kappa are then low even if the coders agree well. `percent` alone is not informative: if
+#' there are two labels and 95% of the units have the same label, coders who guess with these
+#' frequencies agree on 90% of the units.
 #'
 #' @section Computation:
 #' * `percent`: share of the pairs of codes of a unit that are equal, averaged over units. Interval:
 #'   Wilson.
 #' * `kappa`, two coders: Cohen's \eqn{(p_o - p_e) / (1 - p_e)}. For ordered scales also
-#'   `linear kappa` and `quadratic kappa`, which weight a disagreement by the distance of the two
-#'   labels or its square. Standard error: Fleiss, Cohen and Everitt (1969).
+#'   `linear kappa` and `quadratic kappa`, which weight a disagreement by the distance between the
+#'   two labels or by the square of this distance. Standard error: Fleiss, Cohen and Everitt (1969).
 #' * `alpha`: Krippendorff's \eqn{1 - D_o / D_e}. Interval: percentiles of a bootstrap of units
-#'   (Zapf et al. 2016). The columns `observed` and `expected` contain disagreements.
+#'   (Zapf et al. 2016). For `alpha`, the columns `observed` and `expected` contain disagreements.
 #' * `ac1`: Gwet (2008), with his standard error and an interval by the t distribution.
 #'
 #' A coefficient is NA if it is undefined: for example, if all codes are equal, the formulas divide
@@ -27,12 +28,12 @@
 #' @param ... Codes: a coded [gold_sample()]; a data frame or matrix with one column per coder; or
 #'   one vector per coder. Codes can be factors, text or numbers; NA, blank text and `"NA"` are
 #'   missing codes. Numbers and logical values are compared by their text, so that 1 equals `"1"`;
-#'   texts that differ only in case or spaces are an error.
+#'   texts that differ only in case or spaces cause an error.
 #' @param scale Scale of measurement, which defines distances between codes: `"nominal"`,
 #'   `"ordinal"`, `"interval"` or `"ratio"`. NULL uses `"ordinal"` for ordered factors, ordinal
 #'   codebooks and samples drawn from such labels, and `"nominal"` otherwise.
 #' @param levels All labels in order. NULL uses the levels of factors, or the labels that occur. If
-#'   the codes are text, `scale = "ordinal"` requires this argument.
+#'   the codes are text, `scale = "ordinal"` requires `levels`.
 #' @param weights Weight of each unit, such as 1 / inclusion probability. NULL uses the inverse
 #'   inclusion probabilities of a gold sample, as [validate()] does, and equal weights otherwise.
 #' @param kappa_weights Disagreement weights for two coders, for the row `weighted kappa`: a vector

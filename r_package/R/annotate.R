@@ -19,9 +19,9 @@
 #' @param method `"classify"` computes probabilities; `"generate"` generates the label, constrained
 #'   to the labels; `"auto"` is `"generate"` for fields and `"classify"` otherwise.
 #' @param columns Names of the new columns: a prefix for all names, or a named vector such as
-#'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. The name `p_` in this vector
-#'   sets the prefix of the columns with the probabilities of all labels.
-#' @param calibrate Removes the model's preference for some labels: `"batch"` estimates this
+#'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. The name `p_` in the vector
+#'   `columns` sets the prefix of the columns with the probabilities of all labels.
+#' @param calibrate Removes the model's preference for some labels: `"batch"` estimates the
 #'   preference from the rows of `data`, `"contextual"` from prompts without content; see
 #'   [calibrate_batch()]. NULL leaves the probabilities unchanged.
 #' @param normalize How labels of different lengths are compared, see [classify_parallel()].
@@ -49,13 +49,13 @@
 #' @param thinking Maximum number of tokens of a thought before the answer, or [thinking()]. NULL
 #'   and FALSE label texts without a thought; with NULL a message reports this once if the model
 #'   would think by default. Needs `chat = TRUE`.
-#' @param n_thoughts Number of thoughts per text. The probabilities are the mean over these
-#'   thoughts, see [classify_parallel()]. Needs `thinking`.
+#' @param n_thoughts Number of thoughts per text. The probabilities are the mean over the thoughts,
+#'   see [classify_parallel()]. Needs `thinking`.
 #' @param variables,template,merge_system See [generate_parallel()]. Needs `chat = TRUE`.
 #' @param until Number of texts, drawn at random, that the model labels. A classifier on
 #'   `embeddings` (a head) is fitted to the probabilities of these texts and labels all other texts.
-#'   The model then labels the least certain of these texts again, see `unsure`. With NULL the model
-#'   labels all texts. Requires a codebook with one label per text.
+#'   The model then labels again the least certain of the texts that the head labelled, see
+#'   `unsure`. With NULL the model labels all texts. Requires a codebook with one label per text.
 #' @param embeddings Model for the embeddings of texts, for `until`: a model from [model_load()], or
 #'   the path of its file.
 #' @param unsure Share of the texts that are labelled a second time: those with the lowest
@@ -69,36 +69,53 @@
 #'   [with_chat_date()], or else today.
 #' @returns `data` with new columns and the additional class `llamaherd_coded`.
 #'
-#'   With a single label per text: `label`, a factor, ordered for an ordinal scale, and numeric if
-#'   the labels of an ordinal scale are numbers; `prob`; `margin`; `entropy`; `coverage`; for an
-#'   ordinal scale `mean`, the expected position from 1, or the expected number if all labels are
-#'   numbers; `p_<label>`, the probability of each label; `error`, the reason why there is no label,
-#'   NA for rows with a label; and `coded_text` if `text` is an expression. See
-#'   [classify_parallel()] for the measures. With a scale of numbers: `label`, the most probable
-#'   number; `mean`, the expected value, and `sd`, the standard deviation of the probabilities;
-#'   `prob`, `margin`, `entropy`, `coverage`, `error`; see `distribution`. With several labels per
-#'   text: `label`, the labels with a probability above 0.5, joined by `"; "`; `coverage`;
-#'   `p_<label>`; `error`. With fields: a column per field, and `error`. With `method = "generate"`:
-#'   `label` and `error`. With `until` or `larger`, before `error`: `step`, the step that labelled
-#'   the text, `"model"`, `"head"` or `"unsure"`. With spans: `spans`, a list column of data frames
-#'   with `label`, `quote`, `start` and `end`, see [coded_spans()]; and `error`. With `evidence`,
-#'   before `error`: `quote`, verbatim words of the text, and `start` and `end`, the positions of
-#'   the first and last character of the quote in the text, as [substr()] counts them. The three
-#'   columns are NA in rows without a label, and in rows whose quote could not be generated; a
-#'   message reports missing quotes.
+#'   With a single label per text, the new columns are:
 #'
-#'   With thoughts, the columns `thinking`, `n_thinking_tokens` and `thinking_complete` come before
-#'   `error`; with several thoughts per text also `between`; see [classify_parallel()]. With several
-#'   labels per text, or several parts of a long text, each label or part has its own thought:
-#'   `thinking` is the text of the first thought, and `n_thinking_tokens` counts the tokens of all
-#'   thoughts.
+#'   * `label`: a factor; ordered for an ordinal scale; numeric if the labels of an ordinal scale
+#'     are numbers.
+#'   * `prob`, `margin`, `entropy`, `coverage`: see [classify_parallel()].
+#'   * `mean`, for an ordinal scale: the expected position from 1, or the expected number if all
+#'     labels are numbers.
+#'   * `p_<label>`: the probability of each label.
+#'   * `error`: the reason why there is no label; NA for rows with a label.
+#'   * `coded_text`, if `text` is an expression: its values.
 #'
-#'   The attribute `llamaherd` is a list that documents the labels: `label` and `text`, names of
-#'   columns; `names`, the labels; `probs`, names of the columns of probabilities; `columns`, names
-#'   of the new columns by role; `codebook`; `run`, with the model's file and its SHA-256, prompts,
-#'   settings, versions and machine; `run_json`, the same as JSON; `stats`. Functions of dplyr and
-#'   [merge()] keep this attribute while the columns of texts and labels exist; [coded_restore()]
-#'   restores it.
+#'   With a scale of numbers, the new columns are `label` (the most probable number), `mean` (the
+#'   expected value), `sd` (the standard deviation of the probabilities), `prob`, `margin`,
+#'   `entropy`, `coverage` and `error`; the argument `distribution` adds further columns.
+#'
+#'   With several labels per text, the new columns are `label` (the labels with a probability above
+#'   0.5, joined by `"; "`), `coverage`, `p_<label>` and `error`. With fields, there is a column per
+#'   field, and `error`. With spans, the new columns are `spans` (a list column of data frames with
+#'   the columns `label`, `quote`, `start` and `end`, see [coded_spans()]) and `error`. With
+#'   `method = "generate"`, the new columns are `label` and `error`.
+#'
+#'   Some arguments add columns before `error`:
+#'
+#'   * `until` and `larger` add `step`, the step that labelled the text: `"model"`, `"head"` or
+#'     `"unsure"`.
+#'   * `evidence` adds `quote` (verbatim words of the text), `start` and `end` (positions of the
+#'     first and last character of the quote in the text, as [substr()] counts them). `quote`,
+#'     `start` and `end` are NA in rows without a label, and in rows whose quote could not be
+#'     generated; a message reports missing quotes.
+#'   * `thinking` adds `thinking`, `n_thinking_tokens` and `thinking_complete`; with several
+#'     thoughts per text also `between`; see [classify_parallel()]. With several labels per text, or
+#'     several parts of a long text, each label or part has its own thought: `thinking` is the text
+#'     of the first thought, and `n_thinking_tokens` counts the tokens of all thoughts.
+#'
+#'   The attribute `llamaherd` is a list that documents the labels:
+#'
+#'   * `label`, `text`: names of the columns of labels and texts.
+#'   * `names`: the labels.
+#'   * `probs`: names of the columns of probabilities.
+#'   * `columns`: names of the new columns by role.
+#'   * `codebook`: the codebook.
+#'   * `run`: the model's file and its SHA-256, prompts, settings, versions and machine; `run_json`:
+#'     the same as JSON.
+#'   * `stats`: statistics of the call.
+#'
+#'   Functions of dplyr and [merge()] keep this attribute while the columns of texts and labels
+#'   exist; [coded_restore()] restores it.
 #' @seealso [codebook()], [prompt_preview()], [robustness()], [last_results()] after an interrupt
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

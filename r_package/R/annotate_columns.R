@@ -39,8 +39,8 @@ abort_names <- function(cnd, error_call) {
 coded_frame <- function(data, texts, codebook, names, found) {
   labels <- as_text(found[["labels"]])
   text <- if (texts$is_column) texts$name else unname(names["coded_text"])
-  # A result without these columns, such as a table of counts by label, is not a table of coded
-  # texts.
+  # A result without the columns of labels and texts, such as a table of counts by label, is not a
+  # table of coded texts.
   needs <- c(names[names(names) == "label"], text[!is.na(text)])
   if (length(needs) < 2) {
     needs <- unique(c(needs, names))[1:2]

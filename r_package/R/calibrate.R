@@ -8,12 +8,13 @@
 #' to 1: \eqn{(p_j / q_j) / \sum_i (p_i / q_i)}.
 #'
 #' * `calibrate_batch()` uses the mean over the texts themselves as the prior ([Zhou et al.
-#'   2023](https://arxiv.org/abs/2309.17249)), which assumes that labels are about equally frequent.
-#'   Fit the calibration once to all texts and store it: a different batch of texts gives a
-#'   different calibration.
+#'   2023](https://arxiv.org/abs/2309.17249)). Batch calibration assumes that labels are about
+#'   equally frequent. Fit the calibration once to all texts and store it: a different batch of
+#'   texts gives a different calibration.
 #' * `calibrate_contextual()` uses the mean over prompts with `"N/A"` or similar in place of the
 #'   text ([Zhao et al. 2021](https://arxiv.org/abs/2102.09690)).
-#' * `calibrated()` applies a calibration. `classify_calibrated()` does all steps.
+#' * `calibrated()` applies a calibration. `classify_calibrated()` computes probabilities, fits the
+#'   calibration and applies the calibration.
 #'
 #' @inheritParams classify_parallel
 #' @param x Return value of [classify_parallel()], or a matrix of probabilities with one row per
@@ -27,12 +28,14 @@
 #'   of the text.
 #' @param ... Further arguments of [classify_parallel()].
 #' @returns `calibrate_batch()` and `calibrate_contextual()`: a `llamaherd_calibration`, a list with
-#'   `names` of the labels (NULL for a matrix without names, which fits any labels), `prior`,
-#'   `method` and `n`, the number of texts.
+#'   `names` (names of the labels), `prior`, `method` and `n` (number of texts). If the calibration
+#'   was fitted to a matrix without names, `names` is NULL, and the calibration can be applied to
+#'   any labels.
 #'
 #'   `calibrated()` and `classify_calibrated()`: `x`, or the return value of [classify_parallel()],
-#'   with calibrated probabilities and the columns derived from them, and the calibration as the
-#'   attribute `calibration`. `coverage` and `logprobs` are not changed.
+#'   with calibrated probabilities. The columns that depend on the probabilities are computed again;
+#'   `coverage` and `logprobs` are not changed. The attribute `calibration` contains the
+#'   calibration.
 #' @seealso [classify_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -106,8 +109,7 @@ classify_calibrated <- function(
   }
   if (!is.null(calibration)) {
     check_calibration(calibration, error_call)
-    # This call has no rows: it only checks, before the model runs, that the calibration has these
-    # labels.
+    # A call without rows only checks, before the model runs, that the calibration has these labels.
     names <- unique(unlist(class_labels(labels, error_call)$names))
     none <- matrix(0, 0, length(names))
     apply_calibration(calibration, none, names, error_call)

@@ -6,9 +6,9 @@
 #' [generate_parallel()] reads it as plain text.
 #'
 #' @param model A `llamaherd_model` from [model_load()].
-#' @param messages A character vector of user messages, one per prompt, NA allowed; or a
-#'   conversation: a list of messages `list(role = "user", content = "...")`, or a data frame with
-#'   the columns `role` and `content`; or a list of conversations.
+#' @param messages One of: a character vector of user messages, one per prompt, in which NA is
+#'   allowed; one conversation; a list of conversations. A conversation is a list of messages
+#'   `list(role = "user", content = "...")`, or a data frame with the columns `role` and `content`.
 #' @param template Text of another Jinja template. NULL uses the model's own template.
 #' @param add_assistant TRUE ends the prompt where the assistant's answer begins.
 #' @param variables Named list of further variables for the template, such as

@@ -90,7 +90,7 @@ check_string <- function(
   check_text(x, arg, error_call)
 }
 
-# Returns text in UTF-8, without names. NA and invalid bytes are errors.
+# Returns text in UTF-8, without names. NA and invalid bytes cause errors.
 check_text <- function(
   x,
   arg = rlang::caller_arg(x),

@@ -10,7 +10,7 @@
 #' Examples are chosen for each label in turn, so that all labels get about the same number. `by =
 #' "diverse"` first chooses the most typical text of each label, the one nearest to the other texts
 #' of the label. After this, `by = "diverse"` always chooses the text that is farthest from all
-#' examples so far. The distance is 1 - the cosine similarity of `embeddings`, or of character
+#' examples so far. The distance is 1 minus the cosine similarity of `embeddings`, or of character
 #' trigrams, weighted by their rarity (tf-idf). `by = "hardest"` first chooses texts with a wrong
 #' label, in order of decreasing probability of this label, and then texts whose right label has the
 #' lowest probability.
@@ -26,7 +26,7 @@
 #'   codebook.
 #' @param by `"diverse"` or `"hardest"`.
 #' @param coded Return value of [annotate_texts()] that contains the texts of the part; it may also
-#'   contain other texts. `choose_examples()` uses this argument only with `by = "hardest"`.
+#'   contain other texts. `choose_examples()` uses `coded` only with `by = "hardest"`.
 #' @param embeddings For `by = "diverse"`: a matrix with one row per text of the sample, in the
 #'   order of the sample, see [embed_parallel()].
 #' @param parts Part or parts of the sample. `"evaluate"` is locked until [evaluate_codebook()] has

@@ -36,8 +36,8 @@
 #'   the same name are added.
 #' @param normalize How labels of different lengths are compared: `"sum"`, `"token"`, `"byte"` or
 #'   `"pmi"`; see below.
-#' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. With `""`, this
-#'   is the probability of the label as the beginning of a text.
+#' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. With `""`, the
+#'   value that `"pmi"` subtracts is the log-probability of the label at the beginning of a text.
 #' @param space Whether to put a space between prompt and label. `"auto"` adds a space unless the
 #'   prompt ends with white space, the label begins with white space, or `chat` is TRUE.
 #' @param n_thoughts Number of thoughts per prompt before the labels are scored. The probabilities
@@ -48,8 +48,8 @@
 #'   prompt failed. In [dplyr::mutate()] the columns of the table become columns of the data.
 #'
 #'   * `label`: the most probable label, a factor with all labels as levels.
-#'   * `prob`: the probability of this label; `margin`: the difference between the probabilities of
-#'     this label and of the second most probable label.
+#'   * `prob`: the probability of the most probable label; `margin`: the difference between `prob`
+#'     and the probability of the second most probable label.
 #'   * `entropy`: entropy of the probabilities in nats: 0 if one label has probability 1, `log(k)`
 #'     if k labels are equally probable.
 #'   * `coverage`: total probability of all labels before scaling. A small value means that the
@@ -58,16 +58,22 @@
 #'   * With several thoughts, `between`: standard deviation of the label's probability over the
 #'     thoughts of the prompt, before a calibration.
 #'   * With thoughts, `thinking`, the text of the first thought; `n_thinking_tokens`, the number of
-#'     tokens of all thoughts; and `thinking_complete`, FALSE if one of them used up its budget.
+#'     tokens of all thoughts; and `thinking_complete`, FALSE if one of the thoughts used up its
+#'     budget.
 #'
 #'   A median `coverage` below 0.05 gives a warning of class `llamaherd_warning_coverage` that names
 #'   the likely cause.
 #'
-#'   Attributes: `errors`, the reason why a prompt failed, NA for all others; `finish_reason`,
-#'   `"stop"`, `"cancelled"` or `"error"`; `stats`; `timing`, as in [generate_parallel()], for
-#'   `plot(type = "time")`; `logprobs`, a matrix of \eqn{\log P(label)} with one row per prompt and
-#'   one column per label; with several thoughts `between`, a matrix of standard deviations in the
-#'   same form; and `notes`, the texts of the warning on coverage.
+#'   Attributes:
+#'
+#'   * `errors`: the reason why a prompt failed; NA for all others.
+#'   * `finish_reason`: `"stop"`, `"cancelled"` or `"error"`.
+#'   * `stats`: statistics of the call.
+#'   * `timing`: as in [generate_parallel()], for `plot(type = "time")`.
+#'   * `logprobs`: a matrix of \eqn{\log P(label)} with one row per prompt and one column per label.
+#'   * `between`, with several thoughts: a matrix of standard deviations with the same rows and
+#'     columns as `logprobs`.
+#'   * `notes`: the text of the warning on coverage.
 #' @seealso [calibrate_batch()] to remove a model's preferences, [score_parallel()], and
 #'   [generate_parallel()] with `choices`, which generates a label.
 #' @export

@@ -3,10 +3,10 @@
 #' @description
 #' `code_texts()` opens a page in the browser on which people code texts by hand: one text after the
 #' other, with the labels of the codebook and their definitions beside it, by mouse or by keyboard.
-#' The page needs no model, and coders see no label of a model. Every code is stored in a file at
-#' once, so no code is lost if R, the browser or the computer stops; run the same call again to
-#' continue. The call ends with Ctrl-C (or Esc, or the stop button), or with the button "End" on the
-#' page that shows the agreement. It returns the codes.
+#' The page needs no model, and coders see no label of a model. Every code is stored in a file
+#' immediately, so no code is lost if R, the browser or the computer stops; run the same call again
+#' to continue. The call ends with Ctrl-C (or Esc, or the stop button), or with the button "End" on
+#' the page that shows the agreement. It returns the codes.
 #'
 #' Several people can code at the same time. Each coder uses their own browser and link; the call
 #' prints these links. Only the first link, which is yours, shows the progress and the agreement of
@@ -16,8 +16,8 @@
 #' @section Other computers:
 #' By default only this computer can reach the page. With `host = "0.0.0.0"` other computers of the
 #' network can reach the page, too, and every coder needs the key in their link. The connection is
-#' not
-#' encrypted: use it in a network that you trust, or through SSH or a web server with HTTPS.
+#' not encrypted: open the page only in a network that you trust, or through SSH or a web server
+#' with HTTPS.
 #'
 #' @param data A `llamaherd_gold` from [gold_sample()], or a data frame with a column of texts.
 #' @param codebook A [codebook()] of any type. `NULL` uses the labels of the sample, without
@@ -38,10 +38,10 @@
 #' @param keys TRUE requires a key also from coders on this computer.
 #' @param browser TRUE opens a browser: with the coder's page if there is one coder, and otherwise
 #'   with the page that shows the agreement.
-#' @returns A `llamaherd_gold` with the codes. If `data` is a data frame: this data frame with a
-#'   character column for each coder, in the same order, NA where a coder has no code. With a
-#'   codebook of passages, a `llamaherd_spans`, like the return value of [read_spans()]. With a
-#'   codebook of fields, a list with a `llamaherd_gold` for each field, named by the fields;
+#' @returns A `llamaherd_gold` with the codes. If `data` is a data frame: this data frame, with its
+#'   rows in the same order and a character column for each coder; NA where a coder has no code.
+#'   With a codebook of passages, a `llamaherd_spans`, like the return value of [read_spans()]. With
+#'   a codebook of fields, a list with a `llamaherd_gold` for each field, named by the fields;
 #'   [validate()] compares each of these with the column of its field. If `data` is a data frame:
 #'   this data frame with a character column for each field and coder, such as `topic.anna`.
 #' @seealso [gold_sample()], [validate()], [agreement()]

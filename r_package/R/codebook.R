@@ -20,13 +20,14 @@
 #' @param schema For `"fields"`: a schema, see [generate_parallel()] and [type_object()].
 #' @param examples Coded examples: a data frame with the columns `text`, `label` and optionally
 #'   `reason`, which may be NA. With several labels per text, `label` is a list column of character
-#'   vectors; with fields, of named lists; with spans, of data frames with the columns `quote`,
-#'   words of the text, and `label`.
+#'   vectors. With fields, it is a list column of named lists. With spans, it is a list column of
+#'   data frames with the columns `quote` (words of the text) and `label`.
 #' @param text_role,answer_role Words that introduce a text and an answer in the prompt. NULL uses
 #'   `"Text"` and `"Label"`, in the language of the prompt.
-#' @param language Language of the prompt's fixed words and of the texts. The prompt mentions this
-#'   language. One of `"en"`, `"de"`, `"fr"`, `"es"`, or any other language; then `words` must
-#'   contain all fixed words. NULL uses English words and does not mention a language.
+#' @param language Language of the prompt's fixed words and of the texts. The prompt mentions the
+#'   language. One of `"en"`, `"de"`, `"fr"` and `"es"`, or the name of any other language; for
+#'   another language, `words` must contain all fixed words. NULL uses English words and does not
+#'   mention a language.
 #' @param words Replacements for fixed words of the prompt, such as "Labels:": a named character
 #'   vector with names among `text`, `answer`, `reason`, `labels`, `one`, `ordinal`, `several`,
 #'   `fields`, `yes`, `no`, `told`, `number`, `numbers`, `scale`, `quote`.
@@ -34,13 +35,17 @@
 #' @param max_spans For `"spans"`: maximum number of passages per text. NULL uses 10.
 #' @param quote For `"spans"`: length of a passage, made by [type_quote()]. NULL allows 1 to 60
 #'   words.
-#' @param ... Must be empty. A misspelt argument is an error whose message names the most similar
-#'   argument.
+#' @param ... Must be empty. A misspelt argument causes an error whose message names the most
+#'   similar argument.
 #' @returns `codebook()` and `read_codebook()`: a `llamaherd_codebook`, which prints as a page: a
-#'   list with `question`, `labels` (definitions named by labels), `type`, `hash` (SHA-256 of the
-#'   content), `measured` (`"nominal"`, `"ordinal"` or `"interval"`), `is_numeric` (whether labels
-#'   are numbers in order, so that coded columns are numeric) and `content`, the whole codebook as
-#'   JSON.
+#'   list with these elements:
+#'
+#'   * `question` and `type`: as in the arguments.
+#'   * `labels`: definitions, named by labels.
+#'   * `hash`: SHA-256 of the content.
+#'   * `measured`: scale of measurement, `"nominal"`, `"ordinal"` or `"interval"`.
+#'   * `is_numeric`: TRUE if the labels are ordered numbers, so that coded columns are numeric.
+#'   * `content`: the whole codebook as JSON.
 #'
 #'   `write_codebook()`: its argument `codebook`, invisibly.
 #' @seealso [annotate_texts()], [prompt_preview()], [robustness()]

@@ -1,8 +1,8 @@
 # The class llamaherd_coded: a data frame with columns that annotate_texts() has added, and the
 # attribute `llamaherd`, the record of how they were made. An operation keeps the class and the
 # record as long as the record describes the data: the columns of texts and labels exist, possibly
-# renamed, and each row is a coded row with its original label. Otherwise the result is a plain data
-# frame.
+# renamed, and each row is a coded row with its original label. If the record no longer describes
+# the data, the result is a plain data frame.
 
 as_coded <- function(data, coding) {
   if (!all(coding$needs %in% names(data))) {
@@ -73,9 +73,9 @@ without_coding <- function(x) {
   }
 }
 
-# Handles the result of data.table's `[`: a part of the coded texts, or with `:=` `x` itself.
-# Because `:=` changes `x` in place, changed labels are visible only by comparison with a copy made
-# before.
+# Handles the result of data.table's `[`. The result is a part of the coded texts; if the call
+# contains `:=`, it is `x` itself. Because `:=` changes `x` in place, changed labels are visible
+# only by comparison with a copy made before.
 data_table_part <- function(part, x, before) {
   coding <- attr(x, "llamaherd")
   changed <- !identical(before, lapply(coding$needs, \(name) x[[name]]))
@@ -198,7 +198,7 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #'   rows, in any order. Further columns are allowed. Labels may be text, as in a CSV file.
 #' @param coded Return value of `annotate_texts()`.
 #' @returns `data` in the form that `annotate_texts()` returns. A row whose text was not labelled,
-#'   or whose label differs from the recorded label, is an error.
+#'   or whose label differs from the recorded label, causes an error.
 #' @seealso [report()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -84,10 +84,10 @@ check_quo_given <- function(quo, arg, error_call) {
   }
 }
 
-# Returns the value of an argument, or the column names that the user wrote unquoted. An unquoted
-# name of both a column and a variable is an error, unless both have the same values, or the
-# argument accepts only one of the two. The function `is_object` returns TRUE for a value, other
-# than a column, that the argument accepts.
+# Returns the value of an argument, or the column names that the user wrote unquoted. If a column
+# and a variable have the same name, this name causes an error when it is unquoted, unless column
+# and variable have the same values, or the argument accepts only one of the two. The function
+# `is_object` returns TRUE for a value, other than a column, that the argument accepts.
 column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE) {
   check_quo_given(quo, arg, error_call)
   expr <- rlang::quo_get_expr(quo)
@@ -112,7 +112,7 @@ column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE)
   named
 }
 
-# Returns the value of an argument that does not name columns. An unknown name is an error that
+# Returns the value of an argument that does not name columns. An unknown name causes an error that
 # lists the columns.
 evaluated <- function(quo, data, arg, error_call) {
   expr <- rlang::quo_get_expr(quo)

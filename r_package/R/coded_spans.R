@@ -1,18 +1,23 @@
 #' Passages as a long table
 #'
 #' With a codebook of `type = "spans"`, [annotate_texts()] adds a list column `spans`: for each text
-#' a data frame with a row for each passage. This function combines these data frames into one
-#' table.
+#' a data frame with a row for each passage. `coded_spans()` combines the data frames of all texts
+#' into one table.
 #'
 #' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or some of
 #'   its rows.
 #' @param id Column that identifies the texts, unquoted or as a string. NULL uses the number of the
 #'   row, in a column `row`.
-#' @returns A data frame with one row per passage, in the order of the texts, and these columns: the
-#'   column of `id`, with its name; `label`, a factor; `quote`, the passage; `start` and `end`, the
-#'   positions of the first and last character of the passage in the text, as [substr()] counts
-#'   them. A text without a passage, or without an answer, has no row; the column `error` of `coded`
-#'   distinguishes the two.
+#' @returns A data frame with one row per passage, in the order of the texts, and these columns:
+#'
+#'   * the column of `id`, with its name.
+#'   * `label`: a factor.
+#'   * `quote`: the passage.
+#'   * `start`, `end`: positions of the first and last character of the passage in the text, as
+#'     [substr()] counts them.
+#'
+#'   A text without a passage has no row, and a text without an answer has no row; the column
+#'   `error` of `coded` distinguishes the two cases.
 #' @seealso [codebook()], [annotate_texts()], [type_quote()] for the length of passages
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -27,10 +27,10 @@
 #' The value of the best candidate on `select` is too high, because the candidate was chosen by this
 #' value. `evaluate_codebook()` unlocks the part `evaluate` and records the time and the chosen
 #' candidate. If `gold` is the path of a CSV file, this record is stored in the file beside the CSV
-#' file. Otherwise the record is in `gold` of the result, which you should save. If the part was
-#' unlocked before, or codes changed since the choice, a warning and the printed result report this.
-#' If the model, the codebook or the settings differ from those of the chosen candidate, this is an
-#' error.
+#' file. If `gold` is a sample, the record is in the element `gold` of the result; save this
+#' element. If the part was unlocked before, or codes changed since the choice, a warning and the
+#' printed result report this. If the model, the codebook or the settings differ from those of the
+#' chosen candidate, you get an error.
 #'
 #' @param data Data frame from which the sample was drawn; the function checks that its texts equal
 #'   those of the sample. `NULL` skips this check.
@@ -45,8 +45,8 @@
 #'   (correlation), between the expected values and the means of the coders' numbers. `NULL` uses
 #'   `"mae"` for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
 #' @param level Confidence level.
-#' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each interval
-#'   has the confidence level by itself.
+#' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: the confidence
+#'   level is that of each single interval.
 #' @param journal Path of a file that stores all answers, so that another comparison computes only
 #'   missing answers. `TRUE` creates a file in the working directory.
 #' @param progress,verbosity See [annotate_texts()].
@@ -64,8 +64,8 @@
 #' @returns `compare_codebooks()`: a `llamaherd_codebooks`, a list:
 #'
 #'   * `summary`: a data frame with one row per candidate: `candidate`; the measure with `low` and
-#'     `high`; `difference` to the best candidate, with its interval; `verdict`; `seconds` per text;
-#'     `n_failed`. [as.data.frame()] returns it.
+#'     `high`; `difference` to the best candidate, with the interval of this difference; `verdict`;
+#'     `seconds` per text; `n_failed`. [as.data.frame()] returns it.
 #'   * `pairs`: a data frame with one row per pair: `first`, `second`, `difference`, `low`, `high`,
 #'     `differ` (the share of texts that exactly one of the two candidates labels correctly), and
 #'     `verdict`.
@@ -77,10 +77,14 @@
 #'   `best_codebook()`: a `llamaherd_choice`, a list with `name`, `hash`, `codebook`, `settings`,
 #'   `model`, `measure`, `value` and `tied`. The choice can be stored with [saveRDS()].
 #'
-#'   `evaluate_codebook()`: a `llamaherd_evaluation`, a list with `value`, a data frame of the
-#'   measure and its interval; `measures`, a data frame of all measures as in [validate()]; `n`;
-#'   `n_failed`; `first`, TRUE if `evaluate` was locked before; `opened`, a data frame with the
-#'   records of all calls that unlocked it; `notes`; and `gold`, the sample with these records.
+#'   `evaluate_codebook()`: a `llamaherd_evaluation`, a list:
+#'
+#'   * `value`: a data frame of the measure and its interval.
+#'   * `measures`: a data frame of all measures, as in [validate()].
+#'   * `n`, `n_failed`: number of texts, and number of texts without a label.
+#'   * `first`: TRUE if the part `evaluate` was locked before.
+#'   * `opened`: a data frame with the records of all calls that unlocked `evaluate`.
+#'   * `gold`: the sample with these records; `notes`.
 #' @references Bonett, Price, *Adjusted Wald Confidence Interval for a Difference of Binomial
 #'   Proportions Based on Paired Data*, J. Educ. Behav. Stat. 37, 2012. Edwards, Hsu, *Multiple
 #'   Comparisons with the Best Treatment*, J. Am. Stat. Assoc. 78, 1983. Hothorn, Bretz, Westfall,

@@ -21,11 +21,11 @@
 #'
 #' @section Standard errors:
 #' With few pairs per text, the maximum of the likelihood exaggerates the differences of strengths.
-#' The fit removes this bias (Firth 1993; Kosmidis and Firth 2009). The result of a pair is a
-#' probability, not a win or a loss, so the covariance is the sandwich estimator of a fractional
-#' logistic regression with leverages (HC3), with t quantiles. Intervals describe how strengths
-#' would vary if other pairs were drawn for the same model. Intervals do not show whether the model
-#' is right: use `pair_agreement()` to compare the model with people.
+#' The fit removes this bias of differences (Firth 1993; Kosmidis and Firth 2009). The result of a
+#' pair is a probability, not a win or a loss, so the covariance is the sandwich estimator of a
+#' fractional logistic regression with leverages (HC3), with t quantiles. Intervals describe how
+#' strengths would vary if other pairs were drawn for the same model. Intervals do not show whether
+#' the model is right: use `pair_agreement()` to compare the model with people.
 #'
 #' @param texts Texts, 2 to 5,000: a character vector without NA. The names of the vector identify
 #'   the texts; without names the texts are called `"1"`, `"2"` and so on.
@@ -52,10 +52,11 @@
 #'     difference between the strengths of two texts is the log-odds that the first text wins),
 #'     `std_error`, `low`, `high`, `rank`, `n_pairs`. [as.data.frame()] returns it.
 #'   * `pairs`: a data frame with one row per pair: `first`, `second`, `round`, `log_odds` and
-#'     `prob` that the first wins, `position_bias` (log-odds for the text that is read first),
-#'     `consistent` (both orders have the same winner), `coverage`, `error`.
-#'   * `position_bias`: mean with its interval, named `value`, `low`, `high`; `consistent`: share of
-#'     pairs with the same winner in both orders.
+#'     `prob` (log-odds and probability that the first text wins), `position_bias` (log-odds for the
+#'     text that is read first), `consistent` (TRUE if both orders have the same winner),
+#'     `coverage`, `error`.
+#'   * `position_bias`: mean position bias (`value`) with its interval (`low`, `high`);
+#'     `consistent`: share of pairs with the same winner in both orders.
 #'   * `reliability`: share of the variance of strengths that is not due to estimation error;
 #'     `dispersion`; `df`.
 #'   * `connected`, `n_parts`, `converged`; `correlations`: for each round, the rank correlation

@@ -14,7 +14,7 @@
 #'
 #' @param path Path of the log. NULL uses `llamaherd_run_<time>.txt` in the working directory.
 #' @param metadata A named list to write into the log, such as `list(project = "survey", wave = 2)`.
-#' @param append TRUE adds to an existing file; with FALSE, an existing file is an error.
+#' @param append TRUE adds to an existing file; with FALSE, an existing file causes an error.
 #' @returns Both
 #'   return the path, invisibly. The return value of `document_end()` has the attribute `hash`, the
 #'   SHA-256 of the file's bytes.

@@ -1,8 +1,8 @@
 #' Annotate the same texts with several models
 #'
-#' Each model answers the same prompts, or its own prompts; the answers are returned as one table in
-#' long and in wide form. [validate_models()] compares the models with each other and with human
-#' codes. For codebooks, probabilities and estimates see [annotate_texts()].
+#' Each model answers the same prompts, or its own prompts; the answers are returned as two tables,
+#' one in long form and one in wide form. [validate_models()] compares the models with each other
+#' and with human codes. For codebooks, probabilities and estimates see [annotate_texts()].
 #'
 #' @section Prompts:
 #' `prompts`, for all models or in the specification of one model, is one of:

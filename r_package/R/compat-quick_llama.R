@@ -24,10 +24,10 @@
 #' @param chat_template Text of a Jinja template. NULL uses the template of the model.
 #' @param hash TRUE adds the attribute `hashes`, see [generate_parallel()].
 #' @param ... Further arguments of [generate_parallel()].
-#' @returns A character vector of the length of `prompt`, with its names, or with several prompts
-#'   without names `prompt_1`, `prompt_2` and so on. NA where a prompt failed. With `hash = TRUE`
-#'   the vector is a `llamaherd_result`, see [generate_parallel()]; without `hash` it is a plain
-#'   vector.
+#' @returns A character vector of the length of `prompt`, with the names of `prompt`. If there are
+#'   several prompts without names, the names are `prompt_1`, `prompt_2` and so on. NA where a
+#'   prompt failed. With `hash = TRUE` the vector is a `llamaherd_result`, see
+#'   [generate_parallel()]; without `hash` it is a plain vector.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

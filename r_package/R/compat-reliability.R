@@ -26,10 +26,11 @@
 #'
 #'   * `cohen`: a data frame with one row per pair of models: `model_a`, `model_b`, `kappa`,
 #'     `observed` and `expected`; absent with one model. `kappa` is NA if expected agreement is 1.
-#'   * `krippendorff`: a list with `alpha`, the nominal coefficient as `irr::kripp.alpha()` computes
-#'     it; `alpha_exact`, by Krippendorff's definition, which gives another value if there are three
-#'     or more models and no missing labels; `per_item`, the share of agreeing pairs of models for
-#'     each text; and `category_proportions`, the relative frequencies of labels.
+#'   * `krippendorff`: a list with `alpha` (the nominal coefficient as `irr::kripp.alpha()` computes
+#'     it), `alpha_exact` (the coefficient by Krippendorff's definition), `per_item` (for each text,
+#'     the share of pairs of models that agree) and `category_proportions` (relative frequencies of
+#'     labels). `alpha` and `alpha_exact` differ only if there are three or more models and no
+#'     missing labels.
 #' @seealso [agreement()], which has intervals and more coefficients; [validate_models()]
 #' @export
 #' @examplesIf llamaherd_available()

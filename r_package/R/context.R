@@ -14,20 +14,21 @@
 #'   number. Running prompts one at a time takes three to five times as long as running 32 together.
 #' @param verbosity Negative values show errors only; 2 or more adds a line about the context.
 #' @param kv_layout `"per_sequence"` gives each running prompt its own cells, enough for the longest
-#'   prompt of the call. `"unified"` shares all cells among all prompts. `"unified"` is faster if
-#'   prompts share a long beginning and differ only in a short rest, and needs less memory if the
-#'   lengths of prompts differ. `"auto"` chooses `"per_sequence"` or `"unified"` for the prompts of
-#'   each call.
+#'   prompt of the call. `"unified"` shares all cells among all prompts. `"unified"` is faster than
+#'   `"per_sequence"` if prompts share a long beginning and differ only in a short rest, and needs
+#'   less memory if the lengths of prompts differ. `"auto"` chooses `"per_sequence"` or `"unified"`
+#'   for the prompts of each call.
 #' @param n_batch Maximum number of prompt tokens per step. NULL chooses a number.
 #' @param ... Further settings by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE, FALSE or
 #'   `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or `"q8_0"`),
 #'   `offload_kqv`, `swa_full`, `deterministic` (see below); and settings of rotary embeddings,
 #'   which replace the settings of the model's file: `rope_scaling_type` (`"none"`, `"linear"`,
 #'   `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
-#'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name is an
-#'   error. With `deterministic = TRUE` an answer is identical to the last bit, whatever else runs
-#'   and in any order. The computation of prompts then takes up to twice as long. Recurrent and
-#'   hybrid models, such as Mamba, Granite 4 H and LFM2, do not support `deterministic`.
+#'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name causes
+#'   an error. With `deterministic = TRUE` an answer is identical to the last bit, whichever other
+#'   prompts run and in whichever order. With `deterministic`, the computation of prompts takes up
+#'   to twice as long. Recurrent and hybrid models, such as Mamba, Granite 4 H and LFM2, do not
+#'   support `deterministic`.
 #' @param cluster Where prompts are computed. NULL computes in this process, `"local"` in several
 #'   processes of this machine, `"auto"` on the Ray cluster of this machine, and `"host:port"` or
 #'   `"ray://host:port"` on the Ray cluster at that address. See below.
@@ -48,7 +49,8 @@
 #'
 #' Clusters need the Python package ray, in the same version on all machines:
 #' `reticulate::virtualenv_install("r-llamaherd", "ray")`. On a single machine one context already
-#' uses all cores, so a cluster is faster only with several sockets.
+#' uses all cores, so a cluster on this machine is faster than one context only if the machine has
+#' several sockets.
 #'
 #' @returns A `llamaherd_context`. `close()` frees the memory of the context; R also frees this
 #'   memory when no variable refers to the context.
@@ -66,7 +68,7 @@
 #' herd <- context_create(model, cluster = "local", n_actors = 4, num_cpus = 8)
 #' generate_parallel(herd, c("One.", "Two."), journal = "answers.sqlite")
 #' close(herd)
-#' # One on each machine of a cluster:
+#' # One process on each machine of a cluster:
 #' herd <- context_create(model, cluster = "ray://head:10001")
 context_create <- function(
   model,

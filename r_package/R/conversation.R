@@ -9,9 +9,9 @@
 #' * `$ask(text, ..., echo)` asks a question and returns the answer, a string, invisibly if it was
 #'   printed. `...` are settings for this question only.
 #' * `$retry(..., echo)` asks the last question again; the new answer replaces the last one.
-#' * `$ask_all(texts, ..., progress, verbosity)` asks many questions at once, each after the
-#' conversation so far, without changing the conversation, and returns a `llamaherd_result`, see
-#'   [generate_parallel()].
+#' * `$ask_all(texts, ..., progress, verbosity)` asks many questions in one batch, each after the
+#'   conversation so far, and returns a `llamaherd_result`, see [generate_parallel()]. The
+#'   conversation does not change.
 #' * `$turns()` returns a data frame with a row per message: `role`, `content`, `thinking` (the
 #'   thought before an answer, NA if there is no thought) and `interrupted`.
 #' * `$last()` returns a list with the last answer, its thought and the numbers of tokens of both.

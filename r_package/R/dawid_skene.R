@@ -20,7 +20,7 @@
 #'   * `labels`: a data frame with one row per coded text: `id`; `label`, the most probable label;
 #'     and the probability of each label in `p_<label>`.
 #'   * `accuracy`: the estimated share of right codes of each coder.
-#'   * `shares`: the share of each label among these texts, unweighted.
+#'   * `shares`: the unweighted share of each label among the coded texts.
 #'   * `errors`: for each coder a matrix with a row for each right label and a column for each code.
 #' @references Dawid, Skene, *Maximum Likelihood Estimation of Observer Error-Rates Using the EM
 #'   Algorithm*, Applied Statistics 28, 1979. Zhang, Chen, Zhou, Jordan, *Spectral Methods Meet EM*,

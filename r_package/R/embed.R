@@ -2,14 +2,15 @@
 #'
 #' @description
 #' Computes an embedding of each text: a numeric vector. Texts with similar meaning have vectors
-#' with similar directions. Many texts are computed at once, and equal texts only once. A text that
-#' fails becomes a row of NA.
+#' with similar directions. Many texts are computed together, and a text that occurs several times
+#' is computed only once. A text that fails becomes a row of NA.
 #'
 #' @section Models:
-#' Models trained for embeddings give the best results, such as all-MiniLM-L6-v2 (BERT-like
-#' encoders, which cannot generate); load them with [model_load()]. Generative models have
-#' embeddings, too, but embeddings of small models carry little information. Some models expect a
-#' prefix before each text, such as `"query: "`; see the descriptions of these models.
+#' Models trained for embeddings, such as all-MiniLM-L6-v2, give the best results. Load such models
+#' with [model_load()]. Many of these models are encoders like BERT, which cannot generate text.
+#' Generative models have embeddings, too, but embeddings of small models carry little information.
+#' Some models expect a prefix before each text, such as `"query: "`; see the descriptions of these
+#' models.
 #'
 #' @section Interrupting a call:
 #' Ctrl-C ends the call within a fraction of a second with an interrupt of class
@@ -27,8 +28,9 @@
 #'   similarities.
 #' @param truncate TRUE cuts texts that are longer than the model's maximum; with FALSE these texts
 #'   fail.
-#' @param deterministic TRUE computes each text alone. Computing each text alone is slower, but the
-#'   vector of a text is then identical to the last bit, regardless of the other texts in the call.
+#' @param deterministic TRUE computes each text alone. Computing each text alone is slower than
+#'   computing texts together, but the vector of a text is then identical to the last bit,
+#'   regardless of the other texts in the call.
 #' @param n_threads Number of threads. NULL uses the number of physical cores.
 #' @param progress TRUE shows a progress bar.
 #' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.

@@ -2,8 +2,9 @@
 #'
 #' @description
 #' Errors in labels make intervals too short. Errors also bias shares and regression coefficients,
-#' because they are more frequent for some labels and groups than for others. `estimate()` corrects
-#' estimates with the codes of a [gold_sample()] and returns them together with the naive estimates.
+#' because errors are more frequent for some labels and groups than for others. `estimate()`
+#' corrects estimates with the codes of a [gold_sample()] and returns them together with the naive
+#' estimates.
 #'
 #' @section Methods:
 #' * `"dsl"`, design-based supervised learning ([Egami et al.
@@ -40,19 +41,21 @@
 #'   all texts that the sample was drawn from.
 #' @param gold A coded [gold_sample()]. With several coders the code of the majority is used. In a
 #'   tie the code of the first of the tied coders is used, and a note reports this; let another
-#'   coder decide these texts. In place of a sample, `gold` can be codes, one per row and NA for
-#'   rows without a code, as a vector or the name of a column; such codes need `prob`.
+#'   coder decide these texts. In place of a sample, `gold` can be a vector of codes, or the name of
+#'   a column of codes, with one code per row and NA for rows without a code. Such codes need the
+#'   argument `prob`.
 #' @param formula A regression formula with the column of labels on either side:
 #'   `label == "negative" ~ party + age`, `votes ~ label`. The formula is evaluated on all rows,
 #'   once with the labels and once with the codes in their place. Rows are selected afterwards, so
 #'   `I(age - mean(age))` gives the same result as a column computed before the call. A term may
 #'   only use a text's own label, not, for example, `mean(label)`.
-#' @param outcome Only without a formula: the quantity to estimate. Labels: the share of each is
-#'   estimated. A named vector with a number per label, such as `c(negative = -1, neutral = 0,
-#'   positive = 1)`: the mean of these numbers is estimated. For labels that are numbers: `"mean"`,
-#'   `"median"`, or `"quantile"` for the quartiles or the quantiles of `quantile`. `NULL` estimates
-#'   the mean of a [number_scale()] and of numbers that have fractions or more than 20 distinct
-#'   values, and otherwise the share of each label.
+#' @param outcome Only without a formula: the quantity to estimate. For a vector of labels, the
+#'   share of each label is estimated. For a named vector with a number per label, such as
+#'   `c(negative = -1, neutral = 0, positive = 1)`, the mean of these numbers is estimated. If the
+#'   labels themselves are numbers, `outcome` may also be `"mean"`, `"median"` or `"quantile"`,
+#'   which estimates the quartiles or the quantiles that `quantile` sets. `NULL` estimates the mean
+#'   of a [number_scale()] and of numbers that have fractions or more than 20 distinct values, and
+#'   otherwise the share of each label.
 #' @param by Columns for estimates by group, and for differences from the first group (for a factor,
 #'   its first level). Column names as strings, or unquoted as in `c(party, year)`.
 #' @param model `"mean"`, `"ols"` or `"logit"`. `NULL` uses `"mean"` without a formula and `"ols"`
@@ -67,8 +70,8 @@
 #'   use `has_label(label, "negative")`. `NULL` uses the value that `coded` or `gold` records.
 #' @param prob For codes without a [gold_sample()]: `"simple"` if all texts had the same probability
 #'   of being coded, or the probability of each text.
-#' @param target Target of inference: `"population"`, from which the texts were sampled, or the
-#'   `"texts"` themselves.
+#' @param target Target of inference: `"population"` describes the population from which the texts
+#'   were sampled, and `"texts"` describes only the texts themselves.
 #' @param cluster A column of clusters, such as speakers, within which texts are not independent.
 #' @param predictions Predictions that the codes correct: `"labels"`, or `"probs"`, the
 #'   probabilities of all labels (columns `p_<label>`). `NULL` uses `"probs"` after [recalibrate()]
@@ -84,20 +87,24 @@
 #'   drawn separately for each combination of stratum, model's label and group of the estimate
 #'   (`by`, or the columns of the formula).
 #' @param n_imputations Number of draws of the right codes by the model of coders' errors.
-#' @param simultaneous `NULL`: each interval has the confidence `level` by itself. `"bonferroni"` or
-#'   `"max_t"`: all intervals of a method are simultaneous, so that together they have the
-#'   confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome, and its
-#'   intervals are shorter than with `"bonferroni"`.
+#' @param simultaneous `NULL`: the confidence `level` is that of each single interval.
+#'   `"bonferroni"` or `"max_t"`: all intervals of a method are simultaneous, so that together they
+#'   have the confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome,
+#'   and its intervals are shorter than with `"bonferroni"`.
 #' @param quantile For `outcome = "quantile"`: quantiles between 0 and 1, such as `0.9`.
 #' @returns A `llamaherd_estimates`. Converted to a data frame, the result has one row per estimate
 #'   and method: `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam`
-#'   and `df`, the degrees of freedom of the interval. [coef()], [vcov()] and [confint()] return the
-#'   values of one method, by default the first. Further elements are `n_texts`, `n_gold`, `design`,
-#'   `notes`; `predictions`, which is `"recalibrated"` after [recalibrate()]; `widths`, a data frame
-#'   of the mean widths of intervals by predictions and method, which has no rows if the predictions
-#'   are labels; `agreement`, a sentence on the agreement between several coders; and, for `prob =
-#'   "simple"`, `label_check`: a data frame with the counts of labels among the coded texts and the
-#'   counts expected in a simple sample, with the attribute `p_value`.
+#'   (weight of the labels by `"ppi"`) and `df` (degrees of freedom of the interval). [coef()],
+#'   [vcov()] and [confint()] return the values of one method, by default the first. Further
+#'   elements are:
+#'
+#'   * `n_texts`, `n_gold`, `design`, `notes`.
+#'   * `predictions`: what the codes corrected; `"recalibrated"` after [recalibrate()].
+#'   * `widths`: a data frame of the mean widths of intervals by predictions and method; without
+#'     rows if the predictions are labels.
+#'   * `agreement`: a sentence on the agreement between several coders.
+#'   * `label_check`, for `prob = "simple"`: a data frame with the counts of labels among the coded
+#'     texts and the counts expected in a simple sample, with the attribute `p_value`.
 #' @seealso [gold_sample()], [gold_size()], [recalibrate()], [dawid_skene()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()
@@ -257,7 +264,8 @@ estimate <- function(
 #' @param ... Not used.
 #' @returns `coef()`: a named vector. `confint()`: a matrix with a row for each coefficient.
 #'   `vcov()`: a matrix; it omits the differences between groups, which follow from the other rows.
-#'   `nobs()`: the number of texts used: all texts, or for `"gold"` the texts with a code.
+#'   `nobs()`: the number of texts that the method uses: for `"gold"` the texts with a code, and for
+#'   the other methods all texts.
 #' @name estimate-methods
 #' @examplesIf llamaherd::llamaherd_available()
 #' data <- data.frame(label = rep(c("a", "b"), c(60, 40)), code = NA)

@@ -101,7 +101,8 @@ nobs.llamaherd_estimates <- function(object, method = NULL, ...) {
 #' @rdname estimate-methods
 #' @param x Return value of [estimate()].
 #' @param conf.int TRUE adds intervals.
-#' @param conf.level Confidence level of these intervals. `NULL` uses the level of the estimates.
+#' @param conf.level Confidence level of `conf.low` and `conf.high`. `NULL` uses the level of the
+#'   estimates.
 #' @exportS3Method generics::tidy
 tidy.llamaherd_estimates <- function(
   x,

@@ -44,21 +44,22 @@
 #' With `n = 10` and a `temperature` above 0, each prompt is computed once and answered ten times.
 #' The result is a `llamaherd_samples`, a list with one element per prompt, named like the prompts.
 #' Each element is a `llamaherd_result` of length 10; if you set `schema`, it is a `llamaherd_table`
-#' with 10 rows. The list can be a column of a data frame. [vote()] returns the majority, [as.data.frame()][as.data.frame.llamaherd_result] a table
-#' with one row per sample. A sample depends only on the seed, the index of the prompt and the index
-#' of the sample: the first sample is the answer without `n`, and a larger `n` does not change
-#' earlier samples. Messages about failures and interrupts count samples, not prompts.
+#' with 10 rows. The list can be a column of a data frame. [vote()] returns the majority.
+#' [as.data.frame()][as.data.frame.llamaherd_result] returns a table with one row per sample. A
+#' sample depends only on the seed, the index of the prompt and the index of the sample: the first
+#' sample is the answer without `n`, and a larger `n` does not change earlier samples. Messages
+#' about failures and interrupts count samples, not prompts.
 #'
 #' @section Journal:
 #' With `journal = "run.sqlite"` each answer is on disk within a tenth of a second after it is
 #' finished. After a crash, a power cut or Ctrl-C, run the same call again: answers in the journal
-#' are returned at once, the others are computed, and the result equals that of an uninterrupted
-#' call. Failed prompts are tried again. `attr(result, "stats")$n_journal` is the number of answers
-#' taken from the journal.
+#' are returned without computation, the others are computed, and the result equals that of an
+#' uninterrupted call. Failed prompts are tried again. `attr(result, "stats")$n_journal` is the
+#' number of answers taken from the journal.
 #'
-#' An answer is reused if these are the same: the content of the model's file, the tokens of the
-#' prompt, all settings that affect the text and, with `temperature` above 0, the seed of the
-#' prompt, which is derived from `seed` and the index of the prompt. If `seed` is negative or NULL,
+#' An answer is reused if the content of the model's file, the tokens of the prompt and all settings
+#' that affect the text are the same. With `temperature` above 0, the seed of the prompt must be the
+#' same, too; it is derived from `seed` and the index of the prompt. If `seed` is negative or NULL,
 #' no sampled answer is reused. New answers are added to the journal, so several calls can use the
 #' same file, also at the same time.
 #'
@@ -96,8 +97,8 @@
 #'   model's end token or after `max_tokens`.
 #' @param ignore_eos TRUE continues after the model's end token.
 #' @param grammar Grammar that answers follow, in llama.cpp's GBNF notation, such as `root ::= "yes"
-#'   | "no"`. An invalid grammar is an error. With one grammar per prompt, only the prompt of the
-#'   invalid grammar fails. For a set of labels use `choices`.
+#'   | "no"`. An invalid grammar causes an error. If there is one grammar per prompt, only the
+#'   prompt with the invalid grammar fails. For a set of labels use `choices`.
 #' @param parse_special TRUE reads the texts of special tokens in prompts, such as `<|im_end|>`, as
 #'   special tokens; FALSE reads them as plain text. `"auto"` uses TRUE for prompts made by
 #'   [apply_chat_template()].
@@ -141,7 +142,7 @@
 #' @param quote_from Text from which the quotes of a schema are copied, see [type_quote()]: one
 #'   text, or one text per prompt. NULL or NA uses the prompt, and with `chat = TRUE` the last
 #'   message of the user.
-#' @param ... Settings of [sampling_options()] by name. Any other name is an error.
+#' @param ... Settings of [sampling_options()] by name. Any other name causes an error.
 #' @returns With `n = 1` a `llamaherd_result`: a character vector of the same length and order as
 #'   `prompts`, with their names. Prompts that failed or were not finished are NA, with one warning.
 #'   If you edit the vector, for example with [trimws()], the result is a plain character vector.
@@ -154,9 +155,9 @@
 #'   * `complete`: TRUE for answers whose `finish_reason` is `"stop"`. With `grammar`, `regex` or
 #'     `choices`, an answer that was ended by a text of `stop` is complete only if the whole answer
 #'     matches. One warning reports how many of these answers `max_tokens` cut off.
-#'   * `timing`: a data frame with `queue_s`, `first_token_s` and `wall_s`: seconds from the start
-#'     of the call until the prompt got a slot, until its first token, and until it was finished; NA
-#'     if it did not run.
+#'   * `timing`: a data frame of seconds from the start of the call: `queue_s` until the prompt got
+#'     a slot, `first_token_s` until its first token, and `wall_s` until it was finished; NA if it
+#'     did not run.
 #'   * `usage`: a data frame with `n_prompt_tokens`, `n_reused_tokens` (tokens of the prompt that
 #'     were already computed for another prompt), `n_generated_tokens` and `seed`.
 #'   * `thoughts`, if the model could think: a data frame with `thinking`, the text of the thought
@@ -164,13 +165,14 @@
 #'     thought used up its budget. NA where a prompt failed. The answer and all other attributes do
 #'     not include the thought.
 #'   * `hashes`: a list with `input` and `output`, the SHA-256 of the UTF-8 bytes of each prompt and
-#'     answer, equal to `printf %s "$text" | sha256sum`. Token ids are hashed as text separated by
-#'     single spaces, the texts of a conversation separated by newlines.
-#'   * `logprobs`, on request: a list with one data frame per prompt and one row per token of the
-#'     answer: `token`, its text; `id`; `logprob`, the natural logarithm of the probability that the
-#'     model computed, before grammar, penalties and temperature change it; and `top`, a list of
-#'     data frames of the most likely tokens at that position. `logprob` is NaN for tokens that were
-#'     not drawn, such as the remaining tokens of a choice. NULL for prompts without an answer.
+#'     answer, equal to `printf %s "$text" | sha256sum`. Token ids are hashed as text, separated by
+#'     single spaces. The texts of a conversation are separated by newlines.
+#'   * `logprobs`, on request: a list with one data frame per prompt; a data frame has one row per
+#'     token of the answer. The columns are `token` (text of the token), `id`, `logprob` (natural
+#'     logarithm of the probability that the model computed, before grammar, penalties and
+#'     temperature change it) and `top` (a list of data frames of the most likely tokens at that
+#'     position). `logprob` is NaN for tokens that were not drawn, such as the remaining tokens of a
+#'     choice. NULL for prompts without an answer.
 #'
 #'   The attribute `stats` has statistics of the call. [as.data.frame()] returns a table with one
 #'   row per prompt.

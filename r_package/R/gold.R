@@ -3,15 +3,16 @@
 #' @description
 #' A gold-standard sample is a probability sample of the texts that people code. The codes of the
 #' sample show how often a model's labels are correct, and [estimate()] uses the codes to correct
-#' estimates for the errors. For both purposes the probability with which each text was drawn must
-#' be known. `gold_sample()` draws the sample and stores these inclusion probabilities.
-#' `write_gold()` writes a CSV file for a spreadsheet program, and `read_gold()` reads the coded
-#' file.
+#' estimates for the errors. To measure and to correct errors, the probability with which each text
+#' was drawn (its inclusion probability) must be known. `gold_sample()` draws the sample and stores
+#' the inclusion probabilities. `write_gold()` writes a CSV file for a spreadsheet program, and
+#' `read_gold()` reads the coded file.
 #'
 #' `gold_size()` computes how many texts are needed.
 #'
 #' @section Sampling designs:
-#' * `"simple"`: equal probabilities. Suitable for all purposes, and sufficient for PPI.
+#' * `"simple"`: equal probabilities. This design is suitable for all purposes, and the only design
+#'   for which PPI++ keeps its original form.
 #' * `"stratified"`: a fixed number from each stratum; strata are the labels unless `by` names
 #'   columns. Suitable for rare labels (with `allocation = "equal"`) and for comparisons of groups.
 #' * `"uncertainty"`: higher probabilities for texts with less certain labels. Estimates are more
@@ -30,7 +31,7 @@
 #' sample. In all other cases the probabilities of a wave may depend on the codes of earlier waves:
 #' conditional on these codes, each wave gives an unbiased estimate, and the waves are averaged with
 #' weights that depend on their sizes (Des Raj 1956; Farquhar, Gal and Rainforth 2021). `probs` then
-#' contains 1 / the weight of each text. Decide the sizes of waves before you see codes.
+#' contains 1 / weight for each text. Decide the sizes of waves before you see codes.
 #' `write_gold(uncoded = TRUE)` writes only the texts without a code, and `read_gold()` keeps the
 #' codes of the other texts.
 #'
@@ -54,9 +55,9 @@
 #'   `after` is given, only the probabilities of texts that were not drawn yet are used, scaled to
 #'   sum to `n`.
 #' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL` uses the
-#'   columns that `data` records. For `id` it uses a column called `id` without missing or
-#'   duplicated values, and row numbers otherwise. Codes are matched to texts by identifiers, even
-#'   if `data` was sorted or its column of texts removed.
+#'   columns that `data` records. For the argument `id`, `NULL` uses a column called `id` without
+#'   missing or duplicated values, and row numbers otherwise. Codes are matched to texts by
+#'   identifiers, even if `data` was sorted or its column of texts removed.
 #' @param confidence For `"uncertainty"`: a column, or a number per text from 0 to 1, of the model's
 #'   confidence. `NULL` uses the column `margin` of [annotate_texts()]; with several labels
 #'   `2 * abs(p - 1/2)` of the least certain label.
@@ -89,14 +90,21 @@
 #' @param delimiter Separator of cells: `","`, `";"` or `"\t"`. In locales with a decimal comma
 #'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises commas,
 #'   semicolons and tabs.
-#' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list with `rows`, the drawn
-#'   rows of `data`; their `ids`, `texts`, `labels` and `probs`; `all_probs`, the inclusion
-#'   probability of every row of `data`; `strata`; `names`; `codes`, a list with one character
-#'   vector per coder; `gold`, the majority code; `design`; and `history`, a data frame with one row
-#'   per wave: `wave`, `kind`, `n`, `N` (number of texts from which it was drawn), `seed` and
-#'   `n_coded` (number of coded texts when the wave was drawn). Converted to a data frame, a sample
-#'   has one row per text: `id`, `text`, `model_label`, `inclusion_prob` and the coders' columns.
-#'   You can store a sample with [saveRDS()].
+#' @returns `gold_sample()` and `read_gold()`: a `llamaherd_gold`, a list:
+#'
+#'   * `rows`: indices of the drawn rows of `data`.
+#'   * `ids`, `texts`, `labels`, `probs`: identifiers, texts, model's labels and inclusion
+#'     probabilities of the drawn rows.
+#'   * `all_probs`, `strata`: inclusion probability and stratum of every row of `data`.
+#'   * `names`: labels that codes may have.
+#'   * `codes`: a list with one character vector per coder; `gold`: the majority codes.
+#'   * `design`: how the sample was drawn.
+#'   * `history`: a data frame with one row per wave: `wave`, `kind`, `n`, `N` (number of texts from
+#'     which the wave was drawn), `seed` and `n_coded` (number of coded texts when the wave was
+#'     drawn).
+#'
+#'   Converted to a data frame, a sample has one row per text: `id`, `text`, `model_label`,
+#'   `inclusion_prob` and the coders' columns. You can store a sample with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,

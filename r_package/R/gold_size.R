@@ -13,7 +13,7 @@
 #' With `compare` the function computes how many texts are needed to distinguish two codebooks whose
 #' accuracies differ by this value: \eqn{n = (z_a \sqrt{s} + z_b \sqrt{s - d^2})^2 / d^2}, with
 #' \eqn{d} the difference, \eqn{s} the share `differ`, and normal quantiles of confidence and power
-#' (Connett, Smith and McHugh 1987). The part `select` of [gold_split()] needs this number of texts.
+#' (Connett, Smith and McHugh 1987). The part `select` of [gold_split()] needs \eqn{n} texts.
 #'
 #' For codebooks whose codes are numbers, `measure` is `"mae"` or `"rmse"`, and `compare` is a
 #' difference of errors in units of the codes: \eqn{n = (z_a + z_b)^2 \sigma^2 / d^2 + z_a^2 / 2}
@@ -34,8 +34,8 @@
 #' @param compare Instead of `width`: difference between the accuracies of two codebooks that the
 #'   comparison should detect.
 #' @param differ With `compare`: share of texts that exactly one of the two codebooks labels
-#'   correctly. This share is small for codebooks that differ in a few words, and larger for
-#'   different models. The element `pairs` of [compare_codebooks()] contains this share for
+#'   correctly. The share `differ` is small for codebooks that differ in a few words, and larger for
+#'   different models. The element `pairs` of [compare_codebooks()] contains the share `differ` for
 #'   codebooks that you have compared.
 #' @param power With `compare`: probability that the comparison detects the difference.
 #' @param candidates With `compare`: number of codebooks. All pairs of codebooks are compared
@@ -47,9 +47,10 @@
 #'   correlation is high for codebooks that differ in a few words.
 #' @param spread For numbers, instead of `error` and `correlation`: standard deviation of the
 #'   differences of the absolute errors, for example from a pilot study.
-#' @returns A `llamaherd_gold_size`, a list with the numbers of texts `gold`, `dsl` and `ppi` (`NA`
-#'   if neither `accuracy` nor `kappa` is given) and with the element `kappa`. With `compare`,
-#'   `gold` is the number of coded texts that the comparison needs.
+#' @returns A `llamaherd_gold_size`, a list with the numbers of texts that people must code: `gold`
+#'   with codes alone, `dsl` and `ppi` with a model's labels. `dsl` and `ppi` are `NA` if neither
+#'   `accuracy` nor `kappa` is given. The element `kappa` is the kappa that was used. With
+#'   `compare`, `gold` is the number of coded texts that the comparison needs.
 #' @references Connett, Smith, McHugh, *Sample size and power for pair-matched case-control
 #'   studies*, Stat. Med. 6, 1987. Guenther, *Sample size formulas for normal theory t tests*, The
 #'   American Statistician 35, 1981.

@@ -19,13 +19,13 @@
 #' `gold_size(compare =)` computes how many texts `select` needs.
 #'
 #' @param gold A `llamaherd_gold`, with or without codes; or the path of its CSV file: the split is
-#'   then stored in the file beside it.
+#'   then stored in the JSON file beside the CSV file.
 #' @param explore,select,evaluate Shares of the texts, with sum 1. `explore` may be 0.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
 #' @param part `"explore"`, `"select"` or `"evaluate"`. `"evaluate"` is locked until
 #'   [evaluate_codebook()] has unlocked it.
-#' @returns A `llamaherd_gold`. `gold_split()` returns the whole sample with the element `parts`,
-#'   `gold_part()` a sample with only the texts of the part.
+#' @returns A `llamaherd_gold`. `gold_split()` returns the whole sample with the element `parts`.
+#'   `gold_part()` returns a sample with only the texts of the part.
 #' @seealso [compare_codebooks()], [gold_sample()], [gold_size()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()

@@ -12,13 +12,18 @@
 #' the speed of a given model.
 #'
 #' @param refresh TRUE measures again; FALSE measures once per session.
-#' @returns A list of class `llamaherd_hardware`, which prints as a table: `os`, `release`,
-#'   `cpu`, `cpu_cores`, `cpu_features`, `ram_total` and `ram_available` (bytes), `gpu`, a list
-#'   with `name`, `vram_bytes`, `cores` and `source` (NA where there is none), `uses_gpu` (TRUE if
-#'   models can be loaded onto it), `bandwidth_bytes_per_s`, `flops`, `detected_at`, and
-#'   `sizes`, a data frame with `billions` (of weights), `quantization`, `size_bytes`, `fits`,
-#'   `decode_per_s` (tokens per second of one answer) and `prefill_per_s` (of prompts, or of
-#'   many answers together).
+#' @returns A list of class `llamaherd_hardware`, which prints as a table:
+#'
+#'   * `os`, `release`: operating system and its version.
+#'   * `cpu`, `cpu_cores`, `cpu_features`: the processor.
+#'   * `ram_total`, `ram_available`: memory in bytes.
+#'   * `gpu`: a list with `name`, `vram_bytes`, `cores` and `source`; the elements are NA without a
+#'     GPU. `uses_gpu`: TRUE if models can be loaded into the memory of the GPU.
+#'   * `bandwidth_bytes_per_s`: memory bandwidth. `flops`: float32 operations per second.
+#'   * `detected_at`: time of the measurement.
+#'   * `sizes`: a data frame with `billions` (billions of weights), `quantization`, `size_bytes`,
+#'     `fits`, `decode_per_s` (tokens per second of one answer) and `prefill_per_s` (tokens per
+#'     second of prompts, or of many answers together).
 #' @seealso [model_load()]
 #' @export
 #' @examplesIf llamaherd_available()

@@ -7,7 +7,7 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #' Creates a Python virtual environment and installs the Python package llamaherd in it. The
 #' installation compiles llama.cpp for this machine's processor, which takes some minutes. The
 #' installation needs Python 3.10 or later, a C++ compiler and, if the source is an address, git. If
-#' one of these requirements is missing, an error names it before anything is installed. A folder of
+#' one of these programs is missing, an error names it before anything is installed. A folder of
 #' wheels needs neither a compiler nor git. An existing environment of this name is kept, and its
 #' package is updated.
 #'
@@ -183,7 +183,8 @@ check_compiler <- function(error_call) {
   )
 }
 
-# Checks that the repository can be read, because the message of pip would have many lines.
+# Checks before the installation that the repository can be read, because pip's own error message
+# would have many lines.
 check_repository <- function(path, error_call) {
   if (!nzchar(Sys.which("git"))) {
     hint <- system_hints(

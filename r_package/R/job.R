@@ -189,7 +189,7 @@ format_counts <- function(state) {
 }
 
 # Returns a bar for job `i` of `n` jobs of similar length that share a bar. The function that
-# created the bar ends it.
+# created the bar ends the bar.
 part_of_bar <- function(bar, i, n) {
   show <- function(state) {
     each <- state[["n_total"]]

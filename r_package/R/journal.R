@@ -6,8 +6,8 @@
 #' @param path Path of a journal; `~` is expanded.
 #' @returns A data frame with one row per result, in the order in which they were first stored:
 #'
-#'   * `prompt`; `text`, the answer; NA if the last try failed, and for [classify_parallel()] and
-#'     [annotate_texts()], which only score labels.
+#'   * `prompt`; `text`, the answer. `text` is NA if the last try failed, and for
+#'     [classify_parallel()] and [annotate_texts()], which only score labels.
 #'   * `finish_reason`: `"stop"`, `"length"` or `"error"`; `complete`: TRUE if the answer was not
 #'     cut off; `error`: the reason of a failure, NA for all others.
 #'   * `n_prompt_tokens`, `n_generated_tokens` and `seed`.
@@ -17,11 +17,11 @@
 #'   * `model`, the name of the model's file, and `model_sha256`, its SHA-256.
 #'   * `settings`: further settings that affect the text, as JSON: `max_tokens`, `stop`, sampling
 #'     settings other than the defaults, settings of the context.
-#'   * `created`: time of storage, a [POSIXct][base::DateTimeClasses] in UTC; `version` of
+#'   * `created`: time of storage, a [POSIXct][base::DateTimeClasses] in UTC; `version`: version of
 #'     llamaherd.
 #'
-#'   A file that is not a journal, or is damaged, is an error of class `llamaherd_error_journal` and
-#'   remains unchanged.
+#'   A file that is not a journal, or is damaged, causes an error of class
+#'   `llamaherd_error_journal`. The file remains unchanged.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

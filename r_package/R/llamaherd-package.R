@@ -28,7 +28,7 @@
 #'
 #' Labels
 #' * [classify_parallel()]: the probability of each label. [calibrate_batch()] removes a model's
-#'   preferences.
+#'   preferences for some labels.
 #' * `generate_parallel(choices = )`: each answer is one of the texts that you give. [vote()]: the
 #'   majority of several samples.
 #'
@@ -52,8 +52,8 @@
 #'
 #' From texts to estimates
 #' * [codebook()] and [annotate_texts()] label a data frame by a question and its labels;
-#'   [prompt_preview()] shows the prompt, [robustness()] how much labels depend on the wording of
-#'   the prompt.
+#'   [prompt_preview()] shows the prompt, and [robustness()] shows how much labels depend on the
+#'   wording of the prompt.
 #' * [gold_sample()] draws texts for people to code, [validate()] compares their codes with the
 #'   labels, [agreement()] measures how much coders agree, and [estimate()] corrects shares, means
 #'   and regressions for errors of the labels.
@@ -104,9 +104,9 @@
 #' `llamaherd_warning_text` (names with invalid encoding) and `llamaherd_warning_python` (a warning
 #' from Python).
 #'
-#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()] is an
-#' interrupt of class `llamaherd_interrupt`, whose `results` contains all finished results; see
-#' [last_results()].
+#' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()]
+#' signals an interrupt of class `llamaherd_interrupt`, whose `results` contains all finished
+#' results; see [last_results()].
 #'
 #' @importFrom rlang %||%
 #' @keywords internal

@@ -8,10 +8,13 @@
 #' @inheritParams report
 #' @param x Return value of [annotate_texts()]; or the path of a report that [report()] wrote; such
 #'   a report contains the other arguments.
-#' @returns A list of class `llamaherd_methods`, which prints as text and BibTeX: `text`, `bibtex`,
-#'   `references` (keys of the entries), and `checklist`, a data frame of questions that reviewers
-#'   ask, with `question`, `state` (`"answered"` or `"open"`), `answer` (the answer, or what to add)
-#'   and `sources`, the guidelines that ask the question.
+#' @returns A list of class `llamaherd_methods`, which prints as text and BibTeX:
+#'
+#'   * `text`: the paragraph.
+#'   * `bibtex`, `references`: the BibTeX entries, and their keys.
+#'   * `checklist`: a data frame with one row per question that reviewers ask. The columns are
+#'     `question`, `state` (`"answered"` or `"open"`), `answer` (the answer, or what to add) and
+#'     `sources` (the guidelines that ask the question).
 #' @seealso [report()], which contains this paragraph
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -3,14 +3,14 @@
 #' Loads a model from a GGUF file, and downloads the file if necessary.
 #'
 #' @section Names of models:
-#' * a path; `~` is expanded;
+#' * A path; `~` is expanded.
 #' * `"hf:owner/repo"`, a repository of the Hugging Face hub, optionally with a file
 #'   (`"hf:owner/repo/file.gguf"`) or a quantization (`"hf:owner/repo:Q4_K_M"`). The default is
-#'   `Q4_K_M`, or `Q8_0` for models of up to 1.5 GB, or the next best file that fits into memory; a
-#'   message names the file;
-#' * a URL, `"https://..."`;
-#' * `"ollama:llama3.2"`, a model that Ollama has downloaded;
-#' * the name of a file in the cache, or a part of the name that is unique.
+#'   `Q8_0` if this file has at most 1.5 GB. Otherwise it is `Q4_K_M`, or the next best file if
+#'   `Q4_K_M` does not fit into memory. A message names the file.
+#' * A URL, `"https://..."`.
+#' * `"ollama:llama3.2"`, a model that Ollama has downloaded.
+#' * The name of a file in the cache, or a part of the name that is unique.
 #'
 #' Files in the cache are used without network access. An interrupted download is continued by the
 #' next call. Files of the hub are compared with the SHA-256 that the hub states. A model that does

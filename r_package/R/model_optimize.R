@@ -1,6 +1,6 @@
 #' Make a model faster on this computer
 #'
-#' The speed of a model depends on the type of its weights and on the processor. This function
+#' The speed of a model depends on the type of its weights and on the processor. `model_optimize()`
 #' writes the model in several types. For each type the function measures how much the answers
 #' change, and the speed of the new and the original file in alternating runs. The function keeps
 #' the fastest file whose answers differ little enough from those of the original (see `max_kl`),
@@ -27,12 +27,19 @@
 #' @param progress
 #'   TRUE shows the progress.
 #' @returns A data frame of class `llamaherd_optimize` with one row per file, the original first,
-#'   and the columns `type`, `size_bytes`, `prefill_tokens_per_s`, `decode_tokens_per_s`, `speedup`,
-#'   `perplexity`, `mean_kl`, `p99_kl` (divergence from the original in nats: mean and 99th
-#'   percentile), `same_top` (share of predictions with the same most likely token) and
-#'   `same_answers` (share of equal greedy answers). The attribute `path` is the path of the file to
-#'   use, and the attribute `chosen` is the type of this file. If no file was better, `path` is the
-#'   original and `chosen` is `NA`.
+#'   and these columns:
+#'
+#'   * `type`, `size_bytes`: type of the weights, and size of the file.
+#'   * `prefill_tokens_per_s`, `decode_tokens_per_s`: speed on a prompt and on answers.
+#'   * `speedup`: geometric mean of the speedups of prefill and decoding, each relative to the
+#'     original.
+#'   * `perplexity`: perplexity of the sample text.
+#'   * `mean_kl`, `p99_kl`: mean and 99th percentile of the divergence from the original, in nats.
+#'   * `same_top`: share of predictions with the same most likely token as the original.
+#'   * `same_answers`: share of greedy answers that equal those of the original.
+#'
+#'   The attribute `path` is the path of the file to use, and the attribute `chosen` is the type of
+#'   this file. If no file was better, `path` is the original and `chosen` is `NA`.
 #' @seealso [model_load()]
 #' @export
 #' @examples

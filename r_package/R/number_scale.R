@@ -4,7 +4,7 @@
 #' [annotate_texts()] returns the expected value of each text, its standard deviation, the most
 #' probable number, and with `distribution = TRUE` the probability of each number.
 #'
-#' @param low,high Lowest and highest number. Both may be negative or have decimals.
+#' @param low,high Lowest and highest number. `low` and `high` may be negative or have decimals.
 #' @param step Difference between two adjacent numbers. The range from `low` to `high` must be a
 #'   whole number of steps, and a scale has at most 1,001 numbers.
 #' @param names Names of numbers, which the prompt lists: a character vector named by numbers, such

@@ -11,12 +11,12 @@
 #'   [validate_spans()], [coverage_curve()], [agreement()], [estimate()], [robustness()],
 #'   [compare_codebooks()], [compare_pairs()] or [generate_parallel()], or the attribute `stats` of
 #'   a result.
-#' @param type For [classify_parallel()]: `"labels"`, or `"time"`, the times at which each prompt
-#'   waited and was computed. For a validation: `"measures"` (accuracy and agreement), `"labels"`
-#'   (precision, recall and F1 of each label), `"confusion"`, `"calibration"` (a reliability
-#'   diagram), `"coverage"` (accuracy of the most certain labels) or `"numbers"` (a Bland-Altman
-#'   plot of labels that are numbers). For a validation of passages: `"measures"` (all labels
-#'   together) or `"labels"` (F1 and alpha of each label).
+#' @param type For [classify_parallel()]: `"labels"` (number of prompts with each label) or `"time"`
+#'   (times at which each prompt waited and was computed). For a validation: `"measures"` (accuracy
+#'   and agreement), `"labels"` (precision, recall and F1 of each label), `"confusion"`,
+#'   `"calibration"` (a reliability diagram), `"coverage"` (accuracy of the most certain labels) or
+#'   `"numbers"` (a Bland-Altman plot of labels that are numbers). For a validation of passages:
+#'   `"measures"` (all labels together) or `"labels"` (F1 and alpha of each label).
 #' @param ... Ignored, except for tables without labels, which are plotted as data frames.
 #' @returns Invisibly, the plot if ggplot2 is installed, and otherwise the data frame that is drawn.
 #' @details
@@ -145,8 +145,8 @@ draw <- function(picture) {
   invisible(picture$data)
 }
 
-# Colours of Okabe and Ito, which are distinct for all kinds of colour vision, without the yellow,
-# which is too light for lines on white; and shades of one hue, which are also distinct in grey.
+# The colours of Okabe and Ito are distinct for all kinds of colour vision; their yellow is left
+# out, because it is too light for lines on white. The shades of one hue are also distinct in grey.
 okabe_ito <- c(
   "#0072B2",
   "#D55E00",

@@ -7,11 +7,14 @@
 #' @param text A text.
 #' @param model A model or context for counting tokens. With NULL, tokens are not counted.
 #' @param chat TRUE formats the prompt with the model's chat template; needs `model`.
-#' @returns A `llamaherd_preview`, which prints the prompt: a list with `prompt`; `shared`, the
-#'   beginning of the prompt that all texts share; `n_prompts`, the number of prompts per text (with
-#'   several labels per text there is one prompt per label, and `prompt` is the first prompt);
-#'   `tokens`, the number of tokens of the prompt; and `n_shared`, the number of shared tokens.
-#'   `tokens` and `n_shared` are NULL without a model.
+#' @returns A `llamaherd_preview`, which prints the prompt: a list with these elements:
+#'
+#'   * `prompt`: the prompt. With several labels per text there is one prompt per label, and
+#'     `prompt` is the first of these prompts.
+#'   * `shared`: the beginning of the prompt that all texts share.
+#'   * `n_prompts`: number of prompts per text.
+#'   * `tokens`, `n_shared`: numbers of tokens of the prompt and of its shared beginning; NULL
+#'     without a model.
 #' @seealso [codebook()], [annotate_texts()]
 #' @export
 #' @examplesIf llamaherd::llamaherd_available()

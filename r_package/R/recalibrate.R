@@ -5,7 +5,7 @@
 #' labels. `recalibrate()` learns from the codes of a [gold_sample()] how to correct these errors.
 #' The function fits a ridge multinomial logistic regression (called head) that predicts the codes
 #' from the model's log-probabilities, from embeddings of the texts, or from both, and replaces
-#' labels and probabilities by its predictions. `recalibration()` returns the accuracy of these
+#' labels and probabilities by its predictions. `recalibration()` returns the accuracy of the head's
 #' predictions.
 #'
 #' @section Cross-fitting:
@@ -18,9 +18,9 @@
 #'
 #' @section When it helps:
 #' Probabilities improve most where the model prefers a label regardless of the text. Probabilities
-#' do not improve if the labels are already right, or if there are few codes; a warning reports if
-#' accuracy by cross-validation does not increase. At least 30 codes are needed, and at least 5 for
-#' each label that occurs among the codes. A label without any code gets probability 0, with a
+#' do not improve if the labels are already right, or if there are few codes; you get a warning if
+#' the accuracy by cross-validation does not increase. At least 30 codes are needed, and at least 5
+#' for each label that occurs among the codes. A label without any code gets probability 0, with a
 #' warning.
 #'
 #' @inheritParams estimate
@@ -42,11 +42,14 @@
 #'   probabilities, under names that begin with `raw_`, and `fold`, NA for texts without a code.
 #'   [validate()], [estimate()], [gold_sample()] and [report()] accept this data frame like `coded`.
 #'
-#'   `recalibration()`: a list with `features`, `n_codes`, `n_folds`, `seed`; `scores`, a data frame
-#'   with a row for each of `accuracy`, `brier` and `ece` (expected calibration error), and the
-#'   columns `model`, the value for the model's labels, and `recalibrated`, the value by
-#'   cross-validation; `gain`, the difference of the accuracies with its interval; and `line`, a
-#'   summary. NULL for data that were not recalibrated.
+#'   `recalibration()`: NULL for data that were not recalibrated, and otherwise a list:
+#'
+#'   * `features`, `n_codes`, `n_folds`, `seed`.
+#'   * `scores`: a data frame with the rows `accuracy`, `brier` and `ece` (expected calibration
+#'     error), and the columns `model` (value for the model's labels) and `recalibrated` (value for
+#'     the new labels by cross-validation).
+#'   * `gain`: the difference of the two accuracies, with its interval.
+#'   * `line`: a summary.
 #' @references Zrnic, Candès, *Cross-prediction-powered inference*, PNAS 121, 2024
 #'   ([arXiv 2309.16598](https://arxiv.org/abs/2309.16598)).
 #' @seealso [estimate()], [gold_sample()], [calibrate_batch()], which needs no codes

@@ -1,11 +1,11 @@
 #' Write a report on how labels were made
 #'
-#' Writes a self-contained HTML page, without scripts or network access: a methods paragraph and its
-#' references for your article, a checklist of questions that reviewers ask, the codebook, the exact
-#' prompts, the model's file with its SHA-256, settings, versions, machine, tables, plots, and texts
-#' on which model and people disagree. Passages of a codebook with `type = "spans"`, and quotes of
-#' `evidence = TRUE`, are highlighted in the texts. The page also contains all data as JSON, from
-#' which [reproduce()] repeats the coding.
+#' Writes a self-contained HTML page, without scripts or network access. The page contains a methods
+#' paragraph with its references for your article, and a checklist of questions that reviewers ask.
+#' It documents the codebook, the exact prompts, the model's file with its SHA-256, settings,
+#' versions and the machine, and shows tables, plots, and texts on which model and people disagree.
+#' Passages of a codebook with `type = "spans"`, and quotes of `evidence = TRUE`, are highlighted in
+#' the texts. The page also contains all data as JSON, from which [reproduce()] repeats the coding.
 #'
 #' @param x Return value of [annotate_texts()]; rows may have been removed or sorted. Use
 #'   [coded_restore()] for a data frame that has lost the record of its labels, for example after a
@@ -18,7 +18,7 @@
 #'   `robustness(x, ...)` has this first variant.
 #'
 #'   `validation`, `estimates` and `robustness` must be computed from the texts and labels of `x`:
-#'   results that were computed from other labels or other data, or by an earlier version, are an
+#'   results that were computed from other labels or other data, or by an earlier version, cause an
 #'   error.
 #' @param evaluation Return value of [evaluate_codebook()] for the codebook, settings and model of
 #'   `x`.

@@ -17,12 +17,17 @@
 #' @param n_seq_max Maximum number of prompts that run at a time. NULL uses the original value.
 #' @param n_threads Number of threads. NULL uses the original value, at most the number of cores.
 #' @inheritParams generate_parallel
-#' @returns A `llamaherd_reproduction`, which prints the comparison: a list with `same`, TRUE if
-#'   everything is identical; `n`, the number of compared rows; `n_same` and `n_same_labels`, the
-#'   numbers of rows with identical results and labels; `largest_difference`, the largest absolute
-#'   difference between an original and a new probability; `deterministic`; `changed`, a data frame
-#'   of rows whose label is different now; and `versions`, a data frame of versions and settings
-#'   that differ now.
+#' @returns A `llamaherd_reproduction`, which prints the comparison: a list with these elements:
+#'
+#'   * `same`: TRUE if everything is identical.
+#'   * `n`: number of compared rows.
+#'   * `n_same`, `n_same_labels`: number of rows with identical results, and number of rows with
+#'     identical labels.
+#'   * `largest_difference`: largest absolute difference between an original probability and a new
+#'     one.
+#'   * `deterministic`: whether both runs were deterministic.
+#'   * `changed`: a data frame of the rows whose label is different now.
+#'   * `versions`: a data frame of the versions and settings that differ now.
 #' @seealso [report()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -159,13 +159,13 @@ Ops.llamaherd_result <- function(e1, e2) {
 #' @param optional TRUE returns only the texts; [data.frame()] sets it for columns.
 #' @returns A data frame with one row per prompt, in the same order: `name` (if the prompts have
 #'   names), `text`, `finish_reason`, `complete`, `error`, `n_prompt_tokens`, `n_reused_tokens`,
-#'   `n_generated_tokens`, `seed` and `partial`. `text` is NA if there is no answer, `error` is NA
-#'   if the prompt did not fail; `complete` is FALSE if an answer was cut off; `partial` is the
-#'   beginning of an unfinished answer, for example after Ctrl-C, and NA otherwise. With
-#'   log-probabilities there is also `logprobs`, a list column, and where the model could think,
-#'   `thinking`, `n_thinking_tokens` and `thinking_complete`. For samples, the data frame has one
-#'   row per sample. Before `text` the data frame also has the columns `prompt`, the index of the
-#'   prompt, and `sample`, the index of the sample.
+#'   `n_generated_tokens`, `seed` and `partial`. `text` is NA if there is no answer. `error` is NA
+#'   if the prompt did not fail. `complete` is FALSE if an answer was cut off. `partial` is the
+#'   beginning of an unfinished answer, for example after Ctrl-C, and NA for all other answers. If
+#'   log-probabilities were requested, there is also the list column `logprobs`. If the model could
+#'   think, there are also the columns `thinking`, `n_thinking_tokens` and `thinking_complete`. For
+#'   samples, the data frame has one row per sample. Before `text` the data frame also has the
+#'   columns `prompt`, the index of the prompt, and `sample`, the index of the sample.
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
 #' model <- model_load(llamaherd_example_model())

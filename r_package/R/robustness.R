@@ -8,10 +8,10 @@
 #'   first variant, and [report()] accepts the result. Another data frame is also accepted.
 #' @param text See [annotate_texts()]; not needed if `data` is the return value of
 #'   [annotate_texts()].
-#' @param codebooks A codebook, or a list of codebooks with the same labels. The first codebook is
-#'   the reference. The result shows the names of the list. If `data` is the return value of
-#'   [annotate_texts()], you may omit this argument; the first codebook is then the codebook of
-#'   `data`.
+#' @param codebooks A codebook, or a list of codebooks with the same labels. Labels of the other
+#'   codebooks are compared with the labels of the first codebook. The result shows the names of the
+#'   list. If `data` is the return value of [annotate_texts()], you may omit this argument; the
+#'   first codebook is then the codebook of `data`.
 #' @param contexts A context, or a list of contexts with different models. If `data` is the return
 #'   value of [annotate_texts()], the first context must use the model that labelled `data`.
 #' @param orders Further orders of the labels: a number of random orders, or a list of character
@@ -33,16 +33,16 @@
 #'   which replace the arguments that were used for `data`.
 #' @returns A `llamaherd_robustness`, a list:
 #'
-#'   * `summary`: a data frame with one row per variant: `variant`, the name of the variant;
-#'     `flips`, the share of texts whose label differs from the label in the first variant; and the
-#'     share of each label.
-#'   * `labels`: a data frame with one row per text: `row`, the row of the text in `data`;
-#'     `unstable`, the share of variants whose label differs from the most frequent label of the
-#'     text; and the label of the text in each variant.
+#'   * `summary`: a data frame with one row per variant: `variant` (name of the variant), `flips`
+#'     (share of texts whose label differs from the label in the first variant), and one column per
+#'     label with its share.
+#'   * `labels`: a data frame with one row per text: `row` (row of the text in `data`), `unstable`
+#'     (share of variants whose label differs from the most frequent label of the text), and one
+#'     column per variant with the label of the text.
 #'   * `pairwise`: a matrix of the share of texts with different labels in two variants.
 #'   * `ranges`: a data frame of the smallest and the largest share of each label.
-#'   * `agreement`: mean share of equal labels over all pairs; `alpha`: Krippendorff's alpha with
-#'     variants as coders.
+#'   * `agreement`: mean share of equal labels over all pairs of variants; `alpha`: Krippendorff's
+#'     alpha with variants as coders.
 #'   * `estimates`: with `gold`, a data frame with one row per variant and estimate: `variant`, and
 #'     the columns of [estimate()]. Variants for which no estimate can be computed are left out with
 #'     a warning.

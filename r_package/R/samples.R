@@ -104,10 +104,15 @@ n_samples <- function(x) {
 #'   a prompt, so that `\(x) ifelse(attr(x, "complete"), x, NA)` leaves out answers that were cut
 #'   off. With `schema` the argument of `key` is the `llamaherd_table` of these samples: `\(x)
 #'   x$field` votes on a field; the default votes on the whole answer as JSON.
-#' @returns A data frame with one row per prompt, in the same order: `name` (if the prompts have
-#'   names); `majority`, the winning label (NA without votes); `agreement`, its share of the votes
-#'   (NaN without votes); `n_votes`; `n_failed`; `is_tie`; and `shares`, a list with one named
-#'   numeric vector per prompt: the share of each label, in decreasing order.
+#' @returns A data frame with one row per prompt, in the same order, and these columns:
+#'
+#'   * `name`, if the prompts have names.
+#'   * `majority`: the winning label; NA without votes.
+#'   * `agreement`: share of the votes that the winning label got; NaN without votes.
+#'   * `n_votes`: number of samples that are a vote; `n_failed`: number of all other samples.
+#'   * `is_tie`: TRUE if another label got as many votes as the winning label.
+#'   * `shares`: a list with one named numeric vector per prompt: the share of each label, in
+#'     decreasing order.
 #' @seealso [generate_parallel()]
 #' @export
 #' @examplesIf llamaherd_available()

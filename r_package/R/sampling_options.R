@@ -5,9 +5,9 @@
 #' `temperature`, `top_p` and `seed`, are arguments of the two functions.
 #'
 #' Samplers are applied in llama.cpp's order: `logit_bias`, penalties, DRY, `top_n_sigma`, `top_k`,
-#' `typical_p`, `top_p`, `min_p`, XTC, `temperature`. The defaults turn all settings of this
-#' function off. Most samplers select the tokens from which the next token is drawn; with
-#' `temperature = 0` the most likely token after `logit_bias` and penalties is used.
+#' `typical_p`, `top_p`, `min_p`, XTC, `temperature`. By default, all settings of
+#' `sampling_options()` are off. Most samplers select the tokens from which the next token is drawn;
+#' with `temperature = 0` the most likely token after `logit_bias` and penalties is used.
 #'
 #' You can also pass all settings directly, by name, to [generate_parallel()], [generate()] and
 #' [quick_llama()].
@@ -99,8 +99,8 @@ print.llamaherd_sampling <- function(x, ...) {
   invisible(x)
 }
 
-# Combines the settings of the argument `sampling` and of `...`. A setting that occurs in both is an
-# error.
+# Combines the settings of the argument `sampling` and of `...`. A setting that occurs in both
+# causes an error.
 further_settings <- function(sampling, dots, error_call) {
   check_dots(dots, names(further_kinds), error_call)
   if (!is.null(sampling) && !inherits(sampling, "llamaherd_sampling")) {

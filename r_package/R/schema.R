@@ -95,8 +95,8 @@ read_schema <- function(path, arg, error_call) {
   check_json(text, arg, error_call)
 }
 
-# jsonlite parses nested values recursively, so texts that are nested too deeply are an error before
-# parsing.
+# jsonlite parses nested values recursively, so texts that are nested too deeply cause an error
+# before parsing.
 max_depth <- 500L
 
 check_json <- function(text, arg, error_call) {

@@ -1,7 +1,8 @@
 #' Describe a schema for the prompt
 #'
-#' A schema constrains the form of answers, but the model does not see it. This function writes an
-#' instruction that names the fields and their descriptions, for the prompt or the system message.
+#' A schema constrains the form of answers, but the model does not see it. `schema_prompt()` writes
+#' an instruction that names the fields and their descriptions, for the prompt or the system
+#' message.
 #'
 #' @param schema A schema, see [generate_parallel()]: a type such as [type_object()], a JSON Schema,
 #'   or a list of schemas.

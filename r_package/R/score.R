@@ -22,8 +22,9 @@
 #'   * `token_logprobs`: list of the log-probabilities of these tokens. Prompt and continuation are
 #'     tokenized together; a token across the boundary belongs to the continuation, as its first
 #'     token.
-#'   * With `thinking`, `thinking`, `n_thinking_tokens` and `thinking_complete` of the thought
-#'     before the continuation, as in [classify_parallel()].
+#'   * If you set the argument `thinking`: the columns `thinking`, `n_thinking_tokens` and
+#'     `thinking_complete` describe the thought before the continuation, as in
+#'     [classify_parallel()].
 #'
 #'   `perplexity()`: one row per text and the columns `perplexity`, the inverse of the geometric
 #'   mean of the conditional probabilities of its tokens, and `n_tokens`, the number of these

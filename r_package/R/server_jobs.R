@@ -24,12 +24,15 @@
 #' @param model Name of a model or adapter of the server. NULL uses the server's first model.
 #' @param job A job of `job_submit()`.
 #' @param cancel TRUE cancels the job; results that were already computed are kept.
-#' @param wait TRUE waits for the end of the job. With FALSE, a job that has not ended is an error.
-#' @returns `job_submit()`: a list of class `llamaherd_server_job` with `id`, `server`, `task`, `n`,
-#'   the number of texts, and `names`. `job_status()`: a list with `status` (`"validating"`,
-#'   `"in_progress"`, `"finalizing"`, `"completed"`, `"failed"`, `"expired"`, `"cancelling"` or
-#'   `"cancelled"`), `done`, TRUE if the job has ended, `n_requests`, `n_answered`,
-#'   `n_failed` and `errors`. Texts of `"classify"` and `"annotate"` are sent in requests of 32
+#' @param wait TRUE waits for the end of the job. With FALSE, a job that has not ended causes an
+#'   error.
+#' @returns `job_submit()`: a list of class `llamaherd_server_job` with `id`, `server`, `task`, `n`
+#'   (number of texts) and `names` (names of the texts).
+#'
+#'   `job_status()`: a list with `status` (`"validating"`, `"in_progress"`, `"finalizing"`,
+#'   `"completed"`, `"failed"`, `"expired"`, `"cancelling"` or `"cancelled"`), `done` (TRUE if the
+#'   job has ended), the numbers of requests `n_requests`, `n_answered` and `n_failed`, and `errors`
+#'   (reasons why the job failed). Texts of `"classify"` and `"annotate"` are sent in requests of 32
 #'   texts each.
 #'
 #'   `job_results()`: a data frame with one row per text, in the order of the texts. The columns are

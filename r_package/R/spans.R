@@ -29,14 +29,14 @@
 #' @param ... Must be empty: all further arguments must be named.
 #' @param format Format of the files; `"auto"` recognizes the format.
 #' @param text Name of the field with the text in JSON lines.
-#' @returns `read_spans()`: a `llamaherd_spans`, a data frame with one row per passage and the
-#'   columns `coder`, `id`, `label` (a factor), `quote`, `start` and `end`, the positions of the
-#'   first and last character of the passage in the text, as [substr()] counts them. Texts without
+#' @returns `read_spans()`: a `llamaherd_spans`, a data frame with one row per passage and these
+#'   columns: `coder`, `id`, `label` (a factor), `quote`, and `start` and `end` (positions of the
+#'   first and last character of the passage in the text, as [substr()] counts them). Texts without
 #'   passages are kept in an attribute.
 #'
 #'   `validate_spans()`: a `llamaherd_span_validation`, a data frame with the columns `part` (the
 #'   model or the coders that are compared), `measure`, `label` (NA for all labels together),
-#'   `value`, `low`, `high` and `n`, the number of texts. A measure that is undefined is NA.
+#'   `value`, `low`, `high` and `n` (number of texts). A measure that is undefined is NA.
 #' @references
 #' Krippendorff (2004), Measuring the reliability of qualitative text analysis data, Quality &
 #' Quantity 38, 787-800.

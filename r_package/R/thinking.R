@@ -17,8 +17,9 @@
 #'   define markers.
 #'
 #' `max_tokens`, `stop`, `logit_bias`, `schema` and `choices` apply only to the answer;
-#' `temperature` and the other sampling settings also apply to the thought. `thinking` is an error
-#' without `chat = TRUE`, and a number is an error if the chat template does not mark thoughts.
+#' `temperature` and the other sampling settings also apply to the thought. Without `chat = TRUE`,
+#' setting `thinking` causes an error. A number causes an error if the chat template does not mark
+#' thoughts.
 #'
 #' @param budget Maximum number of tokens of the thought, in addition to `max_tokens`.
 #' @param start,end Texts that mark the start and the end of a thought, such as `"<think>"` and

@@ -7,8 +7,8 @@
 #'
 #' * `type_boolean()`, `type_integer()`, `type_number()` and `type_string()` describe a single
 #'   value, which becomes a column of that type.
-#' * `type_enum()` describes a single value that is one of the texts `values`. It becomes a factor
-#'   with these texts as levels.
+#' * `type_enum()` describes a single value that is one of the texts `values`. The column is a
+#'   factor with these texts as levels.
 #' * `type_array()` describes any number of values of one type, which become a list column: of
 #' vectors, or of data frames if `items` is a `type_object()`.
 #' * `type_object()` has named fields. The outermost object becomes the data frame itself; a nested
@@ -24,14 +24,15 @@
 #'
 #' @section Quotes:
 #' While the model generates a quote, tokens that are not the next part of the text are excluded. So
-#' every quote occurs in the text, however small the model is. The text is the prompt; with `chat =
-#' TRUE` the last message of the user; with `quote_from` of [generate_parallel()] the value of this
-#' argument; in [annotate_texts()] the text that is coded. `start` and `end` are the positions of
-#' the quote's first and last character, as [substr()] counts them. If a quote occurs several times
-#' in the text, `start` and `end` give its first position. A quote has no white space at its ends.
-#' With `unit = "words"` a quote begins and ends at the boundaries of words; languages without
-#' spaces need `unit = "characters"`. A text that is shorter than `least` is quoted completely. A
-#' text without any character other than white space cannot be quoted, and its prompt fails.
+#' every quote occurs in the text, however small the model is. By default the text is the prompt.
+#' With `chat = TRUE` it is the last message of the user, with `quote_from` of [generate_parallel()]
+#' it is the value of this argument, and in [annotate_texts()] it is the text that is coded. `start`
+#' and `end` are the positions of the quote's first and last character, as [substr()] counts them.
+#' If a quote occurs several times in the text, `start` and `end` give its first position. A quote
+#' has no white space at its ends. With `unit = "words"` a quote begins and ends at the boundaries
+#' of words; languages without spaces need `unit = "characters"`. A text that is shorter than
+#' `least` is quoted completely. A text without any character other than white space cannot be
+#' quoted, and its prompt fails.
 #'
 #' @param description,.description Description of the value for the prompt; see below.
 #' @param required,.required FALSE allows answers without this field. The value is then NA, or
@@ -44,8 +45,8 @@
 #' @param most Maximum length. NULL uses 40 words or 200 characters.
 #' @param items The type of the elements.
 #' @param ... Fields of the object: types, named by the names of the fields.
-#' @param .additional_properties TRUE allows fields that are not named in `...`. Such fields do not
-#'   become columns, but the texts of the answers contain them.
+#' @param .additional_properties TRUE allows fields that are not named in `...`. Fields that are not
+#'   named do not become columns, but the texts of the answers contain these fields.
 #' @param text A JSON Schema as text.
 #' @param path Path of a file with a JSON Schema.
 #' @returns A `llamaherd_type`.

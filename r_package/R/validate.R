@@ -27,10 +27,10 @@
 #' @param gold Human codes: a coded [gold_sample()]; a vector with one code per text, NA for texts
 #'   without a code; a data frame or list with one such vector per coder; or names of columns of
 #'   `annotations`, quoted or unquoted. An unquoted name that is also a variable with other values
-#'   is an error. Codes are compared with labels as in [agreement()]. NULL uses the column
+#'   causes an error. Codes are compared with labels as in [agreement()]. NULL uses the column
 #'   `truth_col`.
 #' @param ... Arguments of [validate_models()], for a data frame with labels of several models.
-#'   Any other name is an error.
+#'   Any other name causes an error.
 #' @param label_levels All labels, in order. NULL uses the levels of factors, the labels of the
 #'   codebook, or the labels that occur.
 #' @param label_col,truth_col Names of the columns of labels and of human codes, quoted or
@@ -67,9 +67,9 @@
 #'   * `labels`: a data frame with one row per label: the number of texts that people gave the
 #'     label, the number of texts that the model gave the label, precision, recall and F1.
 #'   * `model_agreement`, `coder_agreement`: coefficients between the model and people, and between
-#'     people (NULL with one coder), as in [agreement()]. With several labels per text these
-#'     coefficients are means over the labels, and `label_agreement` has the coefficients of each
-#'     label.
+#'     people (NULL with one coder), as in [agreement()]. With several labels per text the
+#'     coefficients of both elements are means over the labels, and `label_agreement` has the
+#'     coefficients of each label.
 #'   * `pairs`: a data frame of the agreement of each pair of coders, including the model: `first`,
 #'     `second`, and the columns of [agreement()]; NULL with one coder.
 #'   * `confusion`, `reliability`: as in [compute_confusion_matrices()] and
@@ -220,8 +220,8 @@ models_arguments <- c(
   "include_reliability"
 )
 
-# Names the positional arguments of a call in the argument order of localLLM's validate(). Our
-# validate() used localLLM's order before validate_models() existed.
+# Names the positional arguments of a call in the argument order of localLLM's validate(). Before
+# validate_models() existed, validate() had localLLM's order of arguments.
 validate_by_place <- function(call, env) {
   before <- function(
     annotations,
