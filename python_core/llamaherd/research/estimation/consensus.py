@@ -183,7 +183,7 @@ def agreement_line(gold: GoldSample) -> str:
     weights = (1 / gold.probs).tolist()
     alike = percent_agreement(gold.codes, unit_weights=weights)
     if alike.n_units == 0:
-        return f"{n_coders} coders, none of whom coded the same texts"
+        return f"{n_coders} coders, no two of whom coded the same text"
     codes = {code for column in gold.codes for code in column if code is not None}
     is_ordinal = gold.design.get("scale") == "ordinal" and codes <= set(gold.names)
     scale: Scale = "ordinal" if is_ordinal else "nominal"

@@ -126,7 +126,8 @@ def estimate(  # noqa: PLR0917 - as in R
         methods: Methods, in the order of the result.
         level: Confidence level of the intervals.
         label: Column of labels; None for the column that `annotate` wrote, or "label".
-        text: Column of texts. None: the column of `coded`, or else of `gold`.
+        text: Column of texts. None: the column that `coded` names, otherwise the column
+            that `gold` names.
         prob: Only for codes that are not a gold sample: "simple" if the texts were drawn
             at random with equal probabilities; otherwise N inclusion probabilities, or
             the column with these probabilities.
@@ -136,8 +137,9 @@ def estimate(  # noqa: PLR0917 - as in R
         cluster: Column of clusters. Texts with the same value are dependent, such as
             texts of one speaker.
         order: Order of the groups: a mapping from columns in `by` to their values in
-            order. None for the order of categories, or sorted values. Differences are
-            computed from the first group.
+            order. None: columns of categories have the order of the categories; the
+            values of other columns are sorted. Differences are computed from the first
+            group.
         several: True if a text may have several labels, joined by "; ". A share is then
             the share of texts that have this label, alone or with others; shares do not
             sum to 1, and formulas use `has_label(label, 'negative')`. None to use the

@@ -146,9 +146,9 @@ class Estimates:
         return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
 
     def gold_worth(self, method: Method = "dsl") -> float:
-        """Return how many codes, used without labels, would give intervals as short.
+        """Return how many codes alone would give intervals as short as those by `method`.
 
-        The intervals are compared with those by `method`. For each estimate the number is
+        The codes are then used without labels. For each estimate the number is
         n_gold * (variance by codes alone / variance by `method`). The result is the
         median over all estimates; NaN if no estimate has both variances.
         """

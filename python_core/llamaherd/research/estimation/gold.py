@@ -84,9 +84,9 @@ def gold_sample(
             the number of texts for each stratum by name. "proportional" and "equal" draw
             at least 2 texts from each stratum that has 2 or more.
         names: Labels that codes may have; () uses the labels of the codebook, or for a
-            data frame the labels that occur in the column `label`. If each of these has a
-            column of probabilities "p_<label>", every other label with such a column may
-            also be a code.
+            data frame the labels that occur in the column `label`. If each of these
+            labels has a column of probabilities "p_<label>", codes may also be other
+            labels that have such a column.
         seed: Seed of the draw; None for a random one, which is recorded in `design`.
         several: True if a text may have several labels, joined by "; ". None to use the
             setting of `data`, or False for a data frame.

@@ -269,9 +269,10 @@ class GoldSample:
     ) -> None:
         """Write a CSV file for coding, and a sidecar `path`.json with the design.
 
-        Columns are `id`, `text` and one for each coder, which contains the codes given so
-        far. Cells that a spreadsheet would execute as a formula get a leading apostrophe,
-        which `read_gold` removes. You can also write a separate file for each coder.
+        The file has the columns `id` and `text`, and for each coder a column with the
+        codes that this coder gave so far. Cells that a spreadsheet would execute as a
+        formula get a leading apostrophe, which `read_gold` removes. You can also write a
+        separate file for each coder.
 
         Args:
             path: Path of the CSV file.

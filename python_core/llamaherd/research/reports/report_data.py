@@ -372,7 +372,11 @@ def _examples(
     validation: Mapping[str, Any] | None,
     n: int,
 ) -> list[dict[str, Any]]:
-    """Select texts to show: texts on which model and people disagree, else the first."""
+    """Select texts to show.
+
+    With a validation these are texts on which model and people disagree, otherwise the
+    first texts.
+    """
     quotes = _quotes(coded)
     if validation is not None:
         return [

@@ -75,8 +75,8 @@ def compare_codebooks(
 
     Args:
         data: Data frame from which the sample was drawn, to check that it has not
-            changed; or a result of `annotate`. None skips this check: the sample contains
-            its texts.
+            changed; or a result of `annotate`. None skips this check: the texts
+            are in the sample itself.
         candidates: Codebooks, or results of `candidate`, by name.
         gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
         context: Context of the candidates that have no context of their own.

@@ -70,13 +70,13 @@ class Accuracy:
         labels: The k labels.
         confusion: int64[k, k], counts of units: a row for each label of the model, a
             column for each human code; int64[0, 0] if units may have several labels.
-        accuracy: Share of units whose label equals the human code; with several labels,
-            units whose label sets are equal.
+        accuracy: Share of units whose label equals the human code; with several labels
+            per unit, the share of units whose two sets of labels are equal.
         balanced_accuracy: Mean recall over the labels that occur as human codes.
-        macro_precision: Mean precision over the labels that occur; 0 for a label that the
-            model never gave.
-        macro_recall: Mean recall over the same labels; 0 for a label that does not occur
-            as a code.
+        macro_precision: Mean precision over the labels that occur. A label that the model
+            never gave has the precision 0.
+        macro_recall: Mean recall over the same labels. A label that does not occur as a
+            code has the recall 0.
         macro_f1: Mean F1 over the same labels.
         per_label: Scores of each label.
         majority_label: Most frequent human label; a tuple if units may have several
@@ -190,9 +190,9 @@ def _kinds(
 ) -> tuple[Floats, Integers]:
     """Group identical units; return float64[p, 3, k] and the group sizes, int64[p].
 
-    A group has three values for each label: for the label by both model and human code,
-    by the model, and by the human code. A value is the weight of one unit if the units
-    have the label in this sense, otherwise 0.
+    A group has three values for each label. The first is the weight of one unit if the
+    units have the label both by the model and by the human code, otherwise 0. The second
+    and the third are the same for the label by the model, and by the human code.
     """
     if len(gold) == 0:
         return np.zeros((0, 3, member.shape[1])), np.zeros(0, dtype=np.int64)

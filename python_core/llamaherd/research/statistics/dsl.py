@@ -93,7 +93,8 @@ class Problem:
         all_strata: int64[N], strata of all texts; None if unknown.
         has_leverage: True to scale the variance terms of codes by their leverage, as HC3
             does.
-        slack: Distance from the code up to which a prediction is right: 0 for labels.
+        slack: Largest distance from the code at which a prediction is counted as right; 0
+            for labels.
         weights: float64[N], survey weights of all texts; None for equal weights.
         drawing: Terms of the draw's variance if 1 / probs is a combined weight of several
             waves, see `Drawing`; None for a sample that was drawn at once.
@@ -137,8 +138,8 @@ class Problem:
     def of_all_texts(self) -> tuple[Floats, Ints]:
         """Return inclusion probabilities and strata, float64[N] and int64[N].
 
-        If only the values of coded texts are known, the other texts get the lowest of
-        their probabilities.
+        If these are known only for coded texts, all other texts get the lowest inclusion
+        probability of a coded text.
         """
         n_texts = len(self.y_hat)
         probs, strata = self.all_probs, self.all_strata
@@ -348,7 +349,10 @@ def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:
 
 
 def _clustered(terms: Floats, clusters: Ints | None) -> Floats:
-    """Return the sum of squared terms; with clusters, of squared sums of clusters."""
+    """Return the sum of squared terms.
+
+    With clusters, the terms of each cluster are added before they are squared.
+    """
     if clusters is None:
         return np.asarray(terms.T @ terms)
     sums = np.zeros((int(clusters.max()) + 1, terms.shape[1]))

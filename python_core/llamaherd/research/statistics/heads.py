@@ -10,8 +10,8 @@ steps with a constant bound of the Hessian (Böhning), accelerated by Nesterov's
 for many weights and penalties at once.
 
 `crossed` fits a head for each fold on the codes of the other folds. Cross-validation
-among these codes alone chooses the penalty. So no prediction of a coded text depends on
-its own code.
+among these codes alone chooses the penalty. So the prediction of a coded text does not
+depend on the code of this text.
 
 Sources: Böhning, "Multinomial Logistic Regression Algorithm", Ann. Inst. Statist. Math.
 44, 1992; Nesterov, 1983, with restarts as O'Donoghue and Candès, "Adaptive Restart for

@@ -301,7 +301,7 @@ def _rmse(differences: Floats, w: Floats, level: float) -> Measure:
     whole = float(np.average(squares, weights=w))
     root = math.sqrt(whole)
     without = (w.sum() * whole - w * squares) / (w.sum() - w) if n > 2 else np.zeros(1)
-    # also true if a single text has all errors
+    # this condition also holds if a single text has all errors
     if (without <= LEAST_SPREAD * whole).any():
         return Measure(value=root, low=math.nan, high=math.nan, n=n)
     reach = _reach(np.log(without), math.log(whole), w, level) / 2

@@ -33,7 +33,7 @@ def bonferroni(level: float, n: int) -> float:
 
 
 def max_t(level: float, covariance: Floats, df: float) -> float:
-    """Return the confidence level for each interval so that their joint level is `level`.
+    """Return the level of each interval that gives all intervals the joint level `level`.
 
     Args:
         level: Probability that every interval contains its true value.

@@ -89,7 +89,7 @@ def agreements_of(
     names: Sequence[Hashable] | None,
     how: CoefficientSettings,
 ) -> dict[str, Any]:
-    """Return agreement fields; `names` are the labels if texts may have several."""
+    """Return agreement fields; `names`: the labels if a text may have several labels."""
     pairs = _pairs(given, codes, names, how)
     if names is not None:
         of = sets.by_label(given, decided.codes, codes.codes, names, how.coefficients)
