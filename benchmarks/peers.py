@@ -155,7 +155,7 @@ def run_server(
         swa: Keep all cells of layers with sliding windows (`--swa-full`). Without this,
             the server computes the shared prefixes of such models again for each prompt.
         n_gpu_layers: Number of layers on a GPU.
-        warm_up: A workload that runs before the measured one.
+        warm_up: A workload that runs before the measured workload.
     """
     cells = round_up(longest + 8) * n_slots
     settings = ["-np", str(n_slots), "-c", str(cells), *(["--swa-full"] if swa else [])]
