@@ -528,9 +528,9 @@ typedef enum lh_grammar_kind {
  * leading space, or in the tokens of lh_request's paths. Generation ends once only one
  * choice is possible, so the answer may have fewer tokens than the text. A leading space
  * is part of the tokens, not of the text. Stop texts have no effect. If a choice is a
- * prefix of a longer choice, it is the answer when the model does not continue with the
- * longer one. max_tokens is always sufficient if it is the number of bytes of the longest
- * choice plus 1. */
+ * prefix of a longer choice, the shorter choice is the answer if the model does not
+ * continue with the longer choice. max_tokens is always sufficient if it is the number of
+ * bytes of the longest choice plus 1. */
 typedef struct lh_sampling_params {
   uint64_t struct_size; /* sizeof(lh_sampling_params) */
   float temperature;
@@ -757,7 +757,7 @@ typedef enum lh_finish {
 /* Submits a request: assigns a sequence id (LH_NO_SPACE if none is free), creates the
  * sampler (LH_SAMPLER_ERROR) and copies the cells of `fork_from` (llama_memory_seq_cp).
  * Decodes nothing. Requests may be submitted while others run. A finished request returns
- * its sequence id and cells at once; its output stays until lh_client_release. Tokens
+ * its sequence id and cells immediately; its output stays until lh_client_release. Tokens
  * outside the vocabulary are detected later, by llama_decode. All pointers in `request`
  * are read during the call only. */
 LH_API int32_t lh_engine_submit(lh_engine* engine, const lh_request* request,

@@ -3,7 +3,7 @@
  *
  * newrllama_generate_parallel answers any number of prompts through one context. Each
  * prompt has its own sequence, sampler and buffer. When a slot is free, the next prompt
- * starts at once. A shared prefix is computed once. A failure affects only its own
+ * starts immediately. A shared prefix is computed once. A failure affects only its own
  * prompt. The step-level engine is declared in llamaherd.h.
  *
  * Rules for every function

@@ -36,7 +36,7 @@ bool team_single() noexcept;
 // Calls run(0) to run(n - 1), each once, on a team. `run` must not throw.
 void for_each(size_t n, int32_t n_threads, const std::function<void(size_t)>& run);
 
-// Ends idle threads. Later work creates new ones.
+// Ends idle threads. Later work creates new threads.
 void end_idle_threads() noexcept;
 
 }  // namespace lh
