@@ -77,9 +77,9 @@ def annotate(
         with probability above 0.5, joined by "; "), "coverage" (the mean over labels),
         "p_<label>", "error". Columns for fields: one column for each field, and "error".
         Generated labels and fields have no probabilities. With `until` or `larger` there
-        is also "step", before "error". It names the step that made the label: "model" for
-        the first labels by the model, "head" for labels by a classifier on embeddings
-        (head), "unsure" for texts that were labelled again.
+        is also "step", before "error". This column names the step that made the label:
+        "model" for the first labels by the model, "head" for labels by a classifier on
+        embeddings (head), "unsure" for texts that were labelled again.
 
     Raises:
         TypeError: An argument has the wrong type.

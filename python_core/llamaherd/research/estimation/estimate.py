@@ -150,8 +150,8 @@ def estimate(  # noqa: PLR0917 - as in R
             result of `recalibrate`, otherwise the labels. With probabilities, the result
             also compares interval widths by labels and by probabilities.
         weights: Survey weights: a column, or N numbers of at least 0. Estimates then
-            describe the population that the weighted texts represent. Their scale does
-            not matter; texts with weight 0 are left out.
+            describe the population that the weighted texts represent. The scale of the
+            weights does not matter; texts with weight 0 are left out.
         consensus: The right code of a text whose coders disagree: "majority", see `gold`;
             "dawid_skene" or "one_coin" for a model of coders' errors, see `dawid_skene`.
             With a model, estimates are made with several draws of the right codes and

@@ -87,7 +87,7 @@ def gold_sample(
             data frame the labels that occur in the column `label`. If each of these
             labels has a column of probabilities "p_<label>", codes may also be other
             labels that have such a column.
-        seed: Seed of the draw; None for a random one, which is recorded in `design`.
+        seed: Seed of the draw; None for a random seed, which is recorded in `design`.
         several: True if a text may have several labels, joined by "; ". None to use the
             setting of `data`, or False for a data frame.
         after: Sample of an earlier wave, with or without codes: n more texts are drawn

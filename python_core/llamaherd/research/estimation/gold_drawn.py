@@ -140,7 +140,7 @@ class GoldSample:
         )
 
     def among(self, kept: Sequence[int]) -> GoldSample:
-        """Return the sample for a subset of the texts; codes must not define the subset.
+        """Return the sample for a subset of the texts, which must not depend on codes.
 
         Args:
             kept: Rows of the subset, in the order of its data.

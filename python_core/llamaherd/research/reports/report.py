@@ -51,8 +51,8 @@ def report(
     contains a methods paragraph with references, a checklist of reviewers' questions, the
     codebook, the exact prompts, the model file with its SHA-256, settings, versions,
     machine, tables, plots (with matplotlib), and texts on which model and people
-    disagree. It also contains the same data as JSON, from which `reproduce` repeats the
-    coding.
+    disagree. The page also contains the same data as JSON, from which `reproduce` repeats
+    the coding.
 
     Args:
         coded: Result of `annotate`.

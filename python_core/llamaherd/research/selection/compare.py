@@ -88,9 +88,9 @@ def compare_codebooks(
             "accuracy".
         level: Confidence level.
         adjust: "max-t" gives simultaneous intervals: the intervals of all differences
-            together contain the true differences with probability `level`. They are valid
-            even if you choose the best candidate by them. "none": each interval alone has
-            this level.
+            together contain the true differences with probability `level`. The
+            intervals are valid even if you choose the best candidate by them. "none":
+            each interval alone has this level.
         journal: Path of a file that stores all answers, so that a later comparison
             computes only new answers. True uses a file in the working directory.
         progress: As in `annotate`; reports the progress over all candidates.

@@ -9,12 +9,12 @@ maximize the quasi-likelihood
 (fractional logistic regression). With a few pairs per object this maximum exaggerates the
 differences of strengths, especially if the results are noisy: by 11% with six pairs per
 object and beta distributed results. `fit_strengths` therefore removes the bias of the
-first order. It adds phi / 2 log det I(s) to the quasi-likelihood, where I(s) is the
-information matrix and phi the variance of the results relative to the binomial variance
-(Firth 1993, Jeffreys' prior; Kosmidis and Firth 2009 for phi). The strengths are unique
-if the pairs connect all objects. phi is estimated at the maximum of the quasi-likelihood
-without this term. If the estimate of phi is above 1, it is replaced by 1, the value for
-wins and losses.
+first order: the function adds phi / 2 log det I(s) to the quasi-likelihood, where I(s) is
+the information matrix and phi the variance of the results relative to the binomial
+variance (Firth 1993, Jeffreys' prior; Kosmidis and Firth 2009 for phi). The strengths are
+unique if the pairs connect all objects. phi is estimated at the maximum of the
+quasi-likelihood without this term. If the estimate of phi is above 1, it is replaced by
+1, the value for wins and losses.
 
 Results are probabilities of a model, so their variance is not the binomial variance. The
 covariance is White's sandwich, with each residual scaled by its leverage (HC3). Intervals
