@@ -74,8 +74,8 @@ enum {
 
 /* ---- library ------------------------------------------------------------------- */
 
-/* Version of this interface. It increases whenever a function or a struct of this header
- * changes so that a client compiled earlier can no longer use it. */
+/* Version of this interface. The version increases whenever a function or a struct of
+ * this header changes so that a client compiled earlier can no longer use it. */
 enum { LH_ABI_VERSION = 1 };
 
 /* Returns the LH_ABI_VERSION of the loaded library. A client compares it with its own
@@ -225,8 +225,8 @@ LH_API int32_t lh_model_borrow(void* llama_model, const lh_adapters* adapters,
  * lh_model_free. */
 LH_API int32_t lh_model_adapt(const lh_model* base, const lh_adapters* adapters,
                               lh_model** out, lh_error* error);
-/* Frees a model. Its engines and embedders can still be used and may be freed later: the
- * model stays in memory until the last of them is freed. */
+/* Frees a model. The engines and embedders of the model can still be used and may be
+ * freed later: the model stays in memory until the last of them is freed. */
 LH_API void lh_model_free(lh_model* model);
 
 typedef struct lh_model_info {
@@ -681,7 +681,7 @@ typedef struct lh_thinking {
   const int32_t* closing;
   int32_t n_closing;
   /* settings of the thought's sampler, without a grammar and choices; NULL if is_open and
-   * the budget is 0. Its penalties also consider the tokens of the prompt. */
+   * the budget is 0. The penalties also consider the tokens of the prompt. */
   const lh_sampling_params* sampling;
 } lh_thinking;
 

@@ -32,8 +32,8 @@
 extern "C" {
 #endif
 
-/* Version of this interface. It increases whenever a function or a struct of this header
- * changes so that a client compiled earlier can no longer use it. */
+/* Version of this interface. The version increases whenever a function or a struct of
+ * this header changes so that a client compiled earlier can no longer use it. */
 enum { NEWRLLAMA_ABI_VERSION = 1 };
 
 typedef enum newrllama_error_code {
@@ -48,8 +48,8 @@ typedef enum newrllama_error_code {
 typedef struct newrllama_model* newrllama_model_handle;
 typedef struct newrllama_context* newrllama_context_handle;
 
-/* The two structs that a client fills. They have no size field. Their layout never
- * changes, because it is part of the signatures of the functions that receive them. Other
+/* The two structs that a client fills. These structs have no size field. The layout of a
+ * struct never changes, because it is part of the signature of a function. Other
  * settings are available in llamaherd.h, or will get a new function with its own
  * struct. */
 struct newrllama_chat_message {

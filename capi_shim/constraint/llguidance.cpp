@@ -76,8 +76,8 @@ struct TokenizerDeleter {
   void operator()(LlgTokenizer* tokenizer) const { functions.free_tokenizer(tokenizer); }
 };
 
-// Vocabulary of a model in llguidance's form. Its creation takes a second or two for
-// 262,144 tokens.
+// Vocabulary of a model in llguidance's form. Creating the vocabulary takes a second or
+// two for 262,144 tokens.
 struct Tokenizer {
   explicit Tokenizer(const lh_model& model);
 

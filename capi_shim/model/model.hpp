@@ -123,8 +123,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   mutable std::mutex pieces_mutex_;
   mutable std::unique_ptr<const lh::TokenPieces> pieces_;
   mutable std::recursive_mutex kept_mutex_;
-  // Objects by `Kept`. This must be the last member, and the order of the kinds must not
-  // change. An object may use all members above and objects of earlier kinds, so it must
-  // be destroyed before them. (Members and elements are destroyed in reverse order.)
+  // Objects by `Kept`. `kept_` must be the last member, and the order of the kinds must
+  // not change. An object may use all members above and objects of earlier kinds, so it
+  // must be destroyed before them. (Members and elements are destroyed in reverse order.)
   mutable std::array<std::shared_ptr<const void>, 2> kept_;
 };
