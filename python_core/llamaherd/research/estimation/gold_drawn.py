@@ -58,7 +58,7 @@ class GoldSample:
         all_ids: N identifiers of all texts, to match data in another order; None if texts
             are identified by row numbers.
         waves: Draws of a sample whose waves have different designs; () for a sample drawn
-            at once, and for waves that form one sample of the same design.
+            in a single wave, and for waves that form one sample of the same design.
     """
 
     rows: list[int]

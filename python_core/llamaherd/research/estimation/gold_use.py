@@ -92,7 +92,8 @@ def used_gold(
 
     Args:
         gold: A sample of these N texts; or N codes, with None for uncoded texts.
-        prob: "simple", or N inclusion probabilities; None to use those of the sample.
+        prob: "simple", or N inclusion probabilities; None to use the probabilities of the
+            sample.
         n_texts: N, the number of texts in the data.
         kept: int64[m], rows of the texts that the estimate describes.
 

@@ -37,13 +37,13 @@ class LabelScores:
         n_predicted: Number of units to which the model gave the label.
         share: Weighted share of units that have the label by their human code.
         precision: Among units to which the model gave the label, share whose human code
-            is the label; NaN if there are none.
+            is the label; NaN if there are no such units.
         recall: Among units whose human code is the label, share to which the model gave
-            it; NaN if there are none.
+            the label; NaN if there are no such units.
         f1: Harmonic mean of precision and recall, 2 tp / (gold + predicted).
         unfound: Counts of units to which the model did not give the label, and bounds of
-            recall and F1; None if all units have the same weight, or if enough of these
-            units have the label as code for the usual intervals.
+            recall and F1. None if the usual intervals are valid: because all units have
+            the same weight, or because enough of these units have the label as code.
     """
 
     label: Hashable

@@ -116,8 +116,9 @@ def for_people(confidence: Sequence[float] | Floats, threshold: float) -> list[i
 
     Args:
         confidence: float[n]; NaN for texts without a label.
-        threshold: Lowest confidence at which the model's label is used; people code the
-            texts with less confidence or NaN. With infinity, people code all texts.
+        threshold: Lowest confidence at which the model's label is used. People code texts
+            with a lower confidence, and texts whose confidence is NaN. With infinity,
+            people code all texts.
 
     Raises:
         ValueError: `threshold` is neither in [0, 1] nor infinity.

@@ -97,7 +97,7 @@ class Problem:
             for labels.
         weights: float64[N], survey weights of all texts; None for equal weights.
         drawing: Terms of the draw's variance if 1 / probs is a combined weight of several
-            waves, see `Drawing`; None for a sample that was drawn at once.
+            waves, see `Drawing`; None for a sample that was drawn in a single wave.
     """
 
     kind: Kind
