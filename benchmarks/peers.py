@@ -1,7 +1,7 @@
 """Runs llama.cpp's programs for comparison: `llama-batched-bench`, `llama-server`.
 
-Both use the libllama and libggml that llama-cpp-python installed, so that all engines of
-the benchmark run the same compiled kernels.
+Both programs use the libllama and libggml that llama-cpp-python installed, so that all
+engines of the benchmark run the same compiled kernels.
 """
 
 from __future__ import annotations

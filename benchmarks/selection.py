@@ -152,7 +152,7 @@ def _of_draw(
 ) -> None:
     """Add the bias and coverage of the best candidate to `sums`.
 
-    They are added for a choice by all codes, measured on all codes, and for a choice by
+    Both are added for a choice by all codes, measured on all codes, and for a choice by
     the part "select", measured on "select" and on "evaluate".
     """
     right = np.array([world.codes[row] for row in gold.rows])

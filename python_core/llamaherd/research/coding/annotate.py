@@ -69,7 +69,7 @@ def annotate(
     Returns:
         The data frame with the new columns, and their provenance. Columns for one label:
         "label", "prob", "margin", "entropy", "coverage", "p_<label>", "error". An ordinal
-        scale also has the column "mean", before "p_<label>". It contains the expected
+        scale also has the column "mean", before "p_<label>": the expected
         number; if labels are not numbers, the expected rank, where the lowest label has
         rank 1. Columns for a scale of numbers: "label" (the most probable number), "mean"
         (the expected value), "sd", "prob", "margin", "entropy", "coverage", "p_<number>"

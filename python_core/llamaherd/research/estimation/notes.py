@@ -120,7 +120,8 @@ def few_heavy(problem: Problem) -> list[str]:
     """Return a note if texts with low inclusion probabilities have few codes.
 
     The note concerns the texts whose weight is at least half of the greatest weight.
-    Their codes are counted by Kish's effective number. For strata see `rare_errors`.
+    The codes of these texts are counted by Kish's effective number. For strata see
+    `rare_errors`.
     """
     probs, at = problem.of_all_texts
     if problem.is_all_coded or np.ptp(at) > 0 or np.ptp(probs) == 0:

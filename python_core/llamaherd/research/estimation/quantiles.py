@@ -4,9 +4,10 @@ The quantile q of order p solves F(q) = p, where F(t) is the share of codes that
 most t. Each method estimates F(t) in the same way as any share, with an interval that is
 valid even if labels are wrong. The estimated quantile is the smallest number t with F(t)
 >= p. The interval of the quantile contains the numbers t for which a test does not reject
-F(t) = p. It begins at the smallest t for which the upper limit of F(t) reaches p, and
-ends at the smallest t for which the lower limit of F(t) reaches p. The method estimates
-no density, so it is valid for scales of few numbers and for numbers with fractions.
+F(t) = p. The interval begins at the smallest t for which the upper limit of F(t) reaches
+p, and ends at the smallest t for which the lower limit of F(t) reaches p. The method
+estimates no density, so it is valid for scales of few numbers and for numbers with
+fractions.
 
 If right codes are drawn by a model of coders, the estimates of F(t) are combined over all
 draws by Rubin's rules, and the quantile is computed from the combined estimates. The

@@ -82,9 +82,9 @@ class ProbabilityScores:
 class Recalibrated(Coded):
     """Data frame of n texts with labels and probabilities by a head.
 
-    This result can be used wherever a result of `annotate` is accepted. Its data frame
-    also has the model's original columns, renamed with the prefix "raw_", and the column
-    "fold" (see `folds`).
+    This result can be used wherever a result of `annotate` is accepted. The data
+    frame also has the model's original columns, renamed with the prefix "raw_", and the
+    column "fold" (see `folds`).
 
     Attributes:
         original: Coding by the model.

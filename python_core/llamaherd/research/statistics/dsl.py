@@ -138,8 +138,8 @@ class Problem:
     def of_all_texts(self) -> tuple[Floats, Ints]:
         """Return inclusion probabilities and strata, float64[N] and int64[N].
 
-        If these are known only for coded texts, all other texts get the lowest inclusion
-        probability of a coded text.
+        If the inclusion probabilities and strata are known only for coded texts, all
+        other texts get the lowest inclusion probability of a coded text.
         """
         n_texts = len(self.y_hat)
         probs, strata = self.all_probs, self.all_strata

@@ -123,9 +123,10 @@ def compare(
     """Compare classifiers on the same units.
 
     With `adjust="max-t"` the intervals of all differences together contain the true
-    differences with probability `level`. The intervals of differences from the best
-    classifier are among them, whichever classifier is the best. The critical value is the
-    quantile of the largest studentized difference, drawn from the joint distribution.
+    differences with probability `level`. These intervals include the intervals of
+    differences from the best classifier, whichever classifier is the best. The critical
+    value is the quantile of the largest studentized difference, drawn from the joint
+    distribution.
 
     Intervals of differences of accuracies are adjusted Wald intervals: one unit is added
     to each of both kinds of disagreement. With weights, these intervals use the

@@ -86,7 +86,7 @@ class Wrong:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation:
-    """Validation of a model's labels. Its `repr` is a readable page.
+    """Validation of a model's labels. The `repr` of this class is a readable page.
 
     Attributes:
         n_texts: Number of texts, with and without a label.
