@@ -43,7 +43,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   static std::unique_ptr<lh_model> load(const char* path, const lh_model_params& params);
   static std::unique_ptr<lh_model> borrow(llama_model* model,
                                           const lh_adapters* adapters = nullptr);
-  // Returns a model with the same weights and other adapters, which keeps this one alive.
+  // Returns a model with the same weights and other adapters. The returned model keeps
+  // this model alive.
   std::unique_ptr<lh_model> adapt(const lh_adapters* adapters) const;
   // Transfers ownership of a model to a C caller until `let_go` is called. Objects
   // created from the model may keep it longer, see `held`.
