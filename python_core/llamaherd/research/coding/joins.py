@@ -91,8 +91,8 @@ def current_rows(
     labels of all rows, must show that the rows are in the order of the draw.
 
     Args:
-        gold: Object with `rows`; and `ids`, `texts`, `labels`, `all_probs`, `all_ids` and
-            `design`, if known.
+        gold: Object with the attribute `rows` and, if they are known, `ids`, `texts`,
+            `labels`, `all_probs`, `all_ids` and `design`.
         rows: The data.
 
     Returns:

@@ -162,7 +162,7 @@ def consensus_note(gold: GoldSample, consensus: Consensus, n_imputations: int) -
 
 
 def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
-    """Return codes as label numbers, int64[J, n], the labels, and the coded texts."""
+    """Return codes as numbers of labels, int64[J, n]; the labels; and coded texts."""
     if gold.several:
         raise ArgumentError(
             "must have one label for each text, as the model of coders requires",

@@ -86,7 +86,7 @@ def draw_forest(picture: Forest, ax: Axes, figure: Figure | None) -> None:
 
 
 def draw_panels(picture: Panels, ax: Axes) -> None:
-    """Draw small axes within large axes that show only the title and labels."""
+    """Draw small axes within large axes; the large axes have only title and labels."""
     ax.spines[:].set_visible(False)
     ax.set_xticks([])
     ax.set_yticks([])
