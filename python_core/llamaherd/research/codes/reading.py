@@ -204,9 +204,9 @@ def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
     """Convert truth values to the form of the other codes.
 
     If 0 and 1 are the only numbers, and no known label is a word such as "TRUE", truth
-    values become 0 and 1. Otherwise they become such words, in the upper or lower case
-    that the known labels use. If no known label is such a word, the case is that of the
-    texts. If no text is such a word either, truth values do not change.
+    values become 0 and 1. Otherwise truth values become such words, in the upper or lower
+    case that the known labels use. If no known label is such a word, the case is that of
+    the texts. If no text is such a word either, truth values do not change.
     """
     truths = [_is_truth(column) for column in cells]
     if not any(truths) and not any(isinstance(c, bool) for col in cells for c in col):

@@ -126,7 +126,7 @@ def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
     """Restrict a sample to the texts that the data contain; texts are matched by id.
 
     The sample is returned unchanged if the data have at least as many rows as the draw
-    had texts, or if the rows of the data do not match different texts by id.
+    had texts, or if the ids of the rows are not the ids of different texts.
     """
     all_ids = getattr(gold, "all_ids", None)
     if all_ids is None or rows.ids is None or rows.n >= len(all_ids):

@@ -101,8 +101,8 @@ def joined(labels: Iterable[str]) -> str:
 def majority(answers: Sequence[Labels]) -> tuple[Labels, Labels]:
     """Return two tuples of labels, for the codes of a text by several coders.
 
-    The first has the labels that more than half of the coders gave; the second has the
-    labels that exactly half of the coders gave.
+    The first tuple has the labels that more than half of the coders gave; the second
+    tuple has the labels that exactly half of the coders gave.
     """
     counts = Counter(label for each in answers for label in each)
     more = tuple(label for label, n in counts.items() if 2 * n > len(answers))

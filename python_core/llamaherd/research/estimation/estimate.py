@@ -97,9 +97,9 @@ def estimate(  # noqa: PLR0917 - as in R
     Methods: "dsl" uses all labels and corrects them by the codes (design-based supervised
     learning); "ppi" also weights the labels by their accuracy (prediction-powered
     inference, PPI++); "gold" uses only the codes; "naive" treats the labels as if they
-    were right, for comparison. The first three are valid even if many labels are wrong.
-    "ppi" assumes that the coded texts were drawn with equal probabilities; for unequal
-    probabilities a weighted form is used, and a note reports this.
+    were right, for comparison. All methods except "naive" are valid even if many labels
+    are wrong. "ppi" assumes that the coded texts were drawn with equal probabilities; for
+    unequal probabilities a weighted form is used, and a note reports this.
 
     Args:
         coded: Result of `annotate`, a data frame with a column of labels, or a list of

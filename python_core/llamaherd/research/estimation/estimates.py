@@ -83,7 +83,8 @@ class Estimates:
         widths: Mean widths of the intervals by each kind of predictions; () if only
             labels were used.
         simultaneous: "bonferroni" or "max_t" if all intervals of a method together cover
-            the true values with probability `level`; None if each interval alone does.
+            the true values with probability `level`; None if each interval
+            alone covers its true value with this probability.
         agreement: Sentence on the agreement of the coders; "" for one coder.
         consensus: How the right code was chosen where coders disagree: "majority", or by
             a model of coders' errors, "dawid_skene" or "one_coin".

@@ -75,8 +75,9 @@ def gold_sample(
             unique, otherwise row numbers from 1. Identifiers match codes to texts even
             after the data were sorted or filtered.
         confidence: For "uncertainty": a column, or N numbers from 0 to 1. None computes
-            it from the probabilities: the margin between the two most probable labels;
-            with several labels per text 2 abs(p - 1/2) of the least certain label.
+            the confidence from the probabilities. With one label per text it is the
+            margin between the two most probable labels. With several labels per text it
+            is 2 abs(p - 1/2) of the least certain label.
             Missing values are read as 0.
         floor: For "uncertainty" and "weights": share of the sample that is allocated
             evenly to all texts. Every probability is at least floor * n / N.

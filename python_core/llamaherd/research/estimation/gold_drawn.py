@@ -236,7 +236,7 @@ class GoldSample:
                 objects are matched by their index if it contains the sample's ids, its
                 rows or the numbers 0 to n - 1. All other codes must be in the sample's
                 order.
-            coder: Name of the coder if there is only one.
+            coder: Name of the coder if there is a single coder.
 
         A code is the text of a label, in upper or lower case, or a value whose `str` is a
         label. None, NaN and every cell that `read_gold` reads as "no code" are missing.

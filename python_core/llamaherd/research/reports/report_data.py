@@ -61,7 +61,7 @@ def contents_of(
         robustness: Result of `robustness_dict`.
         evaluation: Result of `evaluation_dict`.
         original: Coding by the model, if `coded` is recalibrated; `reproduce` compares
-            its labels and probabilities.
+            the labels and probabilities of this coding.
 
     Raises:
         ValueError: The data frame was changed after coding, or another part belongs to

@@ -190,9 +190,9 @@ def _kinds(
 ) -> tuple[Floats, Integers]:
     """Group identical units; return float64[p, 3, k] and the group sizes, int64[p].
 
-    A group has three values for each label. Each value is the weight of one unit or
-    0. It is the weight if the units have the label by the model and by the human code
-    (first value), by the model (second value), or by the human code (third value).
+    A group has three values for each label. A value is the weight of one unit if the
+    units have the label by the model and by the human code (first value), by the model
+    (second value), or by the human code (third value); otherwise the value is 0.
     """
     if len(gold) == 0:
         return np.zeros((0, 3, member.shape[1])), np.zeros(0, dtype=np.int64)

@@ -59,8 +59,8 @@ def cells_of(
 def _classes(values: Sequence[object]) -> list[int] | None:
     """Return the class of each value; None if the values cannot be divided into classes.
 
-    Up to 8 different values are a class each. If there are more, numbers are divided into
-    thirds; other values cannot be divided.
+    Up to 8 different values are a class each. If there are more different values,
+    numbers are divided into thirds; other values cannot be divided.
     """
     found = _numbered(values)
     if max(found, default=0) < _VALUES:

@@ -13,8 +13,9 @@ lam with the smallest variance. The labels may be on either side of a regression
 be any number, such as a probability. Labels need no cross-fitting if they are fixed
 before people code and come from a model that never saw the codes. If a head was fitted on
 codes, its predictions must be cross-fitted: a coded text is predicted by a head that did
-not see the text's code, every other text by the mean of these heads. The expectation over
-draws is then the same (see `llamaherd.research.statistics.heads`).
+not see the text's code, every other text by the mean of these heads. With such
+predictions, the expectation over draws is the same (see
+`llamaherd.research.statistics.heads`).
 
 Standard errors come from the sandwich estimator. For samples of a fixed size, Hajek's
 variance within strata replaces the part of the variance that is due to the draw; for
@@ -315,9 +316,9 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
 def _jackknife(problem: Problem, lam: float, theta: Floats) -> Floats:
     """Return the jackknife's factors 1 / (1 - h) of the codes' terms, float64[n].
 
-    h is the leverage of a coded text: the influence of the text's own weight in the fit
-    on its own term. The leverage is 0 if no covariate is a label and lam is 1, because
-    DSL's correction then does not depend on the coefficients.
+    h is the leverage of a coded text: the influence of the text's weight in the fit on
+    the text's own term. The leverage is 0 if no covariate is a label and lam is 1,
+    because DSL's correction then does not depend on the coefficients.
 
     Source: MacKinnon, White, "Some heteroskedasticity-consistent covariance matrix
     estimators with improved finite sample properties", J. Econometrics 29, 1985.

@@ -50,7 +50,8 @@ class NumberAgreement:
         alpha: Krippendorff's alpha with squared distances (interval scale).
         rmse: Root of the mean squared difference of two raters; None for more raters.
         mae: Mean absolute difference; None for more than two raters.
-        bias: Mean of the first rater's number minus the second's; None for more raters.
+        bias: Mean of the first rater's number minus the second rater's number; None for
+            more than two raters.
         limits: Limits of agreement: bias plus and minus 1.96 standard deviations of the
             differences; None for more than two raters.
         points: For two raters the mean and the difference of both numbers of each text,

@@ -146,7 +146,7 @@ def _pairs(
 def ceiling_of(
     codes: Sequence[Sequence[Code]], given: Sequence[Code], w: Floats, level: float
 ) -> Ceiling | None:
-    """Return how often two people agree, and how often the model agrees with one."""
+    """Return how often two people agree, and how often the model and a person agree."""
     people, model, weights = [], [], []
     for i, label in enumerate(given):
         given_codes = [column[i] for column in codes if column[i] is not None]

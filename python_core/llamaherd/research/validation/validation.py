@@ -101,7 +101,7 @@ class Validation:
         model_agreement: Coefficients between the model and the right codes. With
             several labels per text, these and the following coefficients are means over
             the labels.
-        coder_agreement: Coefficients between the human coders; () if there is only one.
+        coder_agreement: Coefficients between the human coders; () for a single coder.
         label_agreement: With several labels per text, coefficients of each label;
             otherwise ().
         pairs: Agreement of each pair of coders, including the model; () if one person
