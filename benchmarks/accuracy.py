@@ -3,8 +3,8 @@
     python benchmarks/accuracy.py TEXTS.csv MODEL.gguf --output ROWS.jsonl [--n 1200]
 
 Each method appends its lines to ROWS.jsonl when it is done. If the same command is run
-again, it continues after the existing lines. accuracy_report.py writes the results of
-several models into docs/probabilities.md.
+again, the program continues after the existing lines. accuracy_report.py writes the
+results of several models into docs/probabilities.md.
 
 TEXTS.csv has columns `text` and `label`, the human code: positive, neutral or negative.
 Some texts of each label are used only as examples. Methods: labels are generated

@@ -2,8 +2,8 @@
 
     python benchmarks/before.py BEFORE MODEL.gguf [--rounds 5] [--quick] [--write]
 
-BEFORE is the folder of another checkout with its .venv and .rlib. Both run the same
-work alternately, each in its own process. Figures are medians of the ratios within
+BEFORE is the folder of another checkout with its .venv and .rlib. Both checkouts run the
+same work alternately, each in its own process. Figures are medians of the ratios within
 rounds. With --write, the rows are written into docs/performance.md.
 """
 

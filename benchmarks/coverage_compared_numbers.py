@@ -5,10 +5,10 @@ python benchmarks/coverage_compared_numbers.py [--draws 1000]
 Human codes are skewed whole numbers from 0 to 10. Three codebooks give numbers with
 correlated errors of different size and bias. Each simulation draws 2,000 texts and a gold
 sample, which is simple or has equal strata by the first codebook's number. True
-differences are the differences in the distribution, computed from 600,000 texts. Cells
-are the lowest coverage of three single intervals; the last column is the share of draws
-in which all three simultaneous intervals contain the true differences. The table is
-written into docs/selection.md.
+differences are the differences in the distribution, computed from 600,000 texts. The
+column "each" is the lowest coverage of the single intervals of the three differences. The
+last column is the share of draws in which all three simultaneous intervals contain the
+true differences. The table is written into docs/selection.md.
 """
 
 from __future__ import annotations

@@ -102,7 +102,10 @@ def step_times(model: lh.Model) -> dict[str, float]:
 
 
 def same(model: lh.Model, **settings: object) -> list[float]:
-    """Compare prompts run alone and 40 at once; return shares of equal texts and bits."""
+    """Compare prompts run alone with the same prompts run together; return two shares.
+
+    The two values are the share of equal texts, and the share of answers with equal bits.
+    """
     asked = [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
     more = {"max_tokens": 12, "ignore_eos": True, "logprobs": 0}
     with lh.Context(model, n_seq_max=1, **settings) as context:

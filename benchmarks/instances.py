@@ -16,7 +16,11 @@ _Json = Any
 
 
 def ways_to_write(schema: _Json, data: _Json) -> list[str]:
-    """Return texts of data: in its own order, in schema order, and with 1 for 1.0."""
+    """Return the different texts of a value, of up to three ways to write it.
+
+    The properties are in their own order; in the order of the schema; or in this order,
+    with whole numbers such as 1.0 written as 1.
+    """
     ordered = in_order(schema, schema, data)
     texts = [
         json.dumps(each, ensure_ascii=False, separators=(",", ":"))

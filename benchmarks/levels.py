@@ -5,11 +5,11 @@
 
 FOLDER contains the libraries of the portable build, with one ggml backend for each level
 (`scripts/wheels.sh llama`; the folder llama_cpp/lib of the wheel). The benchmark compares
-them with the libraries of this environment, compiled with -march=native. It runs both
-alternately, each in its own process after a warm-up call. It measures the processor
-time of one thread, because other programs on the machine disturb this time least. In
-the row "chosen", all backends are available, and ggml loads the best one. In the row of
-a level, only the backend of this level is available.
+these libraries with the libraries of this environment, compiled with -march=native. The
+two builds run alternately, each in its own process after a warm-up call. The processor
+time of one thread is measured, because other programs on the machine disturb this time
+least. In the row "chosen", all backends are available, and ggml loads the best backend.
+In the row of a level, only the backend of this level is available.
 """
 
 from __future__ import annotations

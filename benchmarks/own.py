@@ -57,8 +57,8 @@ def run_llamaherd(
 def set_up(ctx: lh.Context, load: Workload) -> float:
     """Create the KV cache for a workload, and return the seconds.
 
-    A context allocates its memory at its first call, which is cancelled here at once.
-    Competing programs create their cache when they start.
+    A context allocates its memory at its first call; here this call is cancelled
+    immediately. Competing programs create their cache when they start.
     """
     part = load.call(0)
     params = _params(load, part)
@@ -86,7 +86,7 @@ def run_call(ctx: lh.Context, load: Workload) -> float:
 
 
 def _compare_ages(load: Workload, used: lh.Context, new: lh.Context) -> list[float]:
-    """Return ratios of call times: on a used context, divided by on a new context.
+    """Return ratios of call times: time on a used context / time on a new context.
 
     The new context first makes a warm-up call. Calls alternate, so that drifts of the
     machine's speed affect both contexts equally.
@@ -98,7 +98,7 @@ def _compare_ages(load: Workload, used: lh.Context, new: lh.Context) -> list[flo
 
 
 def run_streams(load: Workload, model: str, n_threads: int) -> dict[str, object]:
-    """Read 32 streams at once, each in its own thread; repeat this five times."""
+    """Read 32 streams at the same time, each in its own thread; do this five times."""
     prompts = load.prompts[:N_STREAMS]
 
     def read(prompt: str) -> str:

@@ -1,7 +1,7 @@
 """Runs llama.cpp's programs for comparison: `llama-batched-bench`, `llama-server`.
 
-Both use the libllama and libggml that llama-cpp-python installed, so that all engines of
-the benchmark run the same compiled kernels.
+Both programs use the libllama and libggml that llama-cpp-python installed, so that all
+engines of the benchmark run the same compiled kernels.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def run_server(
         swa: Keep all cells of layers with sliding windows (`--swa-full`). Without this,
             the server computes the shared prefixes of such models again for each prompt.
         n_gpu_layers: Number of layers on a GPU.
-        warm_up: A workload that runs before the measured one.
+        warm_up: A workload that runs before the measured workload.
     """
     cells = round_up(longest + 8) * n_slots
     settings = ["-np", str(n_slots), "-c", str(cells), *(["--swa-full"] if swa else [])]

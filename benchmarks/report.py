@@ -111,7 +111,7 @@ def times(summary: Summary) -> str:
 
 
 def memory_and_texts(summary: Summary) -> str:
-    """Return tables of peak memory, and of texts equal to texts of prompts run alone."""
+    """Return tables of peak memory, and of the shares of texts as when run alone."""
     parts = []
     for model in summary["models"]:
         rows = []

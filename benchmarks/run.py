@@ -16,7 +16,7 @@ prompt after the other); server (llama-server, in the first round with each of -
 later with the fastest of them); rates (of llama-batched-bench, for T*). Measured only
 once: alone and alone-deterministic (each prompt runs alone; its text is the reference for
 the texts of other engines). With `many`: scheduling (10,000 prompts on an engine that
-answers at once).
+answers immediately).
 """
 
 from __future__ import annotations

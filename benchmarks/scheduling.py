@@ -1,6 +1,6 @@
 """Cost of scheduling many prompts: prefix tree, admission, results.
 
-An engine that answers at once replaces libllama, so that only scheduling takes time.
+An engine that answers immediately replaces libllama, so that only scheduling takes time.
 """
 
 from __future__ import annotations

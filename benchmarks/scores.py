@@ -3,12 +3,14 @@
     python benchmarks/scores.py cost MODEL.gguf
     python benchmarks/scores.py equality MODEL.gguf TEXTS.csv N
 
-`cost` measures three times: of scoring four labels of one token, relative to the prefill
-alone; of generating labels under a grammar and of classifying, alternately, for the texts
-of the workload `annotate`; and of scoring 77 labels of several tokens. `equality`
-compares label scores of N texts (column `text` of a CSV file), token by token, with
-scores from llama-cpp-python's logits. It also compares the scores of whole labels, which
-include the score of the end token. The program prints JSON.
+`cost` makes three measurements: the time to score four labels of one token, relative to
+the prefill alone; the times to generate labels under a grammar and to classify, measured
+alternately for the texts of the workload `annotate`; and the time to score 77 labels of
+several tokens.
+
+`equality` compares label scores of N texts (column `text` of a CSV file), token by token,
+with scores from llama-cpp-python's logits. `equality` also compares the scores of whole
+labels, which include the score of the end token. The program prints JSON.
 """
 
 from __future__ import annotations

@@ -150,7 +150,11 @@ _ROWS = (
 def _of_draw(
     world: World, gold: lh.GoldSample, true: list[float], sums: dict[str, list[float]]
 ) -> None:
-    """Add the best candidate's bias and coverage to `sums`: all codes and each part."""
+    """Add the bias and coverage of the best candidate to `sums`.
+
+    Both are added for a choice by all codes, measured on all codes, and for a choice by
+    the part "select", measured on "select" and on "evaluate".
+    """
     right = np.array([world.codes[row] for row in gold.rows])
     hits = [np.array([own[row] for row in gold.rows]) == right for own in world.labels]
     best = int(np.argmax([each.mean() for each in hits]))

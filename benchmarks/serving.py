@@ -37,7 +37,7 @@ _OWN, _LIBRARY = "http", "handles"
 
 
 def ratio(own: list[Pass], other: list[Pass]) -> float:
-    """Return the median over passes of another engine's time divided by llamaherd's."""
+    """Return the median over passes of the time of another engine / llamaherd's time."""
     pairs = zip(own, other, strict=True)
     return median(other.seconds / own.seconds for own, other in pairs)
 

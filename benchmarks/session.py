@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 class Session:
-    """Measurements by model, workload, engine and run, written to a file at once."""
+    """Measurements by model, workload, engine and run, each stored immediately."""
 
     def __init__(self, path: Path, about: dict[str, object]) -> None:
         self.path = path

@@ -3,9 +3,9 @@
 python benchmarks/structured.py SENTENCES MODEL... [--output JSON] [--rounds N]
 
 SENTENCES is a CSV file with a column `text`, or a text file with a sentence per line.
-Two pairs are measured alternately: several forced tokens per step (the default) and one
-per step; 32 concurrent answers with a schema, and the same number of tokens without a
-schema.
+Two comparisons are made, with alternating measurements. The first compares several
+forced tokens per step (the default) with one forced token per step. The second compares
+32 concurrent answers with a schema to the same number of tokens without a schema.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ A chat template opens a thought before each answer. T* is defined as in
 docs/performance.md, for all tokens: distinct prompt tokens and forced tokens at the
 prefill rate, and one token of each unfinished thought or answer per step. The rates are
 measured by llama-batched-bench (benchmarks/build_peers.sh) before and after each run.
-benchmarks/before.py measures the cost of this code if no model thinks. With --write,
-the table is written into docs/thinking.md.
+benchmarks/before.py measures the cost of the code for thoughts in calls without
+thoughts. With --write, the table is written into docs/thinking.md.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
 TEXTS.csv has columns `text` and `label`, the human code: positive, neutral or negative.
 A chat template with markers of thoughts is used, even if the model was not trained to
 think. Each setting appends its line to ROWS.jsonl when it is done; if the same command
-is run again, it continues after the existing lines. Scores are those of accuracy.py.
+is run again, the program continues after the existing lines. Scores are those of
+accuracy.py.
 """
 
 from __future__ import annotations

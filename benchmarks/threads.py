@@ -1,7 +1,7 @@
 """Speed of R and Python with defaults, on an idle machine and beside busy loops.
 
 This checkout alternates with another installation of the package, such as an earlier
-version. The time of one call of each is measured, after a warm-up.
+version. The time of one call in each checkout is measured, after a warm-up.
 
     benchmarks/threads.py MODEL OTHER [--rounds 5] [--busy 0 1] [--no-r]
 

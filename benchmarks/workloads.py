@@ -79,7 +79,7 @@ def passages(n: int, n_words: int) -> list[str]:
 
 
 def codebook_prompt(examples: list[str]) -> str:
-    """Return instructions with examples, about 400 tokens; only their number matters."""
+    """Return instructions with examples: about 400 tokens, whose content is arbitrary."""
     shown = "".join(
         f"Sentence: {text}\nCode: {_LABELS[i % len(_LABELS)]}\n\n"
         for i, text in enumerate(examples)

@@ -74,8 +74,8 @@ enum {
 
 /* ---- library ------------------------------------------------------------------- */
 
-/* Version of this interface. It increases whenever a function or a struct of this header
- * changes so that a client compiled earlier can no longer use it. */
+/* Version of this interface. The version increases whenever a function or a struct of
+ * this header changes so that a client compiled earlier can no longer use it. */
 enum { LH_ABI_VERSION = 1 };
 
 /* Returns the LH_ABI_VERSION of the loaded library. A client compares it with its own
@@ -225,8 +225,8 @@ LH_API int32_t lh_model_borrow(void* llama_model, const lh_adapters* adapters,
  * lh_model_free. */
 LH_API int32_t lh_model_adapt(const lh_model* base, const lh_adapters* adapters,
                               lh_model** out, lh_error* error);
-/* Frees a model. Its engines and embedders can still be used and may be freed later: the
- * model stays in memory until the last of them is freed. */
+/* Frees a model. The engines and embedders of the model can still be used and may be
+ * freed later: the model stays in memory until the last of them is freed. */
 LH_API void lh_model_free(lh_model* model);
 
 typedef struct lh_model_info {
@@ -253,8 +253,9 @@ LH_API int32_t lh_model_get_info(const lh_model* model, lh_model_info* out,
                                  lh_error* error);
 
 /* lh_model_n_meta returns the number of metadata entries. lh_model_meta copies key and
- * value of entry i into `key` and `value`, char[size] each, owned by the caller. It also
- * stores the required sizes (with NUL), so that the caller can retry with larger buffers.
+ * value of entry i into `key` and `value`, char[size] each, owned by the caller.
+ * lh_model_meta also stores the required sizes (with NUL), so that the caller can retry
+ * with larger buffers.
  */
 LH_API int32_t lh_model_n_meta(const lh_model* model);
 LH_API int32_t lh_model_meta(const lh_model* model, int32_t i, char* key, char* value,
@@ -279,9 +280,9 @@ LH_API int32_t lh_token_is_control(const lh_model* model, int32_t token);
 /* Converts text to tokens (llama_tokenize). text: UTF-8, n_text bytes. Without
  * parse_special, special tokens in the text are treated as plain text, including those
  * that llama_tokenize always parses (USER_DEFINED, such as "<think>"). tokens:
- * int32[capacity], owned by the caller. *n_tokens receives the number of tokens. If it
- * exceeds `capacity`, nothing is written and LH_NO_SPACE is returned: call again with a
- * buffer of *n_tokens. Any thread. */
+ * int32[capacity], owned by the caller. *n_tokens receives the number of tokens. If
+ * this number exceeds `capacity`, nothing is written and LH_NO_SPACE is returned: call
+ * again with a buffer of *n_tokens. Any thread. */
 LH_API int32_t lh_tokenize(const lh_model* model, const char* text, int32_t n_text,
                            int32_t add_special, int32_t parse_special, int32_t* tokens,
                            int32_t capacity, int32_t* n_tokens, lh_error* error);
@@ -523,14 +524,14 @@ typedef enum lh_grammar_kind {
 /* Sampling settings of one request. The chain has llama.cpp's order: logit bias,
  * penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, temperature, draw.
  * temperature <= 0 takes the most likely token after bias, penalties, DRY and grammar.
- * choices (not together with a grammar): the answer is exactly one of the texts. It is
- * written in the tokens into which the tokenizer splits the text, with or without a
- * leading space, or in the tokens of lh_request's paths. Generation ends once only one
- * choice is possible, so the answer may have fewer tokens than the text. A leading space
- * is part of the tokens, not of the text. Stop texts have no effect. If a choice is a
- * prefix of a longer choice, it is the answer when the model does not continue with the
- * longer one. max_tokens is always sufficient if it is the number of bytes of the longest
- * choice plus 1. */
+ * choices (not together with a grammar): the answer is exactly one of the texts. The
+ * answer is written in the tokens into which the tokenizer splits the text, with or
+ * without a leading space, or in the tokens of lh_request's paths. Generation ends once
+ * only one choice is possible, so the answer may have fewer tokens than the text. A
+ * leading space is part of the tokens, not of the text. Stop texts have no effect. If a
+ * choice is a prefix of a longer choice, the shorter choice is the answer if the model
+ * does not continue with the longer choice. max_tokens is always sufficient if it is the
+ * number of bytes of the longest choice plus 1. */
 typedef struct lh_sampling_params {
   uint64_t struct_size; /* sizeof(lh_sampling_params) */
   float temperature;
@@ -560,8 +561,8 @@ typedef struct lh_sampling_params {
   int32_t min_tokens;
   int32_t n_stop_token_ids;
   /* int32[n_stop_token_ids]: tokens that end the answer and are not part of it. With a
-   * grammar they end the answer only where the grammar allows its end. They have no
-   * effect with choices. */
+   * grammar they end the answer only where the grammar allows its end. With choices,
+   * stop tokens have no effect. */
   const int32_t* stop_token_ids;
   int32_t n_logit_bias;
   const int32_t* logit_bias_token; /* int32[n_logit_bias] */
@@ -639,13 +640,13 @@ typedef struct lh_choice_paths {
 } lh_choice_paths;
 
 /* Thought that a model writes between markers before the answer or the score of a
- * request. Afterwards its tokens are treated as a part of the prompt: the answer, its
- * max_tokens, stop texts, grammar, choices and log-probabilities, or the continuations of
- * a score, begin after the thought. Nothing is computed twice.
+ * request. Afterwards the tokens of the thought are treated as a part of the prompt: the
+ * answer, its max_tokens, stop texts, grammar, choices and log-probabilities, or the
+ * continuations of a score, begin after the thought. Nothing is computed twice.
  *
  * The thought ends
  *   - where the model writes `end`; `after` follows;
- *   - when the model has written `budget` tokens. It may write up to
+ *   - when the model has written `budget` tokens. The model may write up to
  *     LH_MAX_THOUGHT_OVERRUN more to end a UTF-8 character. `closing` follows;
  *   - where the model ends its turn with an end-of-generation token, which is left out;
  *     `closing` follows.
@@ -681,7 +682,7 @@ typedef struct lh_thinking {
   const int32_t* closing;
   int32_t n_closing;
   /* settings of the thought's sampler, without a grammar and choices; NULL if is_open and
-   * the budget is 0. Its penalties also consider the tokens of the prompt. */
+   * the budget is 0. The penalties also consider the tokens of the prompt. */
   const lh_sampling_params* sampling;
 } lh_thinking;
 
@@ -757,7 +758,7 @@ typedef enum lh_finish {
 /* Submits a request: assigns a sequence id (LH_NO_SPACE if none is free), creates the
  * sampler (LH_SAMPLER_ERROR) and copies the cells of `fork_from` (llama_memory_seq_cp).
  * Decodes nothing. Requests may be submitted while others run. A finished request returns
- * its sequence id and cells at once; its output stays until lh_client_release. Tokens
+ * its sequence id and cells immediately; its output stays until lh_client_release. Tokens
  * outside the vocabulary are detected later, by llama_decode. All pointers in `request`
  * are read during the call only. */
 LH_API int32_t lh_engine_submit(lh_engine* engine, const lh_request* request,

@@ -3,7 +3,7 @@
  *
  * newrllama_generate_parallel answers any number of prompts through one context. Each
  * prompt has its own sequence, sampler and buffer. When a slot is free, the next prompt
- * starts at once. A shared prefix is computed once. A failure affects only its own
+ * starts immediately. A shared prefix is computed once. A failure affects only its own
  * prompt. The step-level engine is declared in llamaherd.h.
  *
  * Rules for every function
@@ -32,8 +32,8 @@
 extern "C" {
 #endif
 
-/* Version of this interface. It increases whenever a function or a struct of this header
- * changes so that a client compiled earlier can no longer use it. */
+/* Version of this interface. The version increases whenever a function or a struct of
+ * this header changes so that a client compiled earlier can no longer use it. */
 enum { NEWRLLAMA_ABI_VERSION = 1 };
 
 typedef enum newrllama_error_code {
@@ -48,8 +48,8 @@ typedef enum newrllama_error_code {
 typedef struct newrllama_model* newrllama_model_handle;
 typedef struct newrllama_context* newrllama_context_handle;
 
-/* The two structs that a client fills. They have no size field. Their layout never
- * changes, because it is part of the signatures of the functions that receive them. Other
+/* The two structs that a client fills. These structs have no size field. The layout of a
+ * struct never changes, because it is part of the signature of a function. Other
  * settings are available in llamaherd.h, or will get a new function with its own
  * struct. */
 struct newrllama_chat_message {

@@ -88,17 +88,18 @@ inline void set_load_mode(llama_model_params& params, bool mmap, bool mlock) {
   detail::set_load_mode(params, mmap, mlock, 0);
 }
 
-// Returns the tokens that the model never generates (0.3.35). Before: returns no tokens,
-// because libllama has no such list.
+// Returns the tokens that the model never generates (from 0.3.35). Older versions of
+// libllama have no such list; for these, returns no tokens.
 inline const llama_token* suppressed_tokens(const llama_vocab* vocab, int32_t* n) {
   return detail::suppressed_tokens(vocab, n, 0);
 }
 
-// Calls llama_get_causal_attn (0.3.36). Before: reads the model's metadata.
+// Calls llama_get_causal_attn (from 0.3.36). For older versions, reads the model's
+// metadata.
 inline bool is_causal(const llama_context* ctx) { return detail::is_causal(ctx, 0); }
 
-// Calls gguf_get_tensor_ne (0.3.35), int64[GGML_MAX_DIMS]. Before: throws Error
-// (LH_MODEL_ERROR).
+// Calls gguf_get_tensor_ne (from 0.3.35), int64[GGML_MAX_DIMS]. For older versions,
+// throws Error (LH_MODEL_ERROR).
 inline const int64_t* tensor_shape(const gguf_context* header, int64_t i) {
   return detail::tensor_shape(header, i, 0);
 }

@@ -18,9 +18,9 @@
 namespace lh {
 namespace {
 
-// Number of polls before a thread sleeps, about 20 microseconds. This is longer than most
-// operations of ggml, and much shorter than the time slice of a thread that lost its
-// processor.
+// Number of polls before a thread sleeps. The polls take about 20 microseconds, longer
+// than most operations of ggml, and much shorter than the time slice of a thread that
+// lost its processor.
 constexpr int kLooks = 1000;
 
 void relax() {

@@ -14,8 +14,9 @@ namespace lh {
 bool can_make_teams() noexcept;
 
 // Calls run(data) on n_threads threads at the same time, including the calling thread.
-// If not all threads can be created, it uses fewer. If the calling thread is already in a
-// team, it uses only one. Returns when all calls have returned. `run` must not throw.
+// If not all threads can be created, run_team uses fewer threads. If the calling thread
+// is already in a team, run_team uses only one thread. Returns when all calls have
+// returned. `run` must not throw.
 void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept;
 
 // Index of a thread in its team, and the size of the team.
@@ -36,7 +37,7 @@ bool team_single() noexcept;
 // Calls run(0) to run(n - 1), each once, on a team. `run` must not throw.
 void for_each(size_t n, int32_t n_threads, const std::function<void(size_t)>& run);
 
-// Ends idle threads. Later work creates new ones.
+// Ends idle threads. Later work creates new threads.
 void end_idle_threads() noexcept;
 
 }  // namespace lh

@@ -76,8 +76,8 @@ struct TokenizerDeleter {
   void operator()(LlgTokenizer* tokenizer) const { functions.free_tokenizer(tokenizer); }
 };
 
-// Vocabulary of a model in llguidance's form. Its creation takes a second or two for
-// 262,144 tokens.
+// Vocabulary of a model in llguidance's form. Creating the vocabulary takes a second or
+// two for 262,144 tokens.
 struct Tokenizer {
   explicit Tokenizer(const lh_model& model);
 
@@ -289,7 +289,8 @@ class LlgConstraint final : public Constraint {
     if (functions.matcher_get_error(matcher_.get()) != nullptr) fail();
   }
 
-  // A message of llguidance starts with the reason. The rest may be its whole state.
+  // A message of llguidance starts with the reason. The rest may be the whole state of
+  // llguidance.
   [[noreturn]] void fail() const {
     constexpr size_t kShown = 400;
     shared_->has_failed.store(true);

@@ -62,8 +62,8 @@ std::vector<Interval> find_intervals(const std::vector<int32_t>& common) {
 int32_t min_prefix_tokens(int64_t n_cells) {
   // With fewer tokens, computing them again is faster than holding a prefix.
   constexpr int64_t kMinTokens = 8;
-  // A fork copies all n_cells cells of a sequence. This takes about as long as computing
-  // n_cells / kForkShare tokens, see docs/decisions/0004.
+  // A fork copies all n_cells cells of a sequence. The copy takes about as long as
+  // computing n_cells / kForkShare tokens, see docs/decisions/0004.
   constexpr int64_t kForkShare = 64;
   return static_cast<int32_t>(
       std::clamp<int64_t>(n_cells / kForkShare, kMinTokens, INT32_MAX));

@@ -111,8 +111,8 @@ constexpr uint32_t kPerLine = 16;
 
 uint32_t aligned_ubatch(const lh_engine_params& p) {
   auto n = static_cast<uint32_t>(p.n_ubatch);
-  // Here n_ubatch determines the positions at which a prompt is split. They must not
-  // depend on n_seq_max.
+  // Here n_ubatch determines the positions at which a prompt is split. These positions
+  // must not depend on n_seq_max.
   if (p.deterministic != 0 && p.n_ubatch < p.n_batch) return n;
   const auto n_seq_max = static_cast<uint32_t>(p.n_seq_max);
   n = round_up(n, n_seq_max);
@@ -133,9 +133,9 @@ uint32_t n_outputs_max(const lh_model& model, const lh_engine_params& p) {
   return round_up(std::max(static_cast<uint32_t>(p.n_seq_max), n_rows), kPerLine);
 }
 
-// Tests whether sequences may be padded, moved, and copied as states. This is impossible
-// in a pool, with recurrent states (which cannot be truncated), and where batches must
-// keep their shapes.
+// Tests whether sequences may be padded, moved, and copied as states. These operations
+// are impossible in a pool, with recurrent states (which cannot be truncated), and where
+// batches must keep their shapes.
 bool has_loose_streams(const lh_model& model, const lh_engine_params& p) {
   return p.kv_unified == 0 && p.deterministic == 0 && !has_recurrent_states(model);
 }

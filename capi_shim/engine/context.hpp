@@ -25,7 +25,7 @@ bool has_recurrent_states(const lh_model& model);
 // LH_CONTEXT_ERROR if the model cannot have a context with these parameters.
 void check_params(const lh_model& model, const lh_engine_params& params);
 
-// Creates a llama_context. Its decodes abort while abort_flag is set. Throws the same
+// Creates a llama_context whose decodes abort while abort_flag is set. Throws the same
 // errors as check_params, and Error (LH_CONTEXT_ERROR) if libllama creates no context.
 ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
                         std::atomic<bool>* abort_flag);

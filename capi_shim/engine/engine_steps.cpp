@@ -105,7 +105,7 @@ void lh_engine::sample_first(const std::vector<Client*>& clients,
 }
 
 // Compares the recorded position of each client with the KV cache before the client joins
-// a batch, and fails the client if they differ.
+// a batch, and fails the client if the positions differ.
 void lh_engine::verify_positions(std::vector<int64_t>& events) {
   for (const lh::BatchPart& part : stage_->builder->parts()) {
     Client& client = *part.client;

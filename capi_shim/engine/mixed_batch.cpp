@@ -25,11 +25,11 @@ constexpr int32_t kFewRows = 16;
 void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) {
   // Answers come first, each with one token or several forced tokens. Prompts share the
   // rest of the batch, oldest first. With streams, prompts of different lengths would
-  // obtain their logits in many small computations. Their last tokens therefore wait for
-  // the next batch, which computes them together with the tokens of the answers.
-  // Exception: the last token of a watched prompt does not wait if the prompt is the only
-  // one or has priority. Only the first prompt of a batch is split, so most prompts are
-  // computed in the same parts as when they run alone.
+  // obtain their logits in many small computations. The last token of each prompt
+  // therefore waits for the next batch, which computes it together with the tokens of the
+  // answers. Exception: the last token of a watched prompt does not wait if the prompt is
+  // the only one or has priority. Only the first prompt of a batch is split, so most
+  // prompts are computed in the same parts as when they run alone.
   int32_t room = limits_.capacity;
   const bool has_streams = limits_.has_streams && clients.size() > 1;
   const auto n_prompts =

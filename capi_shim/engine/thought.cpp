@@ -97,7 +97,7 @@ int32_t Thought::n_before_answer(const Client& client) const {
   return std::max(0, budget_ - client.thought->n_tokens);
 }
 
-// Starts the thought. With budget 0 the thought is closed at once, and `closing` is
+// Starts the thought. With budget 0 the thought is closed immediately, and `closing` is
 // decoded with the prompt.
 void Thought::start(const StepServices& step, Client& client) {
   client.thought->is_there = !is_opening_;

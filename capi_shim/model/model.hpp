@@ -43,7 +43,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   static std::unique_ptr<lh_model> load(const char* path, const lh_model_params& params);
   static std::unique_ptr<lh_model> borrow(llama_model* model,
                                           const lh_adapters* adapters = nullptr);
-  // Returns a model with the same weights and other adapters, which keeps this one alive.
+  // Returns a model with the same weights and other adapters. The returned model keeps
+  // this model alive.
   std::unique_ptr<lh_model> adapt(const lh_adapters* adapters) const;
   // Transfers ownership of a model to a C caller until `let_go` is called. Objects
   // created from the model may keep it longer, see `held`.
@@ -123,8 +124,8 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   mutable std::mutex pieces_mutex_;
   mutable std::unique_ptr<const lh::TokenPieces> pieces_;
   mutable std::recursive_mutex kept_mutex_;
-  // Objects by `Kept`. This must be the last member, and the order of the kinds must not
-  // change. An object may use all members above and objects of earlier kinds, so it must
-  // be destroyed before them. (Members and elements are destroyed in reverse order.)
+  // Objects by `Kept`. `kept_` must be the last member, and the order of the kinds must
+  // not change. An object may use all members above and objects of earlier kinds, so it
+  // must be destroyed before them. (Members and elements are destroyed in reverse order.)
   mutable std::array<std::shared_ptr<const void>, 2> kept_;
 };

@@ -14,9 +14,9 @@ constexpr int32_t kLanes = 16;
 // small enough that rounding errors are negligible.
 constexpr int32_t kBlock = 16 * kLanes;
 
-// Computes exp(x) for x <= 0 to within two units in the last place. It has no branch or
-// call, so that compilers can vectorize it. Method: 2^n * exp(r) with |r| < 0.35, and
-// exp(r) by the first terms of its series.
+// Computes exp(x) for x <= 0 to within two units in the last place. The code has no
+// branch or call, so that compilers can vectorize it. Method: 2^n * exp(r) with |r| <
+// 0.35, and exp(r) by the first terms of its series.
 inline float exp_of(float x) {
   constexpr float kLog2E = 1.44269504F;
   // few enough digits that n * kLn2High is exact

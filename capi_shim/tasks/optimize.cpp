@@ -23,7 +23,7 @@ int32_t lh_model_quantize(const char* path, const char* out_path, int32_t ftype,
     params.ftype = static_cast<llama_ftype>(ftype);
     params.nthread = n_threads;
     params.allow_requantize = true;
-    // libllama creates threads and does not handle a failure to do so.
+    // libllama creates threads and does not handle a failure to create a thread.
     const auto n = n_threads > 0 ? static_cast<unsigned>(n_threads)
                                  : std::thread::hardware_concurrency();
     lh::require_memory(lh::kRoom + lh::kThreadRoom * n);

@@ -120,7 +120,7 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
     Args:
         frame: A data frame.
         name: Name of the column.
-        argument: Name of `name` in messages.
+        argument: Name that messages use for the argument `name`.
 
     Raises:
         TypeError: `frame` is not a data frame, or `name` is not a str.

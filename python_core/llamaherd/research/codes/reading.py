@@ -49,7 +49,7 @@ def read(
     Args:
         columns: Codes of each coder; if equal codes have several forms, the first form is
             used.
-        names: All labels, in the form that codes get; () if unknown.
+        names: All labels, converted to the same form as the codes; () if unknown.
         argument: Name of the codes in messages.
 
     Raises:
@@ -203,9 +203,10 @@ def _numbers_of(known: dict[str, Any]) -> dict[str, str]:
 def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
     """Convert truth values to the form of the other codes.
 
-    They become 0 and 1 if these are the only numbers and no known label is a truth value
-    in words. Otherwise they become words such as "TRUE", written as in the known labels
-    or else as in the texts. Without such words they stay truth values.
+    If 0 and 1 are the only numbers, and no known label is a word such as "TRUE", truth
+    values become 0 and 1. Otherwise truth values become such words, in the upper or lower
+    case that the known labels use. If no known label is such a word, the case is that of
+    the texts. If no text is such a word either, truth values do not change.
     """
     truths = [_is_truth(column) for column in cells]
     if not any(truths) and not any(isinstance(c, bool) for col in cells for c in col):
@@ -233,7 +234,7 @@ def _settle_truth(cells: list[list[Any]], known: dict[str, Any]) -> None:
 
 
 def _worded(words: dict[str, str], word: str, other: Any) -> Any:  # noqa: ANN401
-    """Return a word in the upper or lower case of `words`; `other` without words."""
+    """Return a word in the case (upper or lower) of `words`; `other` without words."""
     if word in words or not words:
         return words.get(word, other)
     there = next(iter(words.values()))

@@ -69,17 +69,17 @@ def annotate(
     Returns:
         The data frame with the new columns, and their provenance. Columns for one label:
         "label", "prob", "margin", "entropy", "coverage", "p_<label>", "error". An ordinal
-        scale also has "mean", before "p_<label>": the expected number, or for labels that
-        are not numbers the expected rank (the lowest label has rank 1). For a scale of
-        numbers: "label" (the most probable number), "mean" (the expected value), "sd",
-        "prob", "margin", "entropy", "coverage", with `distribution` "p_<number>",
-        "error". For several
-        labels: "label" (labels with probability above 0.5, joined by "; "), "coverage"
-        (the mean over labels), "p_<label>", "error". For fields: each field, and "error".
+        scale also has the column "mean", before "p_<label>": the expected
+        number; if labels are not numbers, the expected rank, where the lowest label has
+        rank 1. Columns for a scale of numbers: "label" (the most probable number), "mean"
+        (the expected value), "sd", "prob", "margin", "entropy", "coverage", "p_<number>"
+        (only with `distribution`), "error". Columns for several labels: "label" (labels
+        with probability above 0.5, joined by "; "), "coverage" (the mean over labels),
+        "p_<label>", "error". Columns for fields: one column for each field, and "error".
         Generated labels and fields have no probabilities. With `until` or `larger` there
-        is also "step", before "error". It names the step that made the label: "model" for
-        the first labels by the model, "head" for labels by a classifier on embeddings
-        (head), "unsure" for texts that were labelled again.
+        is also "step", before "error". This column names the step that made the label:
+        "model" for the first labels by the model, "head" for labels by a classifier on
+        embeddings (head), "unsure" for texts that were labelled again.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -130,7 +130,7 @@ def start_annotate(
     context: Host | Llama,
     **settings: Unpack[CodingSettings],
 ) -> Job[Coded]:
-    """Start `annotate` and return at once; same arguments."""
+    """Start `annotate` in the background and return its job; same arguments."""
     coding = prepare_coding(frame, text, codebook, context, settings)
     return start(lambda: HostedCall(coding.context, coding, context))
 
@@ -154,7 +154,8 @@ def prepare_coding(
         ctx: As for `annotate`.
         given: As for `annotate`.
         is_piece: See `CodingWork`.
-        journal: Open journal to use instead of the journal that `given` names.
+        journal: Journal that is already open, used instead of the one that `given`
+            names.
     """
     checked_codebook(codebook)
     versions = given.get("versions") or {}

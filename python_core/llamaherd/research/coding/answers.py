@@ -206,7 +206,11 @@ def joined(
 
 
 def _shares(rows: Floats, k: int) -> Floats:
-    """Return the share of parts won by each label; ties go to the larger mean."""
+    """Return the share of parts in which each label is the most probable label.
+
+    On a tie of several labels, the share of the label with the largest mean probability
+    is increased by a rounding error.
+    """
     votes = np.bincount(rows.argmax(axis=1), minlength=k) / len(rows)
     top = np.flatnonzero(votes == votes.max())
     if len(rows) > 1 and len(top) > 1:

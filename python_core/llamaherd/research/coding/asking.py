@@ -1,4 +1,4 @@
-"""Conversion of texts to calls, and of their results to answers."""
+"""Conversion of texts to calls, and of the results of calls to answers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Asking:
         notice_thinking(self._context.model, PromptOptions(**self._rendering))
 
     def call(self, texts: Sequence[str], journal: Journal | None) -> LoopCall[Any]:
-        """Build a call that stores results in the journal, and does not close it."""
+        """Build a call that stores results in the journal and leaves the journal open."""
         prompts = self.around.prompts(texts)
         made = self._prepared(prompts, journal, texts)
         self._n_asked += len(prompts)

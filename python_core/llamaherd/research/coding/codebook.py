@@ -57,8 +57,9 @@ class Codebook:
         schema: For "fields": a JSON Schema, as JSON text. You can also pass the forms
             that `generate_parallel` accepts: a dict, a file, a pydantic model.
         scale: For "scale": a `number_scale`, or a mapping with "from", "to", "step" and
-            "names". You can also pass a `number_scale` as `labels`, without a type. The
-            labels are then its numbers, and the definitions their names.
+            "names". You can also pass a `number_scale` as `labels`, without `type`. The
+            labels are then the numbers of the scale; the definitions are the names of the
+            numbers.
         max_spans: For "spans": maximum number of passages of a text; None for 10.
         quote: For "spans": length of a passage, as `structured.type_quote` returns it;
             None for 1 to 60 words.

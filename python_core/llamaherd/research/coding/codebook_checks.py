@@ -17,7 +17,7 @@ _MAX_LABELS = 10_000
 
 
 def filled(name: Name, value: object) -> str:
-    """Check that a text is neither blank nor has a NUL character, and return it."""
+    """Check that a text is not blank and has no NUL character; return the text."""
     text = checks.text(name, value)
     if not text.strip():
         raise ArgumentError("must not be empty", argument=name, code="empty")

@@ -72,7 +72,7 @@ class Coding:
     Args:
         context: Context to run in.
         work: Texts to code, with codebook and settings.
-        journal: Open journal to use instead of the journal that `work` names.
+        journal: Journal that is already open, used instead of the one that `work` names.
         calibration: Calibration of an earlier coding of the same kind; None to fit one.
 
     Attributes:
@@ -250,7 +250,7 @@ class Coding:
         return answers, table_of(answers, work.codebook, self.calibration)
 
     def _run_quotes(self, parts: Sequence[Answers]) -> Quotes | None:
-        """Ask the model for quotes that support its labels; None without `evidence`."""
+        """Let the model quote support for its labels; return None without `evidence`."""
         if self._work.settings.evidence is None:
             return None
         labels: list[str | None] = [None] * len(self._unique)

@@ -370,7 +370,10 @@ def label_column(labels: list[str | None], codebook: Codebook) -> Any:  # noqa: 
 def _numeric(
     labels: Sequence[str | None], number_of: Mapping[str, int | float]
 ) -> Integers | Floats:
-    """Return labels as integers (None if missing) or as floats (NaN if missing)."""
+    """Return labels as integers if all numbers are integers, otherwise as floats.
+
+    A missing label is None among integers, and NaN among floats.
+    """
     if all(isinstance(each, int) for each in number_of.values()):
         whole = {label: int(number) for label, number in number_of.items()}
         return Integers(values=[None if x is None else whole[x] for x in labels])

@@ -55,7 +55,8 @@ class HeadStep:
 
     Args:
         embedder: `Model`, context or `Llama` for embeddings.
-        journal: Open journal that stores the head and the labels; None without a journal.
+        journal: Journal, already open, that stores the head and the labels; None for no
+            journal.
         seed: Seed of the head's folds.
 
     Attributes:

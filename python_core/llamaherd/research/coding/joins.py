@@ -91,8 +91,8 @@ def current_rows(
     labels of all rows, must show that the rows are in the order of the draw.
 
     Args:
-        gold: Object with `rows`; and `ids`, `texts`, `labels`, `all_probs`, `all_ids` and
-            `design`, if known.
+        gold: Object with the attribute `rows` and, if they are known, `ids`, `texts`,
+            `labels`, `all_probs`, `all_ids` and `design`.
         rows: The data.
 
     Returns:
@@ -123,10 +123,10 @@ def current_rows(
 
 
 def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
-    """Restrict a sample to the rows, matched by id, that the data contain.
+    """Restrict a sample to the texts that the data contain; texts are matched by id.
 
-    The sample is returned unchanged if the data contain all rows, or if not all rows can
-    be matched by id.
+    The sample is returned unchanged if the data have at least as many rows as the draw
+    had texts, or if the ids of the rows are not the ids of different texts.
     """
     all_ids = getattr(gold, "all_ids", None)
     if all_ids is None or rows.ids is None or rows.n >= len(all_ids):
@@ -237,7 +237,7 @@ def _check_labels(gold: Any, rows: SampleRows, drawn: Sequence[int]) -> None:  #
 
 
 def _label_forms(labels: Sequence[Any]) -> list[str | None]:
-    """Normalize labels for comparison; each text is read once."""
+    """Normalize labels for comparison; equal texts are normalized only once."""
     known: dict[str, str | None] = {}
     out = []
     for label in labels:
@@ -251,7 +251,7 @@ def _label_forms(labels: Sequence[Any]) -> list[str | None]:
 
 
 def _label_form(label: Any) -> str | None:  # noqa: ANN401 - whatever a cell holds
-    """Normalize a label for comparison; None for a blank cell or if no label applies.
+    """Normalize a label for comparison; return None for a blank cell or no label.
 
     The result only identifies rows, so case, whitespace and the order of several labels
     are ignored.

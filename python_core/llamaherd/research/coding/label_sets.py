@@ -99,7 +99,11 @@ def joined(labels: Iterable[str]) -> str:
 
 
 def majority(answers: Sequence[Labels]) -> tuple[Labels, Labels]:
-    """Return the labels given by more than half, and by exactly half, of the coders."""
+    """Return two tuples of labels, for the codes of a text by several coders.
+
+    The first tuple has the labels that more than half of the coders gave; the second
+    tuple has the labels that exactly half of the coders gave.
+    """
     counts = Counter(label for each in answers for label in each)
     more = tuple(label for label, n in counts.items() if 2 * n > len(answers))
     return more, tuple(label for label, n in counts.items() if 2 * n == len(answers))

@@ -26,7 +26,7 @@ def notes_of(
     settings: Mapping[str, Any],
     prompt: str = "",
 ) -> list[str]:
-    """Return notes on labels, to read before use; [] if nothing is unusual.
+    """Return notes to read before labels are used; [] if nothing is unusual.
 
     Args:
         labels: n labels; None for missing labels.

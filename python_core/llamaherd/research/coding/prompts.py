@@ -37,8 +37,8 @@ class Frame:
 
     Attributes:
         before: Text before the text to code.
-        after: Texts after the text to code, each for one prompt: one for each label if a
-            text may have several labels, otherwise a single one.
+        after: Texts that follow the text to code, one for each prompt. If a text may have
+            several labels, there is a prompt for each label, otherwise a single prompt.
         system: Text of the system message with `chat`; None without a system message.
         chat: True if the model's chat template formats the prompt.
     """

@@ -68,8 +68,9 @@ def number_scale(
         high: Highest number.
         step: Difference between adjacent numbers; `high - low` must be a multiple of
             `step`.
-        names: Names of numbers, which the prompt lists: a mapping from numbers to names,
-            or two names, of the lowest and the highest number. None for no names.
+        names: Names of numbers; the prompt lists them. Either a mapping from numbers to
+            names, or a list of two names: of the lowest and of the highest number. None
+            for no names.
 
     Raises:
         TypeError: An argument has the wrong type.

@@ -37,8 +37,8 @@ class Settings:
         journal: Path of the journal; None for no journal.
         until: Number of texts that the model labels first; None for all.
         unsure: Share of the texts that a second model labels again.
-        has_larger: True if the second model is a larger model; False if the first model
-            labels again.
+        has_larger: True if a larger model labels the unsure texts again; False if the
+            first model labels them again.
     """
 
     method: Method

@@ -98,7 +98,7 @@ def check_source(name: str, result: object, of: Source, *, any_order: bool) -> N
     """Raise an error if a result was computed from other labels.
 
     Args:
-        name: Name of the argument of the result.
+        name: Name of the argument that contains the result, for the message.
         result: `Source.to_dict` of the result; None for results of older versions.
         of: Source of the reported labels.
         any_order: True to accept a result of the same rows in another order.

@@ -3,8 +3,8 @@
 1. The model labels all texts, or `until` texts drawn at random.
 2. A classifier on embeddings (head) is fitted to the model's probabilities and labels the
    rest.
-3. The least sure texts are labelled again: by a larger model, or, for texts that the head
-   labelled, by the same model.
+3. The least sure texts are labelled again by a larger model. Without a larger model, the
+   same model labels the least sure texts of those that the head labelled.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Steps:
 
     @property
     def progress(self) -> Progress:
-        """Return the progress, as the number of texts in all steps."""
+        """Return the progress, counted in texts over all steps."""
         head = self._head
         embedded = None if head is None else head.progress
         parts = [coding.progress for coding in tuple(self._codings)]

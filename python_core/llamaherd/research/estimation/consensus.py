@@ -162,7 +162,7 @@ def consensus_note(gold: GoldSample, consensus: Consensus, n_imputations: int) -
 
 
 def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
-    """Return codes as label numbers, int64[J, n], the labels, and the coded texts."""
+    """Return codes as numbers of labels, int64[J, n]; the labels; and coded texts."""
     if gold.several:
         raise ArgumentError(
             "must have one label for each text, as the model of coders requires",
@@ -183,7 +183,7 @@ def agreement_line(gold: GoldSample) -> str:
     weights = (1 / gold.probs).tolist()
     alike = percent_agreement(gold.codes, unit_weights=weights)
     if alike.n_units == 0:
-        return f"{n_coders} coders, none of whom coded the same texts"
+        return f"{n_coders} coders, no two of whom coded the same text"
     codes = {code for column in gold.codes for code in column if code is not None}
     is_ordinal = gold.design.get("scale") == "ordinal" and codes <= set(gold.names)
     scale: Scale = "ordinal" if is_ordinal else "nominal"

@@ -97,9 +97,9 @@ def estimate(  # noqa: PLR0917 - as in R
     Methods: "dsl" uses all labels and corrects them by the codes (design-based supervised
     learning); "ppi" also weights the labels by their accuracy (prediction-powered
     inference, PPI++); "gold" uses only the codes; "naive" treats the labels as if they
-    were right, for comparison. The first three are valid even if many labels are wrong.
-    "ppi" assumes that the coded texts were drawn with equal probabilities; for unequal
-    probabilities a weighted form is used, and a note reports this.
+    were right, for comparison. All methods except "naive" are valid even if many labels
+    are wrong. "ppi" assumes that the coded texts were drawn with equal probabilities; for
+    unequal probabilities a weighted form is used, and a note reports this.
 
     Args:
         coded: Result of `annotate`, a data frame with a column of labels, or a list of
@@ -126,7 +126,8 @@ def estimate(  # noqa: PLR0917 - as in R
         methods: Methods, in the order of the result.
         level: Confidence level of the intervals.
         label: Column of labels; None for the column that `annotate` wrote, or "label".
-        text: Column of texts. None: the column of `coded`, or else of `gold`.
+        text: Column of texts. None: the column that `coded` names, otherwise the column
+            that `gold` names.
         prob: Only for codes that are not a gold sample: "simple" if the texts were drawn
             at random with equal probabilities; otherwise N inclusion probabilities, or
             the column with these probabilities.
@@ -136,8 +137,9 @@ def estimate(  # noqa: PLR0917 - as in R
         cluster: Column of clusters. Texts with the same value are dependent, such as
             texts of one speaker.
         order: Order of the groups: a mapping from columns in `by` to their values in
-            order. None for the order of categories, or sorted values. Differences are
-            computed from the first group.
+            order. None: columns of categories have the order of the categories; the
+            values of other columns are sorted. Differences are computed from the first
+            group.
         several: True if a text may have several labels, joined by "; ". A share is then
             the share of texts that have this label, alone or with others; shares do not
             sum to 1, and formulas use `has_label(label, 'negative')`. None to use the
@@ -148,8 +150,8 @@ def estimate(  # noqa: PLR0917 - as in R
             result of `recalibrate`, otherwise the labels. With probabilities, the result
             also compares interval widths by labels and by probabilities.
         weights: Survey weights: a column, or N numbers of at least 0. Estimates then
-            describe the population that the weighted texts represent. Their scale does
-            not matter; texts with weight 0 are left out.
+            describe the population that the weighted texts represent. The scale of the
+            weights does not matter; texts with weight 0 are left out.
         consensus: The right code of a text whose coders disagree: "majority", see `gold`;
             "dawid_skene" or "one_coin" for a model of coders' errors, see `dawid_skene`.
             With a model, estimates are made with several draws of the right codes and

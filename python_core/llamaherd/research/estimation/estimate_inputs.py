@@ -37,7 +37,10 @@ def columns_of(
     prob: Any,  # noqa: ANN401 - see estimate
     weights: object,
 ) -> tuple[Any, Any]:
-    """Read codes and probabilities given as column names; check pandas indexes."""
+    """Return `gold` and `prob`; for the name of a column, return the column's values.
+
+    A pandas object with another index than the data frame raises an error.
+    """
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
     if isinstance(prob, str) and prob in frames.names(texts.frame):

@@ -83,7 +83,8 @@ class Estimates:
         widths: Mean widths of the intervals by each kind of predictions; () if only
             labels were used.
         simultaneous: "bonferroni" or "max_t" if all intervals of a method together cover
-            the true values with probability `level`; None if each interval alone does.
+            the true values with probability `level`; None if each interval
+            alone covers its true value with this probability.
         agreement: Sentence on the agreement of the coders; "" for one coder.
         consensus: How the right code was chosen where coders disagree: "majority", or by
             a model of coders' errors, "dawid_skene" or "one_coin".
@@ -146,9 +147,9 @@ class Estimates:
         return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
 
     def gold_worth(self, method: Method = "dsl") -> float:
-        """Return how many codes, used without labels, would give intervals as short.
+        """Return how many codes alone would give intervals as short as those by `method`.
 
-        The intervals are compared with those by `method`. For each estimate the number is
+        The codes are then used without labels. For each estimate the number is
         n_gold * (variance by codes alone / variance by `method`). The result is the
         median over all estimates; NaN if no estimate has both variances.
         """

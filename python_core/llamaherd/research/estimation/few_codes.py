@@ -19,8 +19,8 @@ def freedom(problem: Problem, n_fitted: int) -> float:
     """Return the degrees of freedom of a regression's coefficients.
 
     The degrees of freedom are the number of codes, minus the number of strata, minus the
-    number of coefficients beyond the first, as in survey statistics. With clusters, this
-    number is at most the number of clusters minus one.
+    number of coefficients beyond the first, as in survey statistics. With clusters, the
+    degrees of freedom are at most the number of clusters minus one.
 
     Args:
         problem: The regression.
@@ -38,8 +38,8 @@ def freedoms(problem: Problem, n_fitted: int) -> Floats:
     """Return the degrees of freedom of the means of groups, float64[p].
 
     The degrees of freedom of a mean are the number of codes of its group minus the number
-    of fitted parameters. This number is at most the degrees of freedom of the group's
-    strata or, with clusters, the number of clusters minus one.
+    of fitted parameters, but at most the degrees of freedom of the group's strata; with
+    clusters, at most the number of clusters minus one.
 
     Args:
         problem: The regression on groups.
@@ -79,11 +79,11 @@ def n_errors(problem: Problem) -> Ints:
 
 
 def wrong(problem: Problem) -> Flags:
-    """Return True where prediction and code of a coded text differ by over `slack`."""
+    """Return bool[n], True where prediction and code differ by more than `slack`."""
     gaps = np.abs(problem.y - problem.y_hat[problem.rows])
     return np.asarray(gaps > problem.slack)
 
 
 def has_none(variances: Floats) -> Flags:
-    """Return True where a variance is 0 up to rounding errors."""
+    """Return an array of bool, True for each variance that is 0 up to rounding errors."""
     return np.asarray(variances <= _NONE)

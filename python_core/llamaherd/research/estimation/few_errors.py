@@ -49,7 +49,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cell:
-    """Cell of one stratum of a group, whose cases are the errors of one direction.
+    """Cell of one stratum of a group. The cell's cases are the errors of one direction.
 
     For estimates by codes alone, the cases are the codes with the larger of two values.
 
@@ -64,8 +64,8 @@ class Cell:
         size: Largest size of a case.
         most: Total if all texts were cases.
         cap: Upper bound of the total.
-        left: Factor of the variance. It is below 1 if the estimate describes these texts,
-            because drawn texts then have no sampling error.
+        left: Factor of the variance. The factor is below 1 if the estimate describes
+            these texts, because drawn texts then have no sampling error.
     """
 
     stratum: int

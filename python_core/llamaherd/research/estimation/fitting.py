@@ -158,7 +158,7 @@ def _of_leverage(problem: Problem) -> Floats:
 
 
 def of_labels(problem: Problem, found: Estimated) -> MethodFit:
-    """Add intervals of the normal distribution, or of Student's t with clusters."""
+    """Add normal intervals, or intervals by Student's t if there are clusters."""
     p = len(found.theta)
     df = np.inf
     if problem.clusters is not None:

@@ -22,7 +22,10 @@ _TRUTH = {"true": "1", "false": "0"}
 
 
 def formula_rows(frame: object, names: Sequence[str], label: str) -> Ints:
-    """Return rows without missing values in a formula's columns, except the label."""
+    """Return the rows that have a value in each column of a formula.
+
+    The column of labels may have missing values.
+    """
     there = set(frames.names(frame)) & set(names) - {label}
     complete = np.ones(frames.n_rows(frame), dtype=bool)
     for name in there:
@@ -99,7 +102,7 @@ def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) ->
 
 
 def _as_number(code: str | None) -> float:
-    """Convert a code to a number, a truth value to 1 or 0, a missing one to NaN.
+    """Convert a code to a number; a truth value gives 1 or 0, a missing code NaN.
 
     Raises:
         ValueError: The code is neither a number nor a truth value.

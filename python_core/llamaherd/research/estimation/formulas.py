@@ -151,16 +151,17 @@ def matrices(
     """Evaluate a formula with the labels, and again with codes instead of labels.
 
     Both evaluations use all texts without missing covariates, and only then select the
-    used rows. So a term such as `x - x.mean()` equals a column that was computed before.
+    used rows. So a term such as `x - x.mean()` has the same values as a column that was
+    added to the data frame before this call.
 
     Args:
         texts: Texts with labels in the same form as the codes.
         formula: Formula with a left side.
         kept: int64[m], rows used.
         gold: Codes, with indices into `kept`.
-        predicted: Kinds of predictions, each with its own matrices; () for the labels.
-            With probabilities the formula is evaluated for each label, and the results
-            are averaged.
+        predicted: Kinds of predictions; each kind gets matrices of its own. () for the
+            labels alone. With probabilities the formula is evaluated for each label, and
+            the results are averaged.
 
     Returns:
         Matrices for each of `predicted`.

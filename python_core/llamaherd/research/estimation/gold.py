@@ -75,8 +75,9 @@ def gold_sample(
             unique, otherwise row numbers from 1. Identifiers match codes to texts even
             after the data were sorted or filtered.
         confidence: For "uncertainty": a column, or N numbers from 0 to 1. None computes
-            it from the probabilities: the margin between the two most probable labels;
-            with several labels per text 2 abs(p - 1/2) of the least certain label.
+            the confidence from the probabilities. With one label per text it is the
+            margin between the two most probable labels. With several labels per text it
+            is 2 abs(p - 1/2) of the least certain label.
             Missing values are read as 0.
         floor: For "uncertainty" and "weights": share of the sample that is allocated
             evenly to all texts. Every probability is at least floor * n / N.
@@ -84,10 +85,10 @@ def gold_sample(
             the number of texts for each stratum by name. "proportional" and "equal" draw
             at least 2 texts from each stratum that has 2 or more.
         names: Labels that codes may have; () uses the labels of the codebook, or for a
-            data frame the labels that occur in the column `label`. If each of these has a
-            column of probabilities "p_<label>", every other label with such a column may
-            also be a code.
-        seed: Seed of the draw; None for a random one, which is recorded in `design`.
+            data frame the labels that occur in the column `label`. If each of these
+            labels has a column of probabilities "p_<label>", codes may also be other
+            labels that have such a column.
+        seed: Seed of the draw; None for a random seed, which is recorded in `design`.
         several: True if a text may have several labels, joined by "; ". None to use the
             setting of `data`, or False for a data frame.
         after: Sample of an earlier wave, with or without codes: n more texts are drawn

@@ -66,7 +66,7 @@ class CodeReader:
         return None, f"{checks.quoted(written)} is none of the labels {there}{hint}"
 
     def are_notes(self, cells: Sequence[str]) -> bool:
-        """Return True if the cells are not all empty and none is a label."""
+        """Return True if some cell is not empty, and no cell is a label."""
         found = [self.read(cell) for cell in cells]
         is_something = any(problem for _, problem in found)
         return is_something and all(code is None for code, _ in found)

@@ -154,7 +154,7 @@ class Population:
         return np.asarray(values[self.there])
 
     def strata(self, by: str | Sequence[str] | None) -> list[str]:
-        """Return the stratum of each row with a text; several columns give "a / b".
+        """Return the stratum of each row with a text, such as "a / b" for two columns.
 
         Raises:
             ValueError: A column does not exist, or there are no labels.

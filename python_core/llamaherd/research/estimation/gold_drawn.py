@@ -58,7 +58,7 @@ class GoldSample:
         all_ids: N identifiers of all texts, to match data in another order; None if texts
             are identified by row numbers.
         waves: Draws of a sample whose waves have different designs; () for a sample drawn
-            at once, and for waves that form one sample of the same design.
+            in a single wave, and for waves that form one sample of the same design.
     """
 
     rows: list[int]
@@ -140,7 +140,7 @@ class GoldSample:
         )
 
     def among(self, kept: Sequence[int]) -> GoldSample:
-        """Return the sample for a subset of the texts; codes must not define the subset.
+        """Return the sample for a subset of the texts, which must not depend on codes.
 
         Args:
             kept: Rows of the subset, in the order of its data.
@@ -236,7 +236,7 @@ class GoldSample:
                 objects are matched by their index if it contains the sample's ids, its
                 rows or the numbers 0 to n - 1. All other codes must be in the sample's
                 order.
-            coder: Name of the coder if there is only one.
+            coder: Name of the coder if there is a single coder.
 
         A code is the text of a label, in upper or lower case, or a value whose `str` is a
         label. None, NaN and every cell that `read_gold` reads as "no code" are missing.
@@ -269,9 +269,10 @@ class GoldSample:
     ) -> None:
         """Write a CSV file for coding, and a sidecar `path`.json with the design.
 
-        Columns are `id`, `text` and one for each coder, which contains the codes given so
-        far. Cells that a spreadsheet would execute as a formula get a leading apostrophe,
-        which `read_gold` removes. You can also write a separate file for each coder.
+        The file has the columns `id` and `text`, and for each coder a column with the
+        codes that this coder gave so far. Cells that a spreadsheet would execute as a
+        formula get a leading apostrophe, which `read_gold` removes. You can also write a
+        separate file for each coder.
 
         Args:
             path: Path of the CSV file.

@@ -55,7 +55,7 @@ def read_codes(
 
     Args:
         codes: See `GoldSample.with_codes`.
-        coder: Name of the coder if there is only one.
+        coder: Name of the coder if there is a single coder.
         places: Texts of the sample.
         reader: Reader of single codes.
 

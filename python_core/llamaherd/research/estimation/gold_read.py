@@ -50,8 +50,8 @@ def read_gold(
             columns.
         sample: The sample that was written; None to read it from the file `path`.json.
         coders: Names of the code columns. None uses all columns that `GoldSample.write`
-            does not create itself. It leaves out columns of notes, in which no cell is a
-            label, and in a data frame the column of the model's labels.
+            does not create itself, except columns of notes (in which no cell is a label)
+            and, in a data frame, the column of the model's labels.
 
     Returns:
         The sample with the codes.
@@ -170,8 +170,8 @@ class _Problem(NamedTuple):
     """A problem found in a sheet.
 
     Attributes:
-        text: Message about it.
-        place: Index of the row; also the column if the problem concerns one cell.
+        text: Message about the problem.
+        place: Index of the row; if the problem concerns one cell, the row and the column.
     """
 
     text: str
@@ -187,7 +187,7 @@ class _Sheet:
         lines: Cells by row, column names first.
         sample: Sample that the sheet was written from.
         coders: See `read_gold`.
-        first_row: Row number below the column names.
+        first_row: Number of the first row below the column names, as shown in messages.
 
     Attributes:
         name: Name of the sheet in messages.

@@ -91,8 +91,9 @@ def used_gold(
     """Read a gold sample, or codes with probabilities from `prob`.
 
     Args:
-        gold: A sample of these N texts, or N codes, None for uncoded texts.
-        prob: "simple", or N inclusion probabilities; None to use those of the sample.
+        gold: A sample of these N texts; or N codes, with None for uncoded texts.
+        prob: "simple", or N inclusion probabilities; None to use the probabilities of the
+            sample.
         n_texts: N, the number of texts in the data.
         kept: int64[m], rows of the texts that the estimate describes.
 

@@ -173,7 +173,7 @@ def _of_strata(rows: Sequence[int], strata: Ints) -> Floats:
 
 
 def _wave(sample: GoldSample) -> Wave:
-    """Return a sample that was drawn at once as a wave."""
+    """Convert a sample that has no waves to a wave."""
     return Wave(
         rows=np.array(sample.rows, dtype=np.int64),
         probs=sample.all_probs,

@@ -43,7 +43,8 @@ def coded_of(
         label: Column of labels.
         text: Column of texts.
         probs: Columns of probabilities by label; None for columns "p_<label>".
-        roles: Columns by role, as in `Coded.columns`; None for columns of these names.
+        roles: Columns by role, as in `Coded.columns`; None if each column has the name of
+            its role.
         ordered: True for an ordinal scale.
 
     Raises:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-# response rates that differ by more standard errors are treated as different
+# response rates are treated as different if their difference exceeds this number of
+# standard errors
 _UNLIKELY = 1.96
 
 

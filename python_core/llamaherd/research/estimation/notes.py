@@ -89,7 +89,7 @@ def rare_errors(
 def _rare_in_strata(
     outcome: str, problem: Problem, strata: Mapping[int, str]
 ) -> list[str]:
-    """Return notes on strata with few observed errors, and their shares of the texts."""
+    """Return notes on strata with few observed errors; each states the stratum's size."""
     probs, at = problem.of_all_texts
     drawn = at[problem.rows]
     wrong = few_codes.wrong(problem)
@@ -119,8 +119,9 @@ def _rare_in_strata(
 def few_heavy(problem: Problem) -> list[str]:
     """Return a note if texts with low inclusion probabilities have few codes.
 
-    The note concerns the texts with at least half of the greatest weight. Their
-    codes are counted by Kish's effective number. For strata see `rare_errors`.
+    The note concerns the texts whose weight is at least half of the greatest weight.
+    The codes of these texts are counted by Kish's effective number. For strata see
+    `rare_errors`.
     """
     probs, at = problem.of_all_texts
     if problem.is_all_coded or np.ptp(at) > 0 or np.ptp(probs) == 0:
@@ -174,7 +175,7 @@ def few_clusters(problem: Problem) -> list[str]:
     """Return a note if few clusters have coded texts.
 
     Source: Cameron, Miller, "A practitioner's guide to cluster-robust inference", J. Hum.
-    Resour. 50, 2015, on 20 to 50.
+    Resour. 50, 2015 (fewer than 20 to 50 clusters are few).
     """
     if problem.clusters is None:
         return []

@@ -38,7 +38,7 @@ def number_outcome(
     Args:
         outcome: See `estimate`.
         there: All labels and codes that occur.
-        by_default: True if None means the mean.
+        by_default: True if the outcome None stands for the mean.
 
     Raises:
         ValueError: `outcome` is "mean", but a label is not a number.

@@ -150,8 +150,9 @@ def comparable(
 ) -> list[Predicted]:
     """Return predictions for a formula, restricted to labels that a text or code has.
 
-    Predictions that contain a label that no text or code has any more cannot be compared
-    and are left out. The model's labels may contain such a label after `recalibrate`.
+    Predictions are left out if they contain a label that neither a code nor the label of
+    a used text has: they cannot be compared. After `recalibrate`, this is possible for
+    the model's original labels.
     """
     known = {*codes, *(texts.labels[i] or "" for i in kept)}
     made = [each.among(known) for each in predicted]

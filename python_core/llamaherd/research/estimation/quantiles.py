@@ -3,12 +3,17 @@
 The quantile q of order p solves F(q) = p, where F(t) is the share of codes that are at
 most t. Each method estimates F(t) in the same way as any share, with an interval that is
 valid even if labels are wrong. The estimated quantile is the smallest number t with F(t)
->= p. Its interval contains the numbers t for which a test does not reject F(t) = p: from
-the smallest t whose upper limit reaches p to the smallest t whose lower limit reaches p.
-The method estimates no density, so it is valid for scales of few numbers and for numbers
-with fractions. If right codes are drawn by a model of coders, the estimates of F(t) are
-combined over all draws by Rubin's rules before the test is inverted: quantiles of single
-draws jump between the numbers of a scale, so that their variance over draws says little.
+>= p. The interval of the quantile contains the numbers t for which a test does not reject
+F(t) = p. The interval begins at the smallest t for which the upper limit of F(t) reaches
+p, and ends at the smallest t for which the lower limit of F(t) reaches p. The method
+estimates no density, so it is valid for scales of few numbers and for numbers with
+fractions.
+
+If right codes are drawn by a model of coders, the estimates of F(t) are combined over all
+draws by Rubin's rules, and the quantile is computed from the combined estimates. The
+quantiles of single draws are not combined: they jump between the numbers of a scale, so
+that their variance does not show the uncertainty.
+
 Differences of groups have intervals by MOVER, which combines the limits
 of both quantiles and treats the groups' estimates as independent.
 
@@ -83,8 +88,9 @@ def fit_quantiles(
     Args:
         draws: One function for each draw of the right codes; a single function without a
             model of coders. Each function takes a number t and the settings of all
-            estimates, and returns float64[N] for labels and float64[n] for codes: 1 if
-            the number is at most t, else 0; or the probability that it is at most t.
+            estimates, and returns float64[N] for labels and float64[n] for codes: 1 for a
+            text whose number is at most t, else 0; or the probability that the number is
+            at most t.
         values: All numbers that occur, sorted.
         quantiles: Orders of the quantiles, between 0 and 1.
         groups: int64[N], the group of each text.
@@ -197,7 +203,10 @@ class _Shares:
         return _Quantile(float(self._values[at]), ends[0], ends[1], near, error)
 
     def _above(self, key: Key, i: int, end: str, p: float) -> bool:
-        """Return True if the share up to number i, or its limit `end`, reaches p."""
+        """Return True if the share of numbers up to number i reaches p.
+
+        `end` selects the estimate of the share or one of its limits.
+        """
         if i == len(self._values) - 1:  # all numbers that occur
             return True
         row = self._at(i).get(key)
@@ -206,7 +215,10 @@ class _Shares:
         return end == "high" if math.isnan(value) else value >= p - 1e-12
 
     def _first(self, holds: Callable[[int], bool]) -> int:
-        """Return the first index for which a condition holds; it holds for the last."""
+        """Return the first index for which a condition holds.
+
+        The condition must hold for the last index.
+        """
         indices = self._indices()
         if len(indices) <= _MOST:
             return next(i for i in indices if holds(i))

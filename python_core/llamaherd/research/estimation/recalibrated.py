@@ -31,7 +31,7 @@ _EACH = "p_"  # prefix of the role of a label's probability
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbabilityScores:
-    """Scores of label probabilities against codes, weighted by the inverse probabilities.
+    """Scores of label probabilities against codes, weighted by 1 / inclusion probability.
 
     Attributes:
         accuracy: Share of texts whose most probable label is the code.
@@ -82,9 +82,9 @@ class ProbabilityScores:
 class Recalibrated(Coded):
     """Data frame of n texts with labels and probabilities by a head.
 
-    This result can be used wherever a result of `annotate` is accepted. Its data frame
-    also has the model's original columns, renamed with "raw_", and the column "fold" (see
-    `folds`).
+    This result can be used wherever a result of `annotate` is accepted. The data
+    frame also has the model's original columns, renamed with the prefix "raw_", and the
+    column "fold" (see `folds`).
 
     Attributes:
         original: Coding by the model.
@@ -111,7 +111,7 @@ class Recalibrated(Coded):
         )
 
     def summary(self) -> str:
-        """Return the accuracy before and after as a sentence."""
+        """Return sentences on the scores before and after recalibration."""
         found = self.run["recalibration"]
         level = f"{found['level']:.0%}"
 

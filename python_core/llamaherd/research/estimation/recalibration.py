@@ -78,7 +78,8 @@ def recalibrate(
         n_folds: Number of folds, 2 to 20.
         seed: Seed of the folds. The same seed gives the same result.
         label: Column of labels if `coded` is a data frame; None for "label".
-        text: Column of texts. None: the column of `coded`, or else of `gold`.
+        text: Column of texts. None: the column that `coded` names, otherwise the column
+            that `gold` names.
         prob: Inclusion probabilities if `gold` is not a gold sample; see `estimate`.
         cluster: Column of clusters; texts of one cluster are in the same fold. Use the
             same column in `estimate`.
@@ -217,7 +218,7 @@ def _checked_features(features: object, embeddings: object) -> tuple[Feature, ..
 
 
 def _model_of(coded: Any, gold: object, label: str | None, text: str | None) -> Coded:  # noqa: ANN401
-    """Return the coding by the model; for recalibrated data, as before recalibration.
+    """Return the coding by the model; for recalibrated data, the original coding.
 
     Raises:
         ValueError: There are no probabilities, or a text may have several labels.

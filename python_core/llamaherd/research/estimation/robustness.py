@@ -94,7 +94,7 @@ def robustness(
         outcome: Outcome to estimate, as in `estimate`.
         progress: As in `annotate`; reports the progress over all variants.
         **settings: Further arguments of `annotate`. If `frame` is a result of `annotate`,
-            they replace the settings of that result.
+            these arguments replace the settings of that result.
 
     Returns:
         The labels of each variant, and measures of their differences.

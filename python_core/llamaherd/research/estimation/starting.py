@@ -40,7 +40,7 @@ class Start:
 
     @property
     def is_drawn(self) -> bool:
-        """Test for labels generated with a temperature, which depend on seeds."""
+        """True if labels are generated with a temperature, and so depend on seeds."""
         is_written = self.settings.get("method") == "generate"
         return is_written and bool(self.settings.get("temperature"))
 

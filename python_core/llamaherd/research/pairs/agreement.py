@@ -150,7 +150,8 @@ def _checked(rows: Iterable[Sequence[Any]], names: set[str]) -> list[_Row]:
     for i, row in enumerate(rows):
         if isinstance(row, str) or len(row) != 3:
             raise ArgumentTypeError(
-                f"must be a first text, a second and the winner, not {checks.shown(row)}",
+                "must be a first text, a second text and the winner, not "
+                f"{checks.shown(row)}",
                 argument="pairs",
                 place=(i,),
             )

@@ -117,7 +117,7 @@ def start_compare_pairs(
     level: float = 0.95,
     **settings: Unpack[PairSettings],
 ) -> Job[PairComparison]:
-    """Start `compare_pairs` in the background and return at once; same arguments."""
+    """Start `compare_pairs` in the background and return its job; same arguments."""
     run = _prepared(
         texts, question, context, n_pairs, design, labels, layout, level, settings
     )

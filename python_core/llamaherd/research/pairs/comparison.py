@@ -305,7 +305,7 @@ def _reliability(values: Floats) -> float:
 
 
 def _ranks(strengths: Floats) -> list[int | None]:
-    """Return ranks from 1; texts with equal strength share the best of their ranks."""
+    """Return ranks from 1; texts of equal strength have the same rank, the best one."""
     known = strengths[~np.isnan(strengths)]
     return [
         None if math.isnan(each) else 1 + int((known > each).sum()) for each in strengths

@@ -74,9 +74,9 @@ class ComparedPair:
 class PairDesign:
     """Sequence of rounds of pairs, with the results so far.
 
-    The first rounds are random cycles through all texts. With "adaptive", every second
-    later round consists of the most informative pairs, and the others are random. Rounds
-    of informative pairs alone would overestimate differences: texts that seem close by
+    The first rounds are random cycles through all texts. With "adaptive", the later
+    rounds alternate between the most informative pairs and random pairs. Rounds of
+    informative pairs alone would overestimate differences: texts that seem close by
     chance would be chosen and compared until they seem different.
 
     Args:

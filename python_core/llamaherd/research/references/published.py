@@ -22,7 +22,7 @@ class Reference:
         key: Key in BibTeX.
         kind: Type of the entry, such as "article".
         authors: Names of authors as "Family, Given", in order; () if unknown.
-            The last may be "others".
+            The last name may be "others".
         year: Year of publication.
         title: Title.
         where: Other fields of the entry, by name, such as journal, pages and doi.
@@ -78,12 +78,12 @@ def _letters(name: str) -> str:
 def article(
     key: str, authors: tuple[str, ...], year: int, title: str, **where: str
 ) -> Reference:
-    """Return an article; `where` are further fields."""
+    """Return the reference of an article; `where` are further fields."""
     return Reference(key, "article", authors, year, title, where)
 
 
 def proceedings(
     key: str, authors: tuple[str, ...], year: int, title: str, **where: str
 ) -> Reference:
-    """Return a paper of proceedings; `where` are further fields."""
+    """Return the reference of a paper in proceedings; `where` are further fields."""
     return Reference(key, "inproceedings", authors, year, title, where)

@@ -73,7 +73,7 @@ def people(contents: Contents) -> str | None:
 
 
 def ceiling(contents: Contents) -> str | None:
-    """Compare the agreement of model and people with that between people."""
+    """Compare the agreement of model and people with the agreement between people."""
     found = (contents["validation"] or {}).get("ceiling")
     if found is None:
         return None

@@ -86,7 +86,7 @@ def draw_forest(picture: Forest, ax: Axes, figure: Figure | None) -> None:
 
 
 def draw_panels(picture: Panels, ax: Axes) -> None:
-    """Draw small axes within large axes that show only the title and labels."""
+    """Draw small axes within large axes; the large axes have only title and labels."""
     ax.spines[:].set_visible(False)
     ax.set_xticks([])
     ax.set_yticks([])
@@ -156,7 +156,7 @@ def draw_matrix(picture: Matrix, ax: Axes, figure: Figure | None) -> None:
     )
     shades = LinearSegmentedColormap.from_list("shares", SHARES)
     shares = np.array(picture.shares).reshape(counts.shape)
-    # Vector shapes instead of an image, which a page may not load.
+    # Draw vector shapes, not an image: a report's page may not load images.
     ax.pcolormesh(
         np.arange(len(picture.columns) + 1) - 0.5,
         np.arange(len(picture.rows) + 1) - 0.5,

@@ -104,7 +104,7 @@ def _between_people(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
 def _told(
     found: Sequence[Mapping[str, Any]] | None, names: Sequence[str]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the coefficients in `names`; weighted kappa replaces kappa."""
+    """Yield the coefficients in `names`; if kappa is weighted, weighted kappa."""
     known = {each["name"]: each for each in found or [] if each["value"] is not None}
     for name in names:
         each = known.get(f"weighted {name}") or known.get(name)

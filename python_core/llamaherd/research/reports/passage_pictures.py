@@ -38,8 +38,8 @@ def passage_counts(
     Returns:
         For each label: "n", the number of passages; "n_texts" and "share", the number of
         texts with such a passage and their share of the texts with an answer; and
-        "mean_length" of the passages in characters. The share is None without answers,
-        and the mean without passages.
+        "mean_length" of the passages in characters. The share is None without answers;
+        the mean length is None without passages.
     """
     found = [passages_of(label) for label in labels]
     n_answered = sum(label is not None for label in labels)
@@ -109,7 +109,7 @@ def span_measures_picture(fields: Fields) -> Forest:
 
 
 def span_labels_picture(fields: Fields) -> Forest:
-    """Show F1 and alpha of each label, of the model and people.
+    """Show F1 and alpha of each label, between the model and people.
 
     Args:
         fields: "rows", from `to_dicts` of a validation of passages, and "level".

@@ -47,12 +47,12 @@ def report(
 ) -> Path:
     """Write a page that documents how labels were made and how accurate they are.
 
-    The page is a single file without links to other files, network or scripts. It
+    The page is a single file without links to other files, network or scripts. The page
     contains a methods paragraph with references, a checklist of reviewers' questions, the
-    codebook, the exact prompts, the model file with its SHA-256, settings, versions,
-    machine, tables, plots (with matplotlib), and texts on which model and people
-    disagree. It also contains the same data as JSON, from which `reproduce` repeats the
-    coding.
+    codebook, the exact prompts, the name and the SHA-256 of the model file, settings,
+    versions, machine, tables, plots (with matplotlib), and texts on which model and
+    people disagree. The page also contains the same data as JSON, from which `reproduce`
+    repeats the coding.
 
     Args:
         coded: Result of `annotate`.

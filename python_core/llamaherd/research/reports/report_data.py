@@ -61,7 +61,7 @@ def contents_of(
         robustness: Result of `robustness_dict`.
         evaluation: Result of `evaluation_dict`.
         original: Coding by the model, if `coded` is recalibrated; `reproduce` compares
-            its labels and probabilities.
+            the labels and probabilities of this coding.
 
     Raises:
         ValueError: The data frame was changed after coding, or another part belongs to
@@ -372,7 +372,11 @@ def _examples(
     validation: Mapping[str, Any] | None,
     n: int,
 ) -> list[dict[str, Any]]:
-    """Select texts to show: texts on which model and people disagree, else the first."""
+    """Select texts to show.
+
+    With a validation these are texts on which model and people disagree, otherwise the
+    first texts.
+    """
     quotes = _quotes(coded)
     if validation is not None:
         return [

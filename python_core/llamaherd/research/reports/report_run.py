@@ -36,7 +36,10 @@ def codebook_blocks(run: Mapping[str, Any]) -> list[Block | None]:
 
 
 def prompts_blocks(contents: Contents) -> list[Block | None]:
-    """Return a complete prompt; with several prompts per text, also all their endings."""
+    """Return a complete prompt.
+
+    If a text has several prompts, the endings of all prompts are included.
+    """
     fields = contents["run"]["prompts"]
     example = next((each["text"] for each in contents["examples"]), _NO_TEXT)
     shared, empty = fields["shared"], fields.get("empty") or ""

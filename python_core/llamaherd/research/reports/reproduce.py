@@ -1,4 +1,4 @@
-"""Reproduction of a report: codes again and compares all results."""
+"""Reproduction of a report: codes its texts again and compares all results."""
 
 from __future__ import annotations
 

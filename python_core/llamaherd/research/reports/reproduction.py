@@ -165,7 +165,7 @@ def compared(
 
 
 def _equal(then: Floats, now: Floats) -> tuple[Any, float]:
-    """Return which rows are bit-identical, and the largest difference."""
+    """Return bool[n], True for bit-identical rows, and the largest difference."""
     if then.shape != now.shape:
         return np.zeros(len(now), dtype=bool), math.nan
     missing = np.isnan(then) & np.isnan(now)

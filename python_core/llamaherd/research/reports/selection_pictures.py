@@ -18,7 +18,7 @@ _SERIES = ("may be the best", "worse than the best")
 
 
 def comparison_picture(x: CodebookComparison) -> Tradeoff | Forest:
-    """Show agreement against seconds per text; without seconds, a row per candidate."""
+    """Show agreement against seconds per text, or in rows if seconds are unknown."""
     measure = TITLES[x.measure]
     names = short(list(x.names))
     if x.is_error:

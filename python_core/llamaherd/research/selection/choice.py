@@ -38,7 +38,7 @@ class CodebookChoice:
         model: Record of the model file.
         measure: Measure by which the candidate was chosen.
         value: Value of this measure on "select". This value is too optimistic, because
-            the best of several candidates was chosen by it.
+            the best of several candidates was chosen by this value.
         level: Confidence level of the comparison.
         n_candidates: Number of candidates that were compared.
         tied: Names of the other candidates whose difference from the best is uncertain.

@@ -75,8 +75,8 @@ def compare_codebooks(
 
     Args:
         data: Data frame from which the sample was drawn, to check that it has not
-            changed; or a result of `annotate`. None skips this check: the sample contains
-            its texts.
+            changed; or a result of `annotate`. None skips this check: the texts
+            are in the sample itself.
         candidates: Codebooks, or results of `candidate`, by name.
         gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
         context: Context of the candidates that have no context of their own.
@@ -88,9 +88,9 @@ def compare_codebooks(
             "accuracy".
         level: Confidence level.
         adjust: "max-t" gives simultaneous intervals: the intervals of all differences
-            together contain the true differences with probability `level`. They are valid
-            even if you choose the best candidate by them. "none": each interval alone has
-            this level.
+            together contain the true differences with probability `level`. The
+            intervals are valid even if you choose the best candidate by them. "none":
+            each interval alone has this level.
         journal: Path of a file that stores all answers, so that a later comparison
             computes only new answers. True uses a file in the working directory.
         progress: As in `annotate`; reports the progress over all candidates.

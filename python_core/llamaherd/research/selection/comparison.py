@@ -139,7 +139,7 @@ class CodebookComparison:
         return math.inf if math.isnan(seconds) else seconds
 
     def to_best(self, i: int) -> PairedDifference | None:
-        """Return a candidate's difference from the best one; None for the best."""
+        """Return a candidate's difference from the best candidate; None for the best."""
         best = self.best
         for each in self.differences:
             if (each.first, each.second) == (i, best):
@@ -149,7 +149,7 @@ class CodebookComparison:
         return None
 
     def is_tied(self, i: int) -> bool:
-        """True for the best candidate, and for candidates that may equal it."""
+        """Return True if i is the best candidate or cannot be told apart from it."""
         found = self.to_best(i)
         if found is None:
             return True

@@ -158,7 +158,10 @@ def _asked(parts: object) -> list[str]:
 def _of_part(
     part: str, gold: GoldSample, labels: GivenLabels
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return disagreements, texts without a label, and texts with a label, of a part."""
+    """Return rows of a part's texts, and the number of its texts that have a label.
+
+    The rows are disagreements, and texts without a label.
+    """
     codes = codes_of_part(gold, part)
     own = labels.of_texts(codes.texts, partly=True)
     sets = codes.sets_of(own.labels)

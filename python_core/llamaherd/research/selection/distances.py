@@ -22,8 +22,9 @@ _LEAST_NORM = 1e-12
 def text_distances(texts: Sequence[str]) -> Floats:
     """Return 1 - cosine similarity of character trigrams, float64[n, n].
 
-    Case and the length of whitespace are ignored. A trigram has the weight 1 + log of its
-    number in the text, times log((1 + n) / (1 + texts that contain it)) + 1.
+    Case and the length of whitespace are ignored. A trigram that occurs c times in a
+    text, and in d of the n texts, has the weight
+    (1 + log(c)) * (1 + log((1 + n) / (1 + d))) in this text.
 
     Source: Salton, Buckley, "Term-weighting approaches in automatic text retrieval", Inf.
     Process. Manag. 24, 1988.

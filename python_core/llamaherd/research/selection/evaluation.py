@@ -132,7 +132,7 @@ def evaluate_codebook(
 
     No choice used these texts, so the first evaluation is unbiased. The evaluation
     unlocks "evaluate" and records the time and the choice. A further evaluation, or codes
-    that changed since the choice, give warnings.
+    that changed since the choice, cause warnings.
 
     Args:
         choice: Result of `best_codebook`.

@@ -76,7 +76,10 @@ class PartCodes:
         )
 
     def members(self, labels: Sequence[Labels | None]) -> tuple[Flags, Flags]:
-        """Return bool[n, k], labels of each text, and bool[n], True for an answer."""
+        """Return bool[n, k], the labels of each text, and bool[n], its answers.
+
+        The second array is True for each text that has an answer.
+        """
         of_texts = [() if each is None else each for each in labels]
         has = [[name in each for name in self.names] for each in of_texts]
         shape = (len(labels), len(self.names))

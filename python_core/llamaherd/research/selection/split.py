@@ -57,7 +57,7 @@ def gold_split(
         explore: Share of the texts in "explore"; it may be 0.
         select: Share of the texts in "select".
         evaluate: Share of the texts in "evaluate".
-        seed: Seed of the split; None for a random one, which is recorded.
+        seed: Seed of the split; None for a random seed, which is recorded.
 
     Returns:
         The sample with the split in its design, which `GoldSample.write` and `read_gold`

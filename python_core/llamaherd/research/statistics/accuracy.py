@@ -37,13 +37,13 @@ class LabelScores:
         n_predicted: Number of units to which the model gave the label.
         share: Weighted share of units that have the label by their human code.
         precision: Among units to which the model gave the label, share whose human code
-            is the label; NaN if there are none.
+            is the label; NaN if there are no such units.
         recall: Among units whose human code is the label, share to which the model gave
-            it; NaN if there are none.
+            the label; NaN if there are no such units.
         f1: Harmonic mean of precision and recall, 2 tp / (gold + predicted).
         unfound: Counts of units to which the model did not give the label, and bounds of
-            recall and F1; None if all units have the same weight, or if enough of these
-            units have the label as code for the usual intervals.
+            recall and F1. None if the usual intervals are valid: because all units have
+            the same weight, or because enough of these units have the label as code.
     """
 
     label: Hashable
@@ -70,13 +70,13 @@ class Accuracy:
         labels: The k labels.
         confusion: int64[k, k], counts of units: a row for each label of the model, a
             column for each human code; int64[0, 0] if units may have several labels.
-        accuracy: Share of units whose label equals the human code; with several labels,
-            units whose label sets are equal.
+        accuracy: Share of units whose label equals the human code; with several labels
+            per unit, the share of units whose two sets of labels are equal.
         balanced_accuracy: Mean recall over the labels that occur as human codes.
-        macro_precision: Mean precision over the labels that occur; 0 for a label that the
-            model never gave.
-        macro_recall: Mean recall over the same labels; 0 for a label that does not occur
-            as a code.
+        macro_precision: Mean precision over the labels that occur. A label that the model
+            never gave has the precision 0.
+        macro_recall: Mean recall over the same labels. A label that does not occur as a
+            code has the recall 0.
         macro_f1: Mean F1 over the same labels.
         per_label: Scores of each label.
         majority_label: Most frequent human label; a tuple if units may have several
@@ -190,9 +190,9 @@ def _kinds(
 ) -> tuple[Floats, Integers]:
     """Group identical units; return float64[p, 3, k] and the group sizes, int64[p].
 
-    A group has three values for each label: for the label by both model and human code,
-    by the model, and by the human code. A value is the weight of one unit if the units
-    have the label in this sense, otherwise 0.
+    A group has three values for each label. A value is the weight of one unit if the
+    units have the label by the model and by the human code (first value), by the model
+    (second value), or by the human code (third value); otherwise the value is 0.
     """
     if len(gold) == 0:
         return np.zeros((0, 3, member.shape[1])), np.zeros(0, dtype=np.int64)

@@ -94,7 +94,8 @@ def percent_agreement(
 
     Args:
         codes: For each coder the codes of n units; None marks a missing code.
-        kind: "pairs" or "all", see above. Both give the same result for two coders.
+        kind: "pairs" or "all", see above. For two coders both
+            kinds give the same result.
         tolerance: Largest difference between two numbers that agree.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level of Wilson's interval, see `intervals.share`.
@@ -151,8 +152,9 @@ def cohen_kappa(
     Units that only one coder has coded are left out. Kappa may be weighted.
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
-    error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. Its normal interval is too
-    narrow for about 30 units or fewer; there is none under perfect agreement.
+    error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. The normal
+    interval of kappa is too narrow for about 30 units or fewer. Under perfect agreement
+    there is no interval.
 
     Args:
         first: First coder's codes of n units; None marks a missing code.
@@ -161,9 +163,9 @@ def cohen_kappa(
             "linear" or "quadratic": the distance between the ranks of both labels, or its
             square; q numbers: the weights of distances 0, 1, 2 and so on; or a matrix of
             weights, [q, q].
-        levels: All q labels in their order; None for the labels that occur, numbers by
-            size and other labels alphabetically. Labels that do not occur have a rank
-            only if they are listed here.
+        levels: All q labels in their order; None for the labels that occur: numbers
+            sorted by size, other labels sorted alphabetically. Labels that do not occur
+            have a rank only if they are listed here.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.
 

@@ -9,11 +9,12 @@ maximize the quasi-likelihood
 (fractional logistic regression). With a few pairs per object this maximum exaggerates the
 differences of strengths, especially if the results are noisy: by 11% with six pairs per
 object and beta distributed results. `fit_strengths` therefore removes the bias of the
-first order. It adds phi / 2 log det I(s) to the quasi-likelihood, where I(s) is the
-information matrix and phi the variance of the results relative to the binomial variance
-(Firth 1993, Jeffreys' prior; Kosmidis and Firth 2009 for phi). The strengths are unique
-if the pairs connect all objects. phi is estimated at the maximum of the quasi-likelihood
-without this term. An estimate above 1 is replaced by 1, the value for wins and losses.
+first order: the function adds phi / 2 log det I(s) to the quasi-likelihood, where I(s) is
+the information matrix and phi the variance of the results relative to the binomial
+variance (Firth 1993, Jeffreys' prior; Kosmidis and Firth 2009 for phi). The strengths are
+unique if the pairs connect all objects. phi is estimated at the maximum of the
+quasi-likelihood without this term. If the estimate of phi is above 1, it is replaced by
+1, the value for wins and losses.
 
 Results are probabilities of a model, so their variance is not the binomial variance. The
 covariance is White's sandwich, with each residual scaled by its leverage (HC3). Intervals
@@ -132,8 +133,9 @@ def _reduced(
 ) -> tuple[Floats, bool]:
     """Solve the score equations of the quasi-likelihood plus phi / 2 log det I(s).
 
-    The score of a pair, y - p, gets phi h (1 / 2 - p), where h is the pair's leverage.
-    The steps are those of Fisher's scoring, from the maximum of the quasi-likelihood.
+    The term phi h (1 / 2 - p) is added to the score of a pair, y - p, where h is the
+    pair's leverage. The steps are those of Fisher's scoring, from the maximum of the
+    quasi-likelihood.
     """
     n = len(s)
     for _ in range(_MOST_STEPS):
@@ -153,7 +155,7 @@ def _reduced(
 def _covariance(
     s: Floats, first: Ints, second: Ints, y: Floats, df: int
 ) -> tuple[Floats, Floats]:
-    """Return the sandwich, NaN if df is 0, and the inverse of the information matrix."""
+    """Return the sandwich covariance (NaN if df is 0), and the inverse information."""
     n = len(s)
     w = _weights(s, first, second)
     inverse = _inverse(_laplacian(first, second, w, n))
@@ -195,7 +197,7 @@ def spread(covariance: Floats, first: Ints, second: Ints) -> Floats:
 
 
 def dyadic_variance(errors: Floats, first: Ints, second: Ints, n: int) -> float:
-    """Return the variance of a mean over pairs, which depend if they share an object.
+    """Return the variance of a mean over pairs; pairs with a common object are dependent.
 
     Args:
         errors: float64[m], values minus their mean.
@@ -206,7 +208,8 @@ def dyadic_variance(errors: Floats, first: Ints, second: Ints, n: int) -> float:
     m = len(errors)
     sums = np.bincount(first, errors, n) + np.bincount(second, errors, n)
     alone = float((errors**2).sum())
-    # The variance of independent pairs is the lower limit: estimates can be negative.
+    # The estimate can be too small, even negative. Its lower limit is the variance of a
+    # mean over independent pairs.
     return max(float((sums**2).sum()) - alone, alone) / m**2 * m / max(m - 1, 1)
 
 
@@ -221,7 +224,10 @@ def _weights(s: Floats, first: Ints, second: Ints) -> Floats:
 
 
 def _net(first: Ints, second: Ints, values: Floats, n: int) -> Floats:
-    """Return for each object the sum of its pairs' values, negated where it is second."""
+    """Return for each object the sum of its pairs' values.
+
+    A value is negated if the object is the second object of the pair.
+    """
     return np.asarray(np.bincount(first, values, n) - np.bincount(second, values, n))
 
 

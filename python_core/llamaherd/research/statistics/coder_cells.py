@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 # least number of texts of a cell; in smaller cells a text would determine its own prior
 _LEAST = 10
-# Columns with more values are cut into thirds if they are numbers, else left out.
+# If a column has more different values than this, numbers are cut into thirds; other
+# columns are left out.
 _VALUES = 8
 
 
@@ -56,10 +57,10 @@ def cells_of(
 
 
 def _classes(values: Sequence[object]) -> list[int] | None:
-    """Return the class of each value: one class for each of at most 8 values.
+    """Return the class of each value; None if the values cannot be divided into classes.
 
-    If there are more than 8 different values, numbers are cut into thirds, and other
-    values give None.
+    Up to 8 different values are a class each. If there are more different values,
+    numbers are divided into thirds; other values cannot be divided.
     """
     found = _numbered(values)
     if max(found, default=0) < _VALUES:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class CoverageCurve:
     """Accuracy against coverage, with one point for each confidence that occurs.
 
-    At each point the model labels only texts with at least that confidence.
+    At each point the model labels only texts with at least the confidence of this point.
 
     Attributes:
         threshold: float64[p], the confidence at each point, in descending order.
@@ -41,7 +41,7 @@ class CoverageCurve:
     n: int
 
     def threshold_for(self, accuracy: float, *, sure: bool = False) -> float:
-        """Return the lowest confidence from which labels reach the requested accuracy.
+        """Return the lowest threshold at which labels reach the requested accuracy.
 
         With the lowest threshold the model labels the most texts. The threshold is chosen
         on the same texts on which accuracy is measured, so that this accuracy is somewhat
@@ -116,8 +116,9 @@ def for_people(confidence: Sequence[float] | Floats, threshold: float) -> list[i
 
     Args:
         confidence: float[n]; NaN for texts without a label.
-        threshold: Lowest confidence at which the model's label is used; people code the
-            texts with less confidence or NaN. With infinity, people code all texts.
+        threshold: Lowest confidence at which the model's label is used. People code texts
+            with a lower confidence, and texts whose confidence is NaN. With infinity,
+            people code all texts.
 
     Raises:
         ValueError: `threshold` is neither in [0, 1] nor infinity.

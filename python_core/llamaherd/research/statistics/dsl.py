@@ -13,8 +13,9 @@ lam with the smallest variance. The labels may be on either side of a regression
 be any number, such as a probability. Labels need no cross-fitting if they are fixed
 before people code and come from a model that never saw the codes. If a head was fitted on
 codes, its predictions must be cross-fitted: a coded text is predicted by a head that did
-not see the text's code, every other text by the mean of these heads. The expectation over
-draws is then the same (see `llamaherd.research.statistics.heads`).
+not see the text's code, every other text by the mean of these heads. With such
+predictions, the expectation over draws is the same (see
+`llamaherd.research.statistics.heads`).
 
 Standard errors come from the sandwich estimator. For samples of a fixed size, Hajek's
 variance within strata replaces the part of the variance that is due to the draw; for
@@ -93,10 +94,11 @@ class Problem:
         all_strata: int64[N], strata of all texts; None if unknown.
         has_leverage: True to scale the variance terms of codes by their leverage, as HC3
             does.
-        slack: Distance from the code up to which a prediction is right: 0 for labels.
+        slack: Largest distance from the code at which a prediction is counted as right; 0
+            for labels.
         weights: float64[N], survey weights of all texts; None for equal weights.
         drawing: Terms of the draw's variance if 1 / probs is a combined weight of several
-            waves, see `Drawing`; None for a sample that was drawn at once.
+            waves, see `Drawing`; None for a sample that was drawn in a single wave.
     """
 
     kind: Kind
@@ -137,8 +139,8 @@ class Problem:
     def of_all_texts(self) -> tuple[Floats, Ints]:
         """Return inclusion probabilities and strata, float64[N] and int64[N].
 
-        If only the values of coded texts are known, the other texts get the lowest of
-        their probabilities.
+        If the inclusion probabilities and strata are known only for coded texts, all
+        other texts get the lowest inclusion probability of a coded text.
         """
         n_texts = len(self.y_hat)
         probs, strata = self.all_probs, self.all_strata
@@ -314,9 +316,9 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
 def _jackknife(problem: Problem, lam: float, theta: Floats) -> Floats:
     """Return the jackknife's factors 1 / (1 - h) of the codes' terms, float64[n].
 
-    h is the leverage of a coded text: the influence of the text's own weight in the fit
-    on its own term. The leverage is 0 if no covariate is a label and lam is 1, because
-    DSL's correction then does not depend on the coefficients.
+    h is the leverage of a coded text: the influence of the text's weight in the fit on
+    the text's own term. The leverage is 0 if no covariate is a label and lam is 1,
+    because DSL's correction then does not depend on the coefficients.
 
     Source: MacKinnon, White, "Some heteroskedasticity-consistent covariance matrix
     estimators with improved finite sample properties", J. Econometrics 29, 1985.
@@ -348,7 +350,10 @@ def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:
 
 
 def _clustered(terms: Floats, clusters: Ints | None) -> Floats:
-    """Return the sum of squared terms; with clusters, of squared sums of clusters."""
+    """Return the sum of squared terms.
+
+    With clusters, the terms of each cluster are added before they are squared.
+    """
     if clusters is None:
         return np.asarray(terms.T @ terms)
     sums = np.zeros((int(clusters.max()) + 1, terms.shape[1]))

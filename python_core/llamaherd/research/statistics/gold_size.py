@@ -308,7 +308,7 @@ def _check_defaults(
 
 
 def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float | None:
-    """Return the model's expected kappa, if it gives the label as often as people do."""
+    """Return the expected kappa of a model that gives the label as often as people do."""
     if accuracy is not None and kappa is not None:
         raise ArgumentError(
             "give accuracy or kappa, not both",

@@ -7,11 +7,11 @@ With x the features of a text, B the coefficients and a the intercepts,
 minimize sum_i w_i (-log p of the code) + lam / 2 sum B^2. Intercepts are not penalized,
 so that mean probabilities equal the weighted shares of the codes. The minimum is found by
 steps with a constant bound of the Hessian (Böhning), accelerated by Nesterov's momentum,
-for many weights and penalties at once.
+for many weights and penalties together.
 
 `crossed` fits a head for each fold on the codes of the other folds. Cross-validation
-among these codes alone chooses the penalty. So no prediction of a coded text depends on
-its own code.
+among these codes alone chooses the penalty. So the prediction of a coded text does not
+depend on the code of this text.
 
 Sources: Böhning, "Multinomial Logistic Regression Algorithm", Ann. Inst. Statist. Math.
 44, 1992; Nesterov, 1983, with restarts as O'Donoghue and Candès, "Adaptive Restart for
@@ -214,7 +214,7 @@ def fitted(
     n_labels: int,
     tolerance: float = _TOLERANCE,
 ) -> Floats:
-    """Fit heads with several weights and penalties at once.
+    """Fit several heads together, each with its own weights and penalty.
 
     Args:
         x: float64[n, d], features.

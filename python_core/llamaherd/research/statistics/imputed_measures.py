@@ -5,8 +5,9 @@ combined separately, so that asymmetric intervals stay asymmetric. Each arm is t
 a multiple of a standard error. The square of the combined arm is the mean of the squared
 arms of the draws, plus t^2 (1 + 1 / m) B. B is the variance of the value over m draws,
 and t is the quantile with Rubin's degrees of freedom (Rubin 1987; see `rubin`). Intervals
-end at the limits of the measure. If a measure has no interval in some draws, for example
-because all labels are right, the intervals of the other draws are averaged.
+are truncated to the possible values of the measure. If a measure has no interval in some
+draws, for example because all labels are right, the intervals of the other draws are
+averaged.
 """
 
 from __future__ import annotations

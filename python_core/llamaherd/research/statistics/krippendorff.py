@@ -45,8 +45,9 @@ def krippendorff_alpha(
 
     The interval consists of percentiles of a plain bootstrap of units. Krippendorff's own
     bootstrap draws the deviations of single pairs as if they were independent, and treats
-    the expected disagreement as known. Zapf and others found that its intervals contain
-    alpha too rarely, and that plain bootstrap intervals do not have this defect.
+    the expected disagreement as known. Zapf and others found that the intervals of
+    this bootstrap contain alpha too rarely, and that plain bootstrap intervals do not
+    have this defect.
 
     Sources: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011; Zapf,
     Castell, Morawietz, Karch, BMC Med. Res. Methodol. 16:93, 2016.

@@ -50,7 +50,8 @@ class NumberAgreement:
         alpha: Krippendorff's alpha with squared distances (interval scale).
         rmse: Root of the mean squared difference of two raters; None for more raters.
         mae: Mean absolute difference; None for more than two raters.
-        bias: Mean of the first rater's number minus the second's; None for more raters.
+        bias: Mean of the first rater's number minus the second rater's number; None for
+            more than two raters.
         limits: Limits of agreement: bias plus and minus 1.96 standard deviations of the
             differences; None for more than two raters.
         points: For two raters the mean and the difference of both numbers of each text,
@@ -301,7 +302,7 @@ def _rmse(differences: Floats, w: Floats, level: float) -> Measure:
     whole = float(np.average(squares, weights=w))
     root = math.sqrt(whole)
     without = (w.sum() * whole - w * squares) / (w.sum() - w) if n > 2 else np.zeros(1)
-    # also true if a single text has all errors
+    # this condition also holds if a single text has all errors
     if (without <= LEAST_SPREAD * whole).any():
         return Measure(value=root, low=math.nan, high=math.nan, n=n)
     reach = _reach(np.log(without), math.log(whole), w, level) / 2

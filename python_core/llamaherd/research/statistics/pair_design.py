@@ -1,9 +1,9 @@
 """Choice of pairs to compare: a connected start, then the most informative pairs.
 
-The start is a random cycle through all objects. After it, each object has been compared
-twice, and strengths can be fitted. Each later round draws at most half as many pairs as
-there are objects, and each object is in at most one pair. The gain of a pair is the
-increase of the log determinant of the information about strengths if this pair is
+The start is a random cycle through all objects. After this cycle, each object has been
+compared twice, and strengths can be fitted. Each later round draws at most half as many
+pairs as there are objects, and each object is in at most one pair. The gain of a pair is
+the increase of the log determinant of the information about strengths if this pair is
 compared next:
 
     log(1 + p (1 - p) v),

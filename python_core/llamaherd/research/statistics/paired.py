@@ -123,13 +123,14 @@ def compare(
     """Compare classifiers on the same units.
 
     With `adjust="max-t"` the intervals of all differences together contain the true
-    differences with probability `level`. This is therefore also true of the intervals of
-    differences from the best classifier, whichever it is. The critical value is the
-    quantile of the largest studentized difference, drawn from the joint distribution.
+    differences with probability `level`. These intervals include the intervals of
+    differences from the best classifier, whichever classifier is the best. The critical
+    value is the quantile of the largest studentized difference, drawn from the joint
+    distribution.
 
     Intervals of differences of accuracies are adjusted Wald intervals: one unit is added
-    to each of both kinds of disagreement. With weights, they use the effective number of
-    units.
+    to each of both kinds of disagreement. With weights, these intervals use the
+    effective number of units.
 
     Args:
         given: For each classifier bool[n, k], the labels that it gave, and bool[n], True

@@ -74,9 +74,9 @@ def number_size(
         n = (z_a + z_b)^2 spread^2 / compare^2 + z_a^2 / 2,
 
     where z_a and z_b are the normal quantiles of confidence and power, and the last term
-    is Guenther's correction for the t distribution. If `spread` is unknown, it follows
-    from the size of the errors. For normal errors with mean 0, standard deviation s and
-    correlation r,
+    is Guenther's correction for the t distribution. If `spread` is not given, it
+    is computed from `error` and `correlation`. For normal errors with mean 0, standard
+    deviation s and correlation r,
 
         mae:  spread^2 = 2 s^2 (1 - 2/pi - 2/pi (sqrt(1 - r^2) + r asin(r) - 1)),
         rmse: spread^2 = s^2 (1 - r^2).

@@ -13,7 +13,7 @@ LEAST_TEXTS = 10
 
 
 def among(candidates: int) -> str:
-    """Return the part of a sentence that names the number of codebooks, if above 2."""
+    """Return words that name the number of compared codebooks; "" for two codebooks."""
     return "" if candidates == 2 else f", two of {candidates} codebooks"
 
 

@@ -75,8 +75,8 @@ def ratings_of(
     Args:
         codes: For each of m coders the codes of n units, or an array [m, n]; None and NaN
             are missing.
-        levels: All possible values in their order; None for the values that occur,
-            numbers by size and other values alphabetically.
+        levels: All possible values in their order; None for the values that occur:
+            numbers sorted by size, other values sorted alphabetically.
         scale: Scale of measurement, which defines order and distances of values.
         least: Smallest number of coders that is allowed.
 

@@ -158,7 +158,7 @@ def _gap(x: Floats, y: Floats, weights: Floats, theta: Floats) -> Floats:
 
 
 def _check_separated(x: Floats, step: Floats) -> None:
-    """Check that theta has converged; if the outcome is separated, it never converges.
+    """Check that theta has converged; theta never converges for a separated outcome.
 
     If the outcome is separated, the residual becomes ever smaller while log odds grow by
     1 in each Newton step.

@@ -66,7 +66,7 @@ def label_check(labels: Sequence[str | None], coded: Sequence[str | None]) -> La
 
     Args:
         labels: Labels of all texts.
-        coded: Labels of the coded texts, a part of all texts.
+        coded: Labels of the coded texts, which are some of these texts.
     """
     totals, counts = Counter(labels), Counter(coded)
     names = sorted(totals, key=lambda name: (name is None, str(name)))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def between(values: Floats) -> float:
-    """Return the variance that m imputations add: (1 + 1 / m) times their variance."""
+    """Return the variance that m imputations add: (1 + 1 / m) * variance of `values`."""
     m = len(values)
     return float(np.var(values, ddof=1)) * (1 + 1 / m) if m > 1 else 0.0
 

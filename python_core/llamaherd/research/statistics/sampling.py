@@ -112,8 +112,8 @@ def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
     """Draw texts with given inclusion probabilities, systematically from a random order.
 
     The texts form a line in random order; each text is a segment whose length is its
-    probability. Texts that contain one of the points u, u + 1, u + 2 .. are drawn, where
-    u is uniform in [0, 1).
+    probability. A text is drawn if its segment contains one of the points u, u + 1,
+    u + 2 .., where u is uniform in [0, 1).
 
     Args:
         probs: float64[N] in [0, 1]; their sum, an integer, is the sample size.

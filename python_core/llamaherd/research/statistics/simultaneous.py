@@ -33,7 +33,7 @@ def bonferroni(level: float, n: int) -> float:
 
 
 def max_t(level: float, covariance: Floats, df: float) -> float:
-    """Return the confidence level for each interval so that their joint level is `level`.
+    """Return the level of each interval that gives all intervals the joint level `level`.
 
     Args:
         level: Probability that every interval contains its true value.
@@ -59,7 +59,7 @@ def max_t(level: float, covariance: Floats, df: float) -> float:
 
 
 def level_at(quantile: float, df: float) -> float:
-    """Return the level for which Student's t has this quantile."""
+    """Return the level of t intervals whose half-width is `quantile` standard errors."""
     low, high = 0.0, 1 - 1e-12
     for _ in range(60):
         middle = (low + high) / 2

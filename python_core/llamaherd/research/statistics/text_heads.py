@@ -1,7 +1,7 @@
 """Classifiers on embeddings (heads) that predict a model's labels of texts.
 
 The head is fitted to the model's probabilities in a random sample of texts. To measure
-its agreement with the model, each text is predicted by a head that was fitted without
+the agreement of head and model, each text is predicted by a head that was fitted without
 this text; the penalty of all these heads is the same.
 """
 
@@ -85,7 +85,7 @@ class TextHead:
 
 
 def text_head(vectors: Floats, probs: Floats, rng: np.random.Generator) -> TextHead:
-    """Fit a head to a model's probabilities; measure its agreement by cross-validation.
+    """Fit a head to a model's probabilities; cross-validate its agreement with them.
 
     Args:
         vectors: float[n, d], embeddings of the sample.

@@ -271,9 +271,9 @@ def _differences(
     The units of one coder are compared with the units and gaps of the other coder.
 
     Overlapping units differ by the distances of their begins and of their ends; a unit
-    within a gap differs by its length. The difference of such a unit counts for both
-    orders of the two coders, but only one order finds it; it is therefore counted twice
-    here.
+    within a gap differs by its length. The caller adds the sums for both orders of the
+    two coders. Two overlapping units are in both sums, but a unit within a gap is in one
+    sum only, so its squared length is counted twice.
     """
     total = 0.0
     for begin, size in own:

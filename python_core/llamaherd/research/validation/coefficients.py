@@ -89,7 +89,7 @@ def agreements_of(
     names: Sequence[Hashable] | None,
     how: CoefficientSettings,
 ) -> dict[str, Any]:
-    """Return agreement fields; `names` are the labels if texts may have several."""
+    """Return agreement fields; `names`: the labels if a text may have several labels."""
     pairs = _pairs(given, codes, names, how)
     if names is not None:
         of = sets.by_label(given, decided.codes, codes.codes, names, how.coefficients)
@@ -146,7 +146,7 @@ def _pairs(
 def ceiling_of(
     codes: Sequence[Sequence[Code]], given: Sequence[Code], w: Floats, level: float
 ) -> Ceiling | None:
-    """Return how often two people agree, and how often the model agrees with one."""
+    """Return how often two people agree, and how often the model and a person agree."""
     people, model, weights = [], [], []
     for i, label in enumerate(given):
         given_codes = [column[i] for column in codes if column[i] is not None]

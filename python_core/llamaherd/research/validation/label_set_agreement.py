@@ -35,7 +35,7 @@ class LabelAgreement:
     Attributes:
         label: Name of the label.
         model: Coefficients between the model and the human majority.
-        people: Coefficients between the human coders; () if there is only one.
+        people: Coefficients between the human coders; () for a single coder.
     """
 
     label: Hashable

@@ -69,9 +69,9 @@ class NominalAlpha:
 
     Attributes:
         alpha: Alpha as in irr's `kripp.alpha`; 1 under perfect agreement.
-        alpha_exact: Alpha as Krippendorff defines it. It differs from `alpha` only for
-            three or more models without missing labels, because irr then does not divide
-            coincidences by m - 1.
+        alpha_exact: Alpha as Krippendorff defines it. This value differs from `alpha`
+            only for three or more models without missing labels, because irr then does
+            not divide coincidences by m - 1.
         per_item: By text, the share of pairs of models that agree; NaN if a text has
             fewer than two labels.
         category_proportions: By label, the share of this label among all labels.

@@ -195,7 +195,8 @@ def validate_spans(
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The codebook has another type, or no text was coded by both.
+        ValueError: The codebook has another type, or no text was coded both by the model
+            and by people.
     """
     if not isinstance(gold, SpanCodes):
         raise ArgumentTypeError(

@@ -86,7 +86,7 @@ class Wrong:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation:
-    """Validation of a model's labels. Its `repr` is a readable page.
+    """Validation of a model's labels. The `repr` of this class is a readable page.
 
     Attributes:
         n_texts: Number of texts, with and without a label.
@@ -101,7 +101,7 @@ class Validation:
         model_agreement: Coefficients between the model and the right codes. With
             several labels per text, these and the following coefficients are means over
             the labels.
-        coder_agreement: Coefficients between the human coders; () if there is only one.
+        coder_agreement: Coefficients between the human coders; () for a single coder.
         label_agreement: With several labels per text, coefficients of each label;
             otherwise ().
         pairs: Agreement of each pair of coders, including the model; () if one person
