@@ -14,6 +14,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Id, argument_of
 from llamaherd.core.declared import declared
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.json_text import DuplicateKeyError, read_json
 from llamaherd.core.words import words
 
 if TYPE_CHECKING:
@@ -90,7 +91,11 @@ def checked_schema(name: str, schema: object) -> str:
     """Return a JSON Schema as compact JSON, in the order of its keys."""
     if isinstance(schema, (str, bytes, bytearray)):
         try:
-            schema = json.loads(schema)
+            schema = read_json(schema)
+        except DuplicateKeyError as error:
+            raise ArgumentError(
+                f"cannot be used: {error}", argument=name, code="duplicate"
+            ) from None
         except (ValueError, RecursionError) as error:
             raise ArgumentError(f"is no JSON: {error}", argument=name) from None
     if not isinstance(schema, (Mapping, bool)):

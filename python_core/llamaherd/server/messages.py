@@ -8,6 +8,7 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
+from llamaherd.core.json_text import DuplicateKeyError, unique_keys
 from llamaherd.server.errors import ApiError, too_slow
 
 if TYPE_CHECKING:
@@ -139,12 +140,11 @@ def parse_object(body: bytes | bytearray) -> dict[str, object]:
     """Parse a JSON object.
 
     Raises:
-        ApiError: The body is not a JSON object, or not valid UTF-8 or JSON.
+        ApiError: The body is not a JSON object, or not valid UTF-8 or JSON, or an object
+            in it has a key twice.
     """
     try:
-        value = json.loads(
-            body.decode("utf-8-sig"), parse_constant=_refuse_constant, parse_float=_finite
-        )
+        value = _decoder.decode(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise _bad_json(f"the body is not UTF-8: {error.reason}") from None
     except RecursionError:
@@ -152,6 +152,8 @@ def parse_object(body: bytes | bytearray) -> dict[str, object]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise _bad_json(f"the body is not JSON: {error.msg}, {where}") from None
+    except DuplicateKeyError as error:
+        raise _bad_json(f"the body cannot be read: {error}") from None
     except ValueError as error:  # an invalid number
         raise _bad_json(f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
@@ -172,6 +174,11 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError("a number is too large")
     return number
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=unique_keys, parse_constant=_refuse_constant, parse_float=_finite
+)
 
 
 async def send_json(
