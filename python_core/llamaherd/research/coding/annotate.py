@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.running import run_to_end, start
@@ -112,7 +114,7 @@ def annotated(
     **settings: Unpack[CodingSettings],
 ) -> Coded:
     """Run `annotate` without warnings from notes."""
-    coding = prepare_coding(frame, text, codebook, context, settings)
+    coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
     return run_to_end(
         lambda: HostedCall(coding.context, coding, context),
         progress,
@@ -130,7 +132,7 @@ def start_annotate(
     **settings: Unpack[CodingSettings],
 ) -> Job[Coded]:
     """Start `annotate` and return at once; same arguments."""
-    coding = prepare_coding(frame, text, codebook, context, settings)
+    coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
     return start(lambda: HostedCall(coding.context, coding, context))
 
 
@@ -143,6 +145,7 @@ def prepare_coding(
     *,
     is_piece: bool = False,
     journal: Journal | None = None,
+    prints_journal: bool = False,
 ) -> Coding | Steps:
     """Build the coding that `annotate` runs.
 
@@ -154,6 +157,8 @@ def prepare_coding(
         given: As for `annotate`.
         is_piece: See `CodingWork`.
         journal: Open journal for results, instead of the one that `given` names.
+        prints_journal: Whether to print the path of a journal that was named by the
+            codebook and the model, to stderr.
     """
     checked_codebook(codebook)
     versions = given.get("versions") or {}
@@ -193,4 +198,7 @@ def prepare_coding(
         coding = Coding(context, work, journal)
     with chat_date(settings.date):
         coding.check()
+    if prints_journal and given.get("journal") is True:
+        path = Path(str(settings.journal)).absolute()
+        sys.stderr.write(f"llamaherd: the journal is {path}\n")
     return coding
