@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from llamaherd.core.json_text import DuplicateKeyError, unique_keys
 from llamaherd.server.errors import ApiError, too_slow
@@ -67,12 +67,7 @@ class Incoming:
             ClientGoneError: The client disconnected.
         """
         left = self._end_s - self._clock()
-        try:
-            message = await asyncio.wait_for(
-                self._receive(), min(self._limits.pause_s, left)
-            )
-        except asyncio.TimeoutError:
-            raise too_slow("the body did not arrive in time") from None
+        message = await _in_time(self._receive, min(self._limits.pause_s, left))
         self._note(message)
         if message["type"] == "http.disconnect":
             raise ClientGoneError
@@ -92,6 +87,41 @@ class Incoming:
 
     def _note(self, message: Message) -> None:
         self.is_whole = self.is_whole or not message.get("more_body", False)
+
+
+async def _in_time(receive: Receive, timeout_s: float) -> Message:
+    """Wait for a message, without the additional task of `asyncio.wait_for`.
+
+    Raises:
+        ApiError: The message did not arrive in time.
+    """
+    task = asyncio.current_task()
+    is_late = False
+
+    def stop() -> None:
+        nonlocal is_late
+        is_late = True
+        if task is not None:
+            task.cancel()
+
+    timer = asyncio.get_running_loop().call_later(timeout_s, stop)
+    try:
+        return await receive()
+    except asyncio.CancelledError:
+        if not is_late or _is_cancelled_again(task):
+            raise
+        raise too_slow("the body did not arrive in time") from None
+    finally:
+        timer.cancel()
+
+
+def _is_cancelled_again(task: asyncio.Task[Any] | None) -> bool:
+    """Take one cancellation back; return whether the task was also cancelled otherwise.
+
+    Before Python 3.11, a second cancellation is not noticed.
+    """
+    uncancel = getattr(task, "uncancel", None)
+    return uncancel is not None and uncancel() > 0
 
 
 async def read_object(
