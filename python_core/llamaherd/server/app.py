@@ -87,6 +87,9 @@ def create_app_of_models(
         specs: Models; requests without a name get the first.
         settings: Settings of the application.
         options: Arguments of each context, beside the model.
+
+    Raises:
+        ContextError: The memory cannot hold the KV cache of a model with a fixed `n_ctx`.
     """
 
     def load(spec: ModelSpec, n_cache: int, interrupt: LoadInterrupt) -> ModelFiles:
@@ -94,6 +97,10 @@ def create_app_of_models(
             spec, n_cache, interrupt, shared=shared, settings=settings, options=options
         )
 
+    n_ctx = _number(options.get("n_ctx"))
+    if n_ctx is not None:
+        for spec in specs:
+            spec.check_cells(n_ctx)
     memory = settings.memory
     models = ModelRegistry(
         specs,

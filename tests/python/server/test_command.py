@@ -67,12 +67,14 @@ def test_a_cache_that_the_memory_cannot_hold_ends_the_command(
         "from llamaherd.cli import main\n"
         "hardware.total_memory = lambda: 10**6; sys.exit(main())"
     )
-    command = [sys.executable, "-c", program, "serve", str(chat_model.path)]
-    command += ["--port", "0", "--n-threads", "1", "--n-ctx", "1000000000"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 1
-    assert "lower n_ctx to at most" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    path = str(chat_model.path)
+    for models in ([path], ["--model", f"a={path}", "--model", f"b={path}"]):
+        command = [sys.executable, "-c", program, "serve", *models]
+        command += ["--port", "0", "--n-threads", "1", "--n-ctx", "1000000000"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == 1
+        assert "lower n_ctx to at most" in ended.stderr
+        assert "Traceback" not in ended.stderr
 
 
 def test_few_open_files_are_enough(chat_model: lh.Model) -> None:
