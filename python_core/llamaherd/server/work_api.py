@@ -17,6 +17,7 @@ from llamaherd.server.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from concurrent.futures import Future
 
     from starlette.types import Receive, Send
 
@@ -83,11 +84,15 @@ class Working(Endpoint):
         """Answer one request."""
         is_compiled = not CONSTRAINING.isdisjoint(fields)
         pool = self._shared.compiling if is_compiled else self._shared.pool
-        made = await asyncio.wrap_future(pool.submit(self._prepare, fields, record))
-        if isinstance(made, dict):
-            await send_json(send, 200, made)
+        pending = pool.submit(self._start, fields, record)
+        try:
+            job = await asyncio.wrap_future(pending)
+        except asyncio.CancelledError:
+            pending.add_done_callback(_drop)  # the thread cannot be interrupted
+            raise
+        if isinstance(job, dict):
+            await send_json(send, 200, job)
             return
-        job = AwaitedWork(_Answered(made, record.terms))
         timeout_s = None if record.is_background else self._shared.timeout_s
         running = self._shared.enter(Running(job, receive, timeout_s))
         try:
@@ -100,11 +105,23 @@ class Working(Endpoint):
         finally:
             self._shared.leave(running)
 
-    def _prepare(
+    def _start(
         self, fields: dict[str, object], record: RequestRecord
-    ) -> Prepared[Any] | dict[str, object]:
+    ) -> AwaitedWork[tuple[Any, object]] | dict[str, object]:
+        """Check a request and start its work: starting a thread takes some time."""
         with spoken_in(record.terms):
-            return self._shape.prepare(fields)
+            made = self._shape.prepare(fields)
+        if isinstance(made, dict):
+            return made
+        return AwaitedWork(_Answered(made, record.terms))
+
+
+def _drop(pending: Future[AwaitedWork[Any] | dict[str, object]]) -> None:
+    """Cancel work whose client has disconnected before the work was known."""
+    if not pending.cancelled() and pending.exception() is None:
+        job = pending.result()
+        if not isinstance(job, dict):
+            job.cancel()
 
 
 class _Answered(Generic[_T]):
