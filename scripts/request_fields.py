@@ -18,7 +18,7 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
-from llamaherd.server.fields import status_of
+from llamaherd.server.fields import status_of, unused_field
 from openai.types import completion_create_params, embedding_create_params
 from openai.types.chat import completion_create_params as chat_params
 from openai.types.responses import input_token_count_params, response_create_params
@@ -78,7 +78,7 @@ def of_vllm(folder: Path) -> dict[str, list[str]]:
 def table() -> str:
     """Return the table: a row for each field that is not supported on all its paths."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    rows: dict[tuple[str, str], list[str]] = {}
+    rows: dict[tuple[str, str, str], list[str]] = {}
     n_served = 0
     for api, own in record.items():
         for path, names in own["paths"].items():
@@ -87,15 +87,17 @@ def table() -> str:
                 if status == "served":
                     n_served += 1
                     continue
-                where = rows.setdefault((name, status), [])
+                field = unused_field(path, name)
+                types = " or ".join(() if field is None else field.types)
+                where = rows.setdefault((name, types, status), [])
                 short = path.removeprefix("/v1/")
                 shown = f"{api}: {short}"
                 if shown not in where:
                     where.append(shown)
-    lines = ["| field | on | here |", "|---|---|---|"]
+    lines = ["| field | type | on | here |", "|---|---|---|---|"]
     lines += [
-        f"| `{name}` | {'; '.join(where)} | {status} |"
-        for (name, status), where in sorted(rows.items())
+        f"| `{name}` | {types} | {'; '.join(where)} | {status} |"
+        for (name, types, status), where in sorted(rows.items())
     ]
     versions = ", ".join(f"{api} {own['version']}" for api, own in record.items())
     head = f"Fields of {versions}. {n_served} fields of paths are served; the others:"

@@ -73,6 +73,11 @@ job_submit <- function(
   if (length(options) > 0 && !rlang::is_named(options)) {
     abort("Options of a job are given by name.", "argument", error_call)
   }
+  twice <- anyDuplicated(names(options))
+  if (twice > 0) {
+    name <- names(options)[[twice]]
+    abort(c("{.arg {name}} is given twice."), "argument", error_call)
+  }
   columns <- columns_of_task(task, options, error_call)
   utf8 <- as_utf8(texts)
   bad <- which(is.na(utf8) & !is.na(texts))

@@ -91,7 +91,8 @@ def of_server(path: str) -> Taken:
         own |= {"prompt_logprobs", "add_special_tokens", "dry_sequence_breakers"}
         own |= {"include_stop_str_in_output"}
         names = Completions.fields
-        made = Completions(SimpleNamespace(), settings).understand({"prompt": "a"})
+        model = SimpleNamespace(n_ctx_train=512)
+        made = Completions(model, settings).understand({"prompt": "a"})
         if path == "/v1/chat/completions":
             names = ChatCompletions.fields
             made = SimpleNamespace(

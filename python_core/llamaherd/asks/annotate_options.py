@@ -83,7 +83,7 @@ class AnnotateOptions(Options):
             the context has fewer cells. A text that fits is not divided.
         journal: Path of a file that stores results as they are finished. See
             `generate_parallel`. True creates a file in the working directory, named after
-            the codebook's hash and the model's file.
+            the codebook's hash and the model's file, and prints its path to stderr.
         evidence: Let the model quote the text that supports each label. The columns are
             "quote", "start" and "end". With True a quote has 3 to 40 words;
             `structured.type_quote` sets other lengths. The quote is a verbatim part of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import drawing_options
+from llamaherd.core.json_text import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +124,7 @@ def chat(
     turns = []
     if saved is not None:
         try:
-            turns = json.loads(Path(saved).read_text(encoding="utf-8"))
+            turns = read_json(Path(saved).read_text(encoding="utf-8"))
         except ValueError:
             return failed(f"{saved} has no conversation", ExitStatus.WRONG_USE)
     where = {"n_ctx": n_ctx or "auto", "n_threads": n_threads}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from llamaherd.core.json_text import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,9 @@ def variables_of(
             message = f"{text!r} is not NAME=VALUE, such as reasoning_effort=low."
             raise click.BadParameter(message, ctx, param)
         try:
-            found[name.strip()] = json.loads(given)
+            found[name.strip()] = read_json(given)
+        except DuplicateKeyError as error:
+            raise click.BadParameter(f"{name.strip()}: {error}.", ctx, param) from None
         except (ValueError, RecursionError):
             found[name.strip()] = given
     return found or None

@@ -21,6 +21,8 @@ from llamaherd.cli.serve_models import (
     size,
 )
 from llamaherd.cli.serve_run import serve_on
+from llamaherd.core.words import PYTHON, spoken_in, terms_of
+from llamaherd.remote.processes import LANGUAGE_VARIABLE
 
 KEY_VARIABLE = "LLAMAHERD_API_KEY"
 _HELP = """\
@@ -360,4 +362,5 @@ def serve(
                 )
             warn(open_to_all)
         given = {**options, "models": models, "loras": loras}
-        return serve_on(bound, host, given, key)
+        with spoken_in(terms_of(os.environ.get(LANGUAGE_VARIABLE), PYTHON)):
+            return serve_on(bound, host, given, key)

@@ -45,6 +45,7 @@ _PAGES = {
     "/texts.js": "texts.js",
     "/fields.js": "fields.js",
     "/inputs.js": "inputs.js",
+    "/nested.js": "nested.js",
     "/requests.js": "requests.js",
     "/owner.js": "owner.js",
     "/coding.css": "coding.css",

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Scale
 
 # Input elements. "choice": one level; "choices": any number of levels; "lines": texts,
-# one a line; "passage" and "passages": parts of the text; "json": anything else.
+# one a line; "passage" and "passages": parts of the text; "object": an input element
+# for each field of an object; "json": anything else.
 Input = Literal[
     "choice",
     "choices",
@@ -28,12 +29,15 @@ Input = Literal[
     "lines",
     "passage",
     "passages",
+    "object",
     "json",
 ]
 Number = int | float
 
 _MOST_LEVELS = 11  # whole numbers in a range that are shown as levels
 _TYPES: dict[str, Input] = {"string": "text", "integer": "integer", "number": "number"}
+# Input elements for the fields of an object.
+_IN_OBJECTS = ("choice", "choices", "integer", "number", "text", "lines")
 _YES_OR_NO = {True: "yes", False: "no"}
 
 
@@ -62,6 +66,7 @@ class FormField:
         definition: Description; "" without a description.
         kind: Input element.
         levels: Possible values of "choice" and "choices".
+        fields: Fields of "object".
         is_required: Whether every answer has the field.
         is_nullable: Whether a value may be null: the field does not apply to the text.
         low: Minimum of a number; None without a minimum.
@@ -73,6 +78,7 @@ class FormField:
     definition: str
     kind: Input
     levels: tuple[Level, ...] = ()
+    fields: tuple[FormField, ...] = ()
     is_required: bool = False
     is_nullable: bool = False
     low: Number | None = None
@@ -125,20 +131,46 @@ def form_of(schema: str) -> tuple[FormField, ...]:
     )
 
 
-def _field(name: str, node: Subschema, *, is_required: bool) -> FormField:
+def _field(
+    name: str, node: Subschema, *, is_required: bool, is_inner: bool = False
+) -> FormField:
     every = _own(node)
     kind, levels = _input(every)
+    fields = _fields_of(every) if kind == "json" and not is_inner else ()
     return FormField(
         name=name,
         title=str(_first(every, "title") or name),
         definition=str(_first(every, "description") or ""),
-        kind=kind,
+        kind="object" if fields else kind,
         levels=levels,
+        fields=fields,
         is_required=is_required,
         is_nullable=any(map(_takes_null, (each.schema for each in every))),
         low=_number(_first(every, "minimum")),
         high=_number(_first(every, "maximum")),
     )
+
+
+def _fields_of(every: Sequence[Subschema]) -> tuple[FormField, ...]:
+    """Return the fields of an object if each has an input element; otherwise ().
+
+    The fields of an object within an object have none.
+    """
+    kinds = {kind for each in every for kind in _kinds(each.schema)} - {"null"}
+    described = [each for each in every if isinstance(_properties(each), dict)]
+    if kinds != {"object"} or len(described) != 1:
+        return ()
+    (node,) = described
+    required = set(listed(node.schema, "required"))
+    fields = tuple(
+        _field(str(name), node.at(each), is_required=name in required, is_inner=True)
+        for name, each in _properties(node).items()
+    )
+    return fields if all(each.kind in _IN_OBJECTS for each in fields) else ()
+
+
+def _properties(node: Subschema) -> Any:  # noqa: ANN401 - JSON
+    return node.schema.get("properties")
 
 
 def _own(node: Subschema) -> list[Subschema]:

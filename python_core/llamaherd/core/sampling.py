@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Id, argument_of
-from llamaherd.core.declared import declared
+from llamaherd.core.declared import check_fields, declared
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.json_text import DuplicateKeyError, read_json
 from llamaherd.core.words import words
 
 if TYPE_CHECKING:
@@ -90,7 +91,11 @@ def checked_schema(name: str, schema: object) -> str:
     """Return a JSON Schema as compact JSON, in the order of its keys."""
     if isinstance(schema, (str, bytes, bytearray)):
         try:
-            schema = json.loads(schema)
+            schema = read_json(schema)
+        except DuplicateKeyError as error:
+            raise ArgumentError(
+                f"cannot be used: {error}", argument=name, code="duplicate"
+            ) from None
         except (ValueError, RecursionError) as error:
             raise ArgumentError(f"is no JSON: {error}", argument=name) from None
     if not isinstance(schema, (Mapping, bool)):
@@ -304,11 +309,7 @@ class SamplingParams:
     seed: int | None = _of_call(-(2**31), 2**32 - 1)
 
     def __post_init__(self) -> None:
-        for each in _FIELDS:
-            value = getattr(self, each.name)
-            if value is not None or each.default is not None:
-                checked = each.metadata["check"](each.name, value)
-                object.__setattr__(self, each.name, checked)
+        check_fields(self)
         given = [name for name in CONSTRAINTS if getattr(self, name) not in (None, "")]
         if len(given) > 1:
             raise ArgumentError(

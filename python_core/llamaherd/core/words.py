@@ -23,6 +23,7 @@ class LanguageTerms:
     """Words of one language.
 
     Attributes:
+        language: Name of the language; `terms_of` returns its terms.
         flag: The two logical constants, as "True or False".
         text: A text, with its article.
         texts: Several texts.
@@ -34,6 +35,7 @@ class LanguageTerms:
         template: Advice for a model without a chat template.
     """
 
+    language: str = "Python"
     flag: str = "True or False"
     text: str = "a str"
     texts: str = "a list of str"
@@ -77,6 +79,7 @@ class LanguageTerms:
 class _R(LanguageTerms):
     """Words of R. The types of simple values are not shown."""
 
+    language: str = "R"
     flag: str = "TRUE or FALSE"
     text: str = "a string"
     texts: str = "a character vector"
@@ -107,6 +110,16 @@ class _R(LanguageTerms):
 PYTHON = LanguageTerms()
 R = _R()
 _CURRENT: ContextVar[LanguageTerms] = ContextVar("words", default=PYTHON)
+
+
+def terms_of(language: str | None, default: LanguageTerms) -> LanguageTerms:
+    """Return the terms of the language of a program that passed its name.
+
+    Args:
+        language: "Python" or "R"; other values return `default`.
+        default: Terms of an unknown language.
+    """
+    return {each.language: each for each in (PYTHON, R)}.get(language or "", default)
 
 
 def words() -> LanguageTerms:

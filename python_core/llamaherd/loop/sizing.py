@@ -64,6 +64,26 @@ class Sizing(Protocol):
         """
 
 
+def check_cells(n_ctx: int, bytes_per_cell: int, device: Device) -> None:
+    """Check that the memory can hold a number of cells if nothing else runs.
+
+    Args:
+        n_ctx: Number of cells.
+        bytes_per_cell: Size of a cell, or a lower bound.
+        device: Device of the KV cache.
+
+    Raises:
+        ContextError: The cache is larger than the memory.
+    """
+    n_bytes, total = n_ctx * bytes_per_cell, device.total_memory()
+    if n_bytes > total:
+        raise ContextError(
+            f"a KV cache of {n_ctx} cells takes at least {n_bytes / 1e9:.1f} GB"
+            f"{device.memory_name}, and this machine has {total / 1e9:.1f}: lower n_ctx "
+            f"to at most {total // bytes_per_cell}"
+        )
+
+
 class NativeSizing:
     """Sizing for a model.
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from llamaherd.memory import hardware
 from llamaherd.memory.plan import AUTO_SLOTS, ROWS, ROWS_AMX
 from llamaherd.native import devices, shim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # On the processor, the cost of a step grows with its number of rows, and more than 40
 # rows gain little. A GPU needs for 248 rows only 2.6 times the time of 40 rows, see
@@ -55,11 +59,25 @@ class Device:
         If host and GPU each hold a part of the cache, the memory that fills up first
         sets the limit.
         """
+        return self._largest(
+            hardware.available_memory, lambda: free_gpu_memory(self.placement)
+        )
+
+    def total_memory(self) -> int:
+        """Return the size in bytes of the largest cache that fits if nothing else runs.
+
+        See `available_memory`.
+        """
+        return self._largest(
+            hardware.total_memory, lambda: total_gpu_memory(self.placement)
+        )
+
+    def _largest(self, host: Callable[[], int], gpu: Callable[[], int]) -> int:
         limits = []
         if self.gpu_share < 1:
-            limits.append(hardware.available_memory() / (1 - self.gpu_share))
+            limits.append(host() / (1 - self.gpu_share))
         if self.gpu_share > 0:
-            limits.append(free_gpu_memory(self.placement) / self.gpu_share)
+            limits.append(gpu() / self.gpu_share)
         return int(min(limits))
 
     @property
@@ -95,7 +113,15 @@ def free_gpu_memory(placement: Placement) -> int:
 
     With `tensor_split`, the GPU that becomes full first sets the limit.
     """
-    free = [gpu.free_bytes for gpu in devices.gpus()]
+    return _of_gpus(placement, [gpu.free_bytes for gpu in devices.gpus()])
+
+
+def total_gpu_memory(placement: Placement) -> int:
+    """Return the memory of the GPUs of a model, in bytes; see `free_gpu_memory`."""
+    return _of_gpus(placement, [gpu.total_bytes for gpu in devices.gpus()])
+
+
+def _of_gpus(placement: Placement, free: list[int]) -> int:
     if placement.split_mode == "none":
         return free[placement.main_gpu] if placement.main_gpu < len(free) else 0
     if placement.tensor_split is None:

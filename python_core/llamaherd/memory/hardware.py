@@ -42,6 +42,22 @@ def available_memory() -> int:
     return min([psutil.virtual_memory().available, *_left_in_cgroups()])
 
 
+def total_memory() -> int:
+    """Return the memory that this process can use at most, in bytes.
+
+    Limits of containers are included, swap is not.
+    """
+    limits = (_limit_of(level) for level in _cgroup_levels())
+    return min([psutil.virtual_memory().total, *(n for n in limits if n is not None)])
+
+
+def _limit_of(cgroup: Path) -> int | None:
+    try:
+        return int((cgroup / "memory.max").read_text())  # "max" for no limit
+    except (OSError, ValueError):
+        return None
+
+
 def _left_in_cgroups() -> list[int]:
     """Return the remaining memory of each control group (version 2), in bytes."""
     left = (_left_in(level) for level in _cgroup_levels())
@@ -69,8 +85,10 @@ def _quota_of(cgroup: Path) -> float | None:
 
 
 def _left_in(cgroup: Path) -> int | None:
+    limit = _limit_of(cgroup)
+    if limit is None:
+        return None
     try:
-        limit = int((cgroup / "memory.max").read_text())  # "max" for no limit
         used = int((cgroup / "memory.current").read_text())
     except (OSError, ValueError):
         return None

@@ -22,6 +22,8 @@ TYPES = {
     "q4_0": (2, 18, 32),
     "iq4_nl": (20, 18, 32),
 }
+# In models with layers of several kinds, at least one of so many stores every token.
+_LEAST_SHARE = 8
 
 
 def bytes_per_cell(
@@ -49,6 +51,25 @@ def bytes_per_cell(
         _, n_bytes, n_numbers = TYPES[name]
         per_layer += n_head_kv * length * n_bytes / n_numbers
     return max(1, round(info.n_layer * per_layer))
+
+
+def least_bytes_per_cell(
+    metadata: Mapping[str, str], info: ModelInfo, type_k: str, type_v: str
+) -> int:
+    """Return a lower bound of the size of one token in the KV cache in bytes.
+
+    Layers with sliding-window attention and recurrent layers store few tokens or none,
+    and layers may have different numbers of heads. The arguments are those of
+    `bytes_per_cell`.
+    """
+    whole = bytes_per_cell(metadata, info, type_k, type_v)
+    architecture = metadata.get("general.architecture", "")
+    is_mixed = (
+        bool(info.is_hybrid)
+        or number_of(metadata, "attention.sliding_window") > 0
+        or "," in metadata.get(f"{architecture}.attention.head_count_kv", "")
+    )
+    return max(1, whole // _LEAST_SHARE) if is_mixed else whole
 
 
 def bytes_per_sequence(metadata: Mapping[str, str], info: ModelInfo) -> int:

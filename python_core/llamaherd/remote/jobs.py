@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.asks.interfaces import SERVER
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ServerError
+from llamaherd.core.words import words
 from llamaherd.remote.job_options import (
     check_of_several_requests,
     check_options,
@@ -25,6 +26,9 @@ _AT_ONCE = 32  # texts per request; a crash repeats unfinished requests
 _WINDOW = "30d"
 _LEFT_OUT = ("usage", "tokens")  # fields of answers to leave out
 _OF_TASK = "llamaherd_task"
+# Entry of a batch's metadata with the language of the program that sent it: "Python" or
+# "R". The server uses the terms of this language in messages and notes.
+LANGUAGE = "llamaherd_language"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,11 @@ def submit_job(
         "input_file_id": file_id,
         "endpoint": kind.path,
         "completion_window": _WINDOW,
-        "metadata": {_OF_TASK: task, "n": str(len(texts))},
+        "metadata": {
+            _OF_TASK: task,
+            "n": str(len(texts)),
+            LANGUAGE: words().language,
+        },
     }
     return _job(server.ask_json("POST", "/v1/batches", given))
 

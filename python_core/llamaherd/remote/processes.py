@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
+# Language of the program that starts the server, "Python" or "R": its messages about the
+# start are shown to the user of this program.
+LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
 _KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _READY, _LOG = "server.json", "ready.json", "server.log"
 _LOOK_S = 0.05
@@ -235,7 +238,7 @@ def _environment() -> dict[str, str]:
     R adds its own folders to the search path of libraries. They are removed, because
     Python would load R's libraries from them.
     """
-    found = dict(os.environ)
+    found = {**os.environ, LANGUAGE_VARIABLE: words().language}
     home = found.get("R_HOME")
     if home:
         folders = found.get("LD_LIBRARY_PATH", "").split(os.pathsep)

@@ -9,7 +9,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import setting
 from llamaherd.loop.loop import Loop
-from llamaherd.loop.sizing import NativeSizing
+from llamaherd.loop.sizing import NativeSizing, check_cells
 from llamaherd.loop.threads import warn_of_foreign
 from llamaherd.memory import hardware, kv_cells
 from llamaherd.memory.buffers import buffers_of
@@ -94,7 +94,7 @@ class Context(Host):
         ValueError: An argument is out of range.
         ModelClosedError: The model is closed.
         ContextError: The model cannot generate text, because it has an encoder or
-            computes only embeddings.
+            computes only embeddings; or the memory cannot hold `n_ctx` cells.
     """
 
     def __init__(  # noqa: PLR0917 - as R and C have them
@@ -204,6 +204,8 @@ class Context(Host):
         self._sizes = sizes
         self.model = model
         device = device_of(model.placement, model.info.n_layer, offload_kqv=offload_kqv)
+        least = kv_cells.least_bytes_per_cell(model.metadata, model.info, keys, values)
+        check_cells(sizes.n_ctx or 0, least, device)
         self._sizing = NativeSizing(
             model,
             self._params,

@@ -160,6 +160,11 @@ class EmbedCall:
             n_truncated=sum(text.is_cut for text in self._texts),
             n_copied=sum(len(indices) - 1 for indices in self._indices_of.values()),
             n_tokens=self._n_tokens,
+            n_text_tokens=sum(
+                len(text.tokens)
+                for text, error in zip(self._texts, self.errors, strict=True)
+                if error is None
+            ),
             n_batches=self._n_batches,
             pooling=self._pooling,
             wall_s=perf_counter() - self._started_s,

@@ -25,7 +25,6 @@ from llamaherd.server.messages import (
 )
 from llamaherd.server.running import Running
 from llamaherd.server.several import SeveralAnswers, start_several
-from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -158,7 +157,7 @@ class Answering(Endpoint):
         send: Send,
     ) -> None:
         """See `Endpoint`."""
-        parsed, handle = await self._submit(fields, n_bytes, record.is_background)
+        parsed, handle = await self._submit(fields, n_bytes, record)
         timeout_s = None if record.is_background else self._shared.timeout_s
         running = self._shared.enter(Running(handle, receive, timeout_s))
         try:
@@ -167,13 +166,13 @@ class Answering(Endpoint):
             self._shared.leave(running)
 
     async def _submit(
-        self, fields: dict[str, object], n_bytes: int, is_background: bool
+        self, fields: dict[str, object], n_bytes: int, record: RequestRecord
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK:
-            return self._submit_now(fields, is_background)
+            return self._submit_now(fields, record)
         is_compiled = not CONSTRAINING.isdisjoint(fields)
         pool = self._shared.compiling if is_compiled else self._shared.pool
-        pending = pool.submit(self._submit_now, fields, is_background)
+        pending = pool.submit(self._submit_now, fields, record)
         try:
             return await asyncio.wrap_future(pending)
         except asyncio.CancelledError:
@@ -181,11 +180,11 @@ class Answering(Endpoint):
             raise
 
     def _submit_now(
-        self, fields: dict[str, object], is_background: bool
+        self, fields: dict[str, object], record: RequestRecord
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
-        with spoken_in(JSON):
+        with spoken_in(record.terms):
             parsed = self._shape.understand(fields)
-            if is_background:
+            if record.is_background:
                 last = {"priority": LAST_PRIORITY}
                 parsed = replace(parsed, options={**parsed.options, **last})
             for prompt in parsed.prompts:

@@ -91,6 +91,9 @@ def create_app_of_models(
         settings: Settings of the application.
         options: Arguments of each context, beside the model.
         loading: Arguments of each model for GPUs.
+
+    Raises:
+        ContextError: The memory cannot hold the KV cache of a model with a fixed `n_ctx`.
     """
 
     def load(spec: ModelSpec, n_cache: int, interrupt: LoadInterrupt) -> ModelFiles:
@@ -104,6 +107,10 @@ def create_app_of_models(
             loading=loading,
         )
 
+    n_ctx = _number(options.get("n_ctx"))
+    if n_ctx is not None:
+        for spec in specs:
+            spec.check_cells(n_ctx)
     memory = settings.memory
     models = ModelRegistry(
         specs,

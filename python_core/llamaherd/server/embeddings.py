@@ -76,7 +76,7 @@ class EmbeddingsApi:
                 {"object": "embedding", "index": i, "embedding": _written(vector, form)}
                 for i, vector in enumerate(vectors)
             ]
-            n = found.stats.n_tokens
+            n = found.stats.n_text_tokens
             usage = {"prompt_tokens": n, "total_tokens": n}
             return {"object": "list", "data": data, "model": name, "usage": usage}
 

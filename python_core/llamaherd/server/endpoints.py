@@ -15,6 +15,7 @@ from llamaherd.server.rerank import RerankApi
 from llamaherd.server.responses import Responses
 from llamaherd.server.scores import ClassifyApi, ScoreApi
 from llamaherd.server.tokenizing import (
+    ChatTokensApi,
     DetokenizeApi,
     InputTokensApi,
     TemplateApi,
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 OF_OPENAI = frozenset(
     {
         *("/completions", "/chat/completions", "/responses", "/embeddings"),
-        *("/responses/input_tokens", "/score", "/classify", "/annotate", "/rerank"),
+        *("/chat/completions/input_tokens", "/responses/input_tokens"),
+        *("/score", "/classify", "/annotate", "/rerank"),
     }
 )
 # Names of the fields that a request to each path may have.
@@ -48,6 +50,7 @@ FIELDS: Mapping[str, frozenset[str]] = {
     "/generate": GenerateApi.fields,
     "/completions": Completions.fields,
     "/chat/completions": ChatCompletions.fields,
+    "/chat/completions/input_tokens": ChatTokensApi.fields,
     "/responses": Responses.fields,
     "/responses/input_tokens": InputTokensApi.fields,
     "/embeddings": EmbeddingsApi.fields,
@@ -81,7 +84,7 @@ def endpoints_of(
     found: dict[str, Endpoint] = {}
     if ctx is not None:
         shapes: dict[str, ApiShape] = {
-            "/generate": GenerateApi(settings),
+            "/generate": GenerateApi(settings, model),
             "/completions": Completions(model, settings),
             "/chat/completions": ChatCompletions(model, settings),
             "/responses": Responses(model, settings),
@@ -117,6 +120,7 @@ def _work_shapes(
             "/score": ScoreApi(ctx, settings),
             "/classify": ClassifyApi(ctx, settings),
             "/annotate": AnnotateApi(ctx, settings),
+            "/chat/completions/input_tokens": ChatTokensApi(model, settings),
             "/responses/input_tokens": InputTokensApi(model, settings),
         }
     return found

@@ -13,7 +13,7 @@ from llamaherd.server.chats import with_defaults
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.messages import dumps
 from llamaherd.server.wording import JSON
-from llamaherd.server.work_api import check_model
+from llamaherd.server.work_api import check_answer_fits, check_model
 from llamaherd.structured.quotable import quotes_in
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.pieces import TextPiece
     from llamaherd.core.results import Result
+    from llamaherd.model.model import Model
     from llamaherd.server.settings import ServerSettings
 
 _TAKEN = frozenset(SERVER["/generate"].expected())
@@ -35,12 +36,16 @@ class GenerateApi:
 
     Args:
         settings: Settings of the server, with defaults for chats; None without defaults.
+        model: Model that answers; None if it is not known.
     """
 
     fields = _TAKEN | {"prompt", "model"}
 
-    def __init__(self, settings: ServerSettings | None = None) -> None:
+    def __init__(
+        self, settings: ServerSettings | None = None, model: Model | None = None
+    ) -> None:
         self._settings = settings
+        self._model = model
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `ApiShape`. A field with null is treated as missing."""
@@ -60,15 +65,23 @@ class GenerateApi:
         bias = settings.get("logit_bias")
         if isinstance(bias, dict):
             settings["logit_bias"] = token_bias(bias)
+        params = SamplingParams(**settings)  # type: ignore[arg-type] # it checks them
+        self._check_fits(params)
         options: dict[str, Any] = {n: given[n] for n in given if n in _OPTIONS}
         if options.get("chat") is True and self._settings is not None:
             options = with_defaults(options, self._settings)
         return ParsedRequest(
             prompts=[given["prompt"]],
-            params=SamplingParams(**settings),  # type: ignore[arg-type] # it checks them
+            params=params,
             options=options,
             stream=checks.flag("stream", given.get("stream", False)),
         )
+
+    def _check_fits(self, params: SamplingParams) -> None:
+        if self._settings is None or self._model is None or params.max_tokens is None:
+            return
+        n_ctx = self._settings.n_ctx_of(self._model)
+        check_answer_fits("max_tokens", params.max_tokens, n_ctx)
 
     def answer(self, _parsed: ParsedRequest) -> GenerateApi:
         """Return this object, which writes the answers and has no state."""

@@ -6,8 +6,9 @@ import asyncio
 import json
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from llamaherd.core.json_text import DuplicateKeyError, unique_keys
 from llamaherd.server.errors import ApiError, too_slow
 
 if TYPE_CHECKING:
@@ -66,12 +67,7 @@ class Incoming:
             ClientGoneError: The client disconnected.
         """
         left = self._end_s - self._clock()
-        try:
-            message = await asyncio.wait_for(
-                self._receive(), min(self._limits.pause_s, left)
-            )
-        except asyncio.TimeoutError:
-            raise too_slow("the body did not arrive in time") from None
+        message = await _in_time(self._receive, min(self._limits.pause_s, left))
         self._note(message)
         if message["type"] == "http.disconnect":
             raise ClientGoneError
@@ -91,6 +87,41 @@ class Incoming:
 
     def _note(self, message: Message) -> None:
         self.is_whole = self.is_whole or not message.get("more_body", False)
+
+
+async def _in_time(receive: Receive, timeout_s: float) -> Message:
+    """Wait for a message, without the additional task of `asyncio.wait_for`.
+
+    Raises:
+        ApiError: The message did not arrive in time.
+    """
+    task = asyncio.current_task()
+    is_late = False
+
+    def stop() -> None:
+        nonlocal is_late
+        is_late = True
+        if task is not None:
+            task.cancel()
+
+    timer = asyncio.get_running_loop().call_later(timeout_s, stop)
+    try:
+        return await receive()
+    except asyncio.CancelledError:
+        if not is_late or _is_cancelled_again(task):
+            raise
+        raise too_slow("the body did not arrive in time") from None
+    finally:
+        timer.cancel()
+
+
+def _is_cancelled_again(task: asyncio.Task[Any] | None) -> bool:
+    """Take one cancellation back; return whether the task was also cancelled otherwise.
+
+    Before Python 3.11, a second cancellation is not noticed.
+    """
+    uncancel = getattr(task, "uncancel", None)
+    return uncancel is not None and uncancel() > 0
 
 
 async def read_object(
@@ -140,12 +171,11 @@ def parse_object(body: bytes | bytearray) -> dict[str, object]:
     """Parse a JSON object.
 
     Raises:
-        ApiError: The body is not a JSON object, or not valid UTF-8 or JSON.
+        ApiError: The body is not a JSON object, or not valid UTF-8 or JSON, or an object
+            in it has a key twice.
     """
     try:
-        value = json.loads(
-            body.decode("utf-8-sig"), parse_constant=_refuse_constant, parse_float=_finite
-        )
+        value = _decoder.decode(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise _bad_json(f"the body is not UTF-8: {error.reason}") from None
     except RecursionError:
@@ -153,6 +183,8 @@ def parse_object(body: bytes | bytearray) -> dict[str, object]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise _bad_json(f"the body is not JSON: {error.msg}, {where}") from None
+    except DuplicateKeyError as error:
+        raise _bad_json(f"the body cannot be read: {error}") from None
     except ValueError as error:  # an invalid number
         raise _bad_json(f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
@@ -173,6 +205,11 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError("a number is too large")
     return number
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=unique_keys, parse_constant=_refuse_constant, parse_float=_finite
+)
 
 
 async def send_json(

@@ -139,7 +139,10 @@ class Metrics:
 def _tokens_of(stats: Stats | EmbedStats) -> dict[str, int]:
     """Return the numbers of prompt, reused and generated tokens."""
     if isinstance(stats, EmbedStats):
-        return {"prompt": stats.n_tokens}
+        return {
+            "prompt": stats.n_text_tokens,
+            "reused": stats.n_text_tokens - stats.n_tokens,
+        }
     return {
         "prompt": stats.n_prompt_tokens,
         "reused": stats.n_reused_tokens,

@@ -2,182 +2,254 @@
 
 Clients send many fields by default. A field is accepted if its value requests the default
 behaviour or only describes the client. A field that requests an unsupported feature is
-refused by name.
+refused by name. A value of a wrong type is an error of the type, also in a field that is
+not supported.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from llamaherd.core import checks
+from llamaherd.server.errors import ApiError, bad_field, unknown_field
+from llamaherd.server.wording import JSON
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+
+FLAG, INTEGER, NUMBER = ("boolean",), ("integer",), ("number",)
+TEXT, LIST, OBJECT = ("string",), ("array",), ("object",)
+_IN_WORDS = {
+    "boolean": JSON.flag,
+    "integer": "an integer",
+    "number": "a number",
+    "string": JSON.text,
+    "array": "a list",
+    "object": JSON.mapping,
+}
+_CLASSES = {"boolean": bool, "string": str, "array": list, "object": dict}
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedField:
+    """Field without an effect on the answer.
+
+    Attributes:
+        types: JSON types of the field in the APIs that have it.
+        values: Accepted values, null left out; None accepts every value of these types.
+        reason: Reason why other values are refused; "" for no reason.
+    """
+
+    types: tuple[str, ...]
+    values: tuple[object, ...] | None = ()
+    reason: str = ""
+
+    @property
+    def schema(self) -> dict[str, object]:
+        """JSON Schema of the accepted values, null left out."""
+        if self.values is None:
+            return {"type": list(self.types)}
+        return {"enum": list(self.values)} if self.values else {"type": "null"}
+
+    def check(self, name: str, value: object) -> None:
+        """Check first the type of a value, then whether the value is supported.
+
+        Raises:
+            ApiError: The value has another type, or requests an unsupported feature.
+        """
+        if value is None:
+            return
+        if not any(_has_type(value, each) for each in self.types):
+            expected = " or ".join(_IN_WORDS[each] for each in self.types)
+            shown = JSON.value(value, checks.shown(value))
+            raise bad_field(name, f"{name} must be {expected}, not {shown}")
+        if self.values is None or any(_is_same(value, each) for each in self.values):
+            return
+        if self.reason:
+            text = f"{name} is not supported here: {self.reason}"
+            raise ApiError(400, text, param=name, code="unsupported_parameter")
+        raise unknown_field(name)
+
 
 # Values of `verbosity` in OpenAI's API. Only models that were trained with verbosity
 # levels use this field.
 VERBOSITY = ("low", "medium", "high")
-# Fields of OpenAI's API and of similar servers, with their neutral values. Null is
-# neutral, too.
-_NEUTRAL: dict[str, tuple[object, ...]] = {
-    "access_programs": (),
-    "adaptive_decay": (),
-    "adaptive_target": (-1,),
-    "add_generation_prompt": (True,),
-    "allowed_token_ids": (),
-    "audio": (),
-    "backend_sampling": (False,),
-    "background_options": (),
-    "bad_words": ([],),
-    "best_of": (1,),
-    "cache_salt": (),
-    "chat_format": (),
-    "chat_parser": (),
-    "chat_template": (),
-    "chat_template_kwargs": ({},),
-    "continue_final_message": (False,),
-    "documents": ([],),
-    "dynatemp_exponent": (1,),
-    "dynatemp_range": (0,),
-    "ec_transfer_params": (),
-    "echo": (False,),  # in chats
-    "enable_response_messages": (False,),
-    "enable_thinking": (),
-    "function_call": ("none", "auto"),
-    "functions": ([],),
-    "generation_prompt": ("",),
-    "grammar_lazy": (False,),
-    "grammar_triggers": ([],),
-    "image": (),
-    "include_reasoning": (True,),
-    "include_stop_str_in_output": (False,),
-    "kv_transfer_params": (),
-    "length_penalty": (1,),
-    "logprob_token_ids": (),
-    "lora": ([],),
-    "media_io_kwargs": ({},),
-    "min_keep": (0,),
-    "mm_processor_kwargs": ({},),
-    "modalities": (["text"],),
-    "moderation": (),
-    "n_cache_reuse": (0,),
-    "n_cmpl": (1,),
-    "n_discard": (0,),
-    "n_indent": (0,),
-    "n_keep": (0,),
-    "n_predict": (-1,),
-    "n_probs": (0,),
-    "parse_tool_calls": (True,),
-    "personality": (),
-    "post_sampling_probs": (False,),
-    "prediction": (),
-    "preserved_tokens": ([],),
-    "previous_input_messages": (),
-    "previous_response": (),
-    "priority": (0,),
-    "prompt_cache_options": ({},),
-    "prompt_embeds": (),
-    "prompt_logprobs": (),
-    "reasoning": (),
-    "reasoning_budget_end_tag": (),
-    "reasoning_budget_end_tags": (),
-    "reasoning_budget_message": ("",),
-    "reasoning_budget_start_tag": (),
-    "reasoning_budget_tokens": (-1,),
-    "reasoning_control": (False,),
-    "reasoning_effort": (),
-    "reasoning_format": ("auto", "deepseek"),
-    "repetition_detection": (),
-    "response_fields": ([],),
-    "return_mm_kwargs": (True,),
-    "return_progress": (False,),
-    "return_prompt_text": (False,),
-    "return_token_ids": (False,),
-    "return_token_offsets": (False,),
-    "return_tokens": (False,),
-    "return_tokens_as_token_ids": (False,),
-    "routed_experts_prompt_start": (0,),
-    "samplers": (),
-    "skip_special_tokens": (True,),
-    "spaces_between_special_tokens": (True,),
-    "sse_ping_interval": (-1,),
-    "stream_interval": (1,),
-    "suffix": ("",),
-    "t_max_predict_ms": (-1,),
-    "t_max_prompt_ms": (-1,),
-    "thinking": (),
-    "thinking_budget": (),
-    "thinking_budget_tokens": (),
-    "thinking_token_budget": (-1,),
-    "tool_choice": ("none", "auto"),  # without tools
-    "tools": ([],),
-    "top_logprobs": (0,),
-    "truncate_prompt_tokens": (),
-    "truncation_side": (),
-    "use_beam_search": (False,),
-    "verbose": (False,),
-    "verbosity": VERBOSITY,
-    "vllm_xargs": ({},),
-    "watermarking": (False,),
-    "web_search_options": (),
+# Fields of OpenAI's API and of similar servers.
+FIELDS: Mapping[str, UnusedField] = {
+    "access_programs": UnusedField(OBJECT, ({},)),
+    "adaptive_decay": UnusedField(NUMBER),
+    "adaptive_target": UnusedField(NUMBER, (-1,)),
+    "add_generation_prompt": UnusedField(FLAG, (True,)),
+    "allowed_token_ids": UnusedField(LIST),
+    "audio": UnusedField(OBJECT),
+    "backend_sampling": UnusedField(FLAG, (False,)),
+    "background_options": UnusedField(OBJECT),
+    "bad_words": UnusedField(LIST, ([],)),
+    "best_of": UnusedField(INTEGER, (1,)),
+    "cache_salt": UnusedField(TEXT),
+    "chat_format": UnusedField(INTEGER),
+    "chat_parser": UnusedField(TEXT),
+    "chat_template": UnusedField(TEXT),
+    "chat_template_kwargs": UnusedField(OBJECT, ({},)),
+    "continue_final_message": UnusedField(FLAG + TEXT, (False,)),
+    "documents": UnusedField(LIST, ([],)),
+    "dynatemp_exponent": UnusedField(NUMBER, (1,)),
+    "dynatemp_range": UnusedField(NUMBER, (0,)),
+    "ec_transfer_params": UnusedField(OBJECT),
+    "echo": UnusedField(FLAG, (False,)),  # in chats
+    "enable_response_messages": UnusedField(FLAG, (False,)),
+    "enable_thinking": UnusedField(FLAG),
+    "function_call": UnusedField(TEXT + OBJECT, ("none", "auto")),
+    "functions": UnusedField(LIST, ([],)),
+    "generation_prompt": UnusedField(TEXT, ("",)),
+    "grammar_lazy": UnusedField(FLAG, (False,)),
+    "grammar_triggers": UnusedField(LIST, ([],)),
+    "image": UnusedField(OBJECT),
+    "include_reasoning": UnusedField(FLAG, (True,)),
+    "include_stop_str_in_output": UnusedField(FLAG, (False,)),
+    "kv_transfer_params": UnusedField(OBJECT),
+    "length_penalty": UnusedField(NUMBER, (1,)),
+    "logprob_token_ids": UnusedField(LIST),
+    "lora": UnusedField(LIST, ([],)),
+    "media_io_kwargs": UnusedField(OBJECT, ({},)),
+    "min_keep": UnusedField(INTEGER, (0,)),
+    "mm_processor_kwargs": UnusedField(OBJECT, ({},)),
+    "modalities": UnusedField(LIST, (["text"],)),
+    "moderation": UnusedField(OBJECT),
+    "n_cache_reuse": UnusedField(INTEGER, (0,)),
+    "n_cmpl": UnusedField(INTEGER, (1,)),
+    "n_discard": UnusedField(INTEGER, (0,)),
+    "n_indent": UnusedField(INTEGER, (0,)),
+    "n_keep": UnusedField(INTEGER, (0,)),
+    "n_predict": UnusedField(INTEGER, (-1,)),
+    "n_probs": UnusedField(INTEGER, (0,)),
+    "parse_tool_calls": UnusedField(FLAG, (True,)),
+    "personality": UnusedField(TEXT),
+    "post_sampling_probs": UnusedField(FLAG, (False,)),
+    "prediction": UnusedField(OBJECT),
+    "preserved_tokens": UnusedField(LIST, ([],)),
+    "previous_input_messages": UnusedField(LIST),
+    "previous_response": UnusedField(OBJECT),
+    "priority": UnusedField(INTEGER, (0,)),
+    "prompt_cache_options": UnusedField(OBJECT, ({},)),
+    "prompt_embeds": UnusedField(TEXT + LIST),
+    "prompt_logprobs": UnusedField(INTEGER),
+    "reasoning": UnusedField(OBJECT),
+    "reasoning_budget_end_tag": UnusedField(TEXT),
+    "reasoning_budget_end_tags": UnusedField(LIST),
+    "reasoning_budget_message": UnusedField(TEXT, ("",)),
+    "reasoning_budget_start_tag": UnusedField(TEXT),
+    "reasoning_budget_tokens": UnusedField(INTEGER, (-1,)),
+    "reasoning_control": UnusedField(FLAG, (False,)),
+    "reasoning_effort": UnusedField(TEXT),
+    "reasoning_format": UnusedField(TEXT, ("auto", "deepseek")),
+    "repetition_detection": UnusedField(OBJECT),
+    "response_fields": UnusedField(LIST, ([],)),
+    "return_mm_kwargs": UnusedField(FLAG, (True,)),
+    "return_progress": UnusedField(FLAG, (False,)),
+    "return_prompt_text": UnusedField(FLAG, (False,)),
+    "return_token_ids": UnusedField(FLAG, (False,)),
+    "return_token_offsets": UnusedField(FLAG, (False,)),
+    "return_tokens": UnusedField(FLAG, (False,)),
+    "return_tokens_as_token_ids": UnusedField(FLAG, (False,)),
+    "routed_experts_prompt_start": UnusedField(INTEGER, (0,)),
+    "samplers": UnusedField(LIST + TEXT),
+    "skip_special_tokens": UnusedField(FLAG, (True,)),
+    "spaces_between_special_tokens": UnusedField(FLAG, (True,)),
+    "sse_ping_interval": UnusedField(INTEGER, (-1,)),
+    "stream_interval": UnusedField(INTEGER, (1,)),
+    "suffix": UnusedField(TEXT, ("",)),
+    "t_max_predict_ms": UnusedField(INTEGER, (-1,)),
+    "t_max_prompt_ms": UnusedField(INTEGER, (-1,)),
+    "thinking": UnusedField(FLAG + INTEGER + OBJECT),
+    "thinking_budget": UnusedField(INTEGER),
+    "thinking_budget_tokens": UnusedField(INTEGER),
+    "thinking_token_budget": UnusedField(INTEGER, (-1,)),
+    "tool_choice": UnusedField(TEXT + OBJECT, ("none", "auto")),  # without tools
+    "tools": UnusedField(LIST, ([],)),
+    "top_logprobs": UnusedField(INTEGER, (0,)),
+    "truncate_prompt_tokens": UnusedField(INTEGER),
+    "truncation_side": UnusedField(TEXT),
+    "use_beam_search": UnusedField(FLAG, (False,)),
+    "verbose": UnusedField(FLAG, (False,)),
+    "verbosity": UnusedField(TEXT, VERBOSITY),
+    "vllm_xargs": UnusedField(OBJECT, ({},)),
+    "watermarking": UnusedField(FLAG, (False,)),
+    "web_search_options": UnusedField(OBJECT),
+    # Fields about the client, or for other servers.
+    "cache_prompt": UnusedField(FLAG, None),
+    "chat_id": UnusedField(TEXT, None),
+    "id": UnusedField(TEXT, None),
+    "id_slot": UnusedField(INTEGER, None),
+    "metadata": UnusedField(OBJECT, None),
+    "parallel_tool_calls": UnusedField(FLAG, None),  # without tools
+    "prompt_cache_key": UnusedField(TEXT, None),
+    "prompt_cache_retention": UnusedField(TEXT, None),
+    "request_id": UnusedField(TEXT, None),
+    "safety_identifier": UnusedField(TEXT, None),
+    "service_tier": UnusedField(TEXT, None),
+    "session_id": UnusedField(TEXT, None),
+    "store": UnusedField(FLAG, None),
+    "timings_per_token": UnusedField(FLAG, None),
+    "user": UnusedField(TEXT, None),
 }
-# Fields that describe the client or are meant for other servers, with the types of their
-# values. Fields in this table do not affect the answer.
-_OF_CLIENTS: dict[str, tuple[type, ...]] = {
-    "cache_prompt": (bool,),
-    "chat_id": (str,),
-    "id": (str,),
-    "metadata": (dict,),
-    "parallel_tool_calls": (bool,),  # without an effect, as no tools are offered
-    "prompt_cache_key": (str,),
-    "prompt_cache_retention": (str,),
-    "request_id": (str,),
-    "safety_identifier": (str,),
-    "service_tier": (str,),
-    "session_id": (str,),
-    "store": (bool,),
-    "timings_per_token": (bool,),
-    "user": (str,),
-}
-_JSON_TYPES = {bool: "boolean", str: "string", dict: "object"}
 # Fields of messages: names, and fields of answers that clients send back.
-_OF_MESSAGES: dict[str, tuple[type, ...]] = {
-    "name": (str,),
-    "reasoning": (str,),
-    "reasoning_content": (str,),
-    "type": (str,),
-}
+_OF_MESSAGES = dict.fromkeys(
+    ("name", "reasoning", "reasoning_content", "type"), UnusedField(TEXT, None)
+)
 
 
-def is_known(name: str) -> bool:
-    """Whether a field exists on other servers but is not supported here."""
-    return name in _NEUTRAL or name in _OF_CLIENTS
+def check_unused(name: str, value: object, names: Collection[str]) -> None:
+    """Check a field that has no effect on the answer on its path.
 
+    Args:
+        name: Name of the field.
+        value: Value of the field.
+        names: Fields with an effect, for suggestions.
 
-def values_of(name: str) -> tuple[object, ...] | None:
-    """Return the values of a field that have no effect, except null; None if unknown."""
-    return _NEUTRAL.get(name)
-
-
-def asks_nothing(name: str, value: object) -> bool:
-    """Whether a field with this value has no effect on the answer."""
-    if value is None:
-        return is_known(name)
-    values = _NEUTRAL.get(name, ())
-    return any(_is_same(value, each) for each in values) or _is_one(
-        _OF_CLIENTS, name, value
-    )
-
-
-def is_of_messages(name: str, value: object) -> bool:
-    """Whether a field of a message has no effect on the answer.
-
-    Clients send messages of answers back, with null for missing fields.
+    Raises:
+        ApiError: The field is unknown, has a wrong type or is not supported.
     """
-    return value is None or value == [] or _is_one(_OF_MESSAGES, name, value)
+    if name not in FIELDS:
+        raise unknown_field(name, names)
+    FIELDS[name].check(name, value)
 
 
-def is_of_client(name: str, value: object) -> bool:
+def check_of_client(name: str, value: object, names: Collection[str]) -> None:
+    """Check a field on a path where only fields about the client have no effect.
+
+    Raises:
+        ApiError: The field does not describe the client, or has a wrong type.
+    """
+    if not is_of_client(name):
+        raise unknown_field(name, names)
+    FIELDS[name].check(name, value)
+
+
+def check_of_message(where: str, name: str, value: object) -> None:
+    """Check a field of a message that has no effect on the answer.
+
+    Clients send messages of answers back, with null or [] for missing fields.
+
+    Args:
+        where: Path of the message.
+        name: Name of the field.
+        value: Value of the field.
+
+    Raises:
+        ApiError: The field is unknown or has a wrong type.
+    """
+    if value is None or value == []:
+        return
+    if name not in _OF_MESSAGES:
+        raise unknown_field(f"{where}.{name}")
+    _OF_MESSAGES[name].check(f"{where}.{name}", value)
+
+
+def is_of_client(name: str) -> bool:
     """Whether a field only describes the client."""
-    return name in _OF_CLIENTS and (value is None or _is_one(_OF_CLIENTS, name, value))
+    return name in FIELDS and FIELDS[name].values is None
 
 
 def schemas(*, of_clients_only: bool = False) -> dict[str, dict[str, object]]:
@@ -186,19 +258,20 @@ def schemas(*, of_clients_only: bool = False) -> dict[str, dict[str, object]]:
     Args:
         of_clients_only: Whether to return only the fields about clients.
     """
-    found: dict[str, dict[str, object]] = {}
-    if not of_clients_only:
-        found = {
-            name: {"enum": list(values)} if values else {"type": "null"}
-            for name, values in _NEUTRAL.items()
-        }
-    for name, kinds in _OF_CLIENTS.items():
-        found[name] = {"type": [_JSON_TYPES[kind] for kind in kinds]}
-    return found
+    return {
+        name: field.schema
+        for name, field in FIELDS.items()
+        if is_of_client(name) or not of_clients_only
+    }
 
 
-def _is_one(types: Mapping[str, tuple[type, ...]], name: str, value: object) -> bool:
-    return isinstance(value, types.get(name, ()))
+def _has_type(value: object, kind: str) -> bool:
+    """Whether a value has a JSON type; 1.0 is an integer, as in JSON Schema."""
+    if kind in _CLASSES:
+        return isinstance(value, _CLASSES[kind])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return kind == "number" or value == int(value)
 
 
 def _is_same(value: object, other: object) -> bool:

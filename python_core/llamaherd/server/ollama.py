@@ -9,7 +9,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Protocol
 
 from llamaherd.core import checks
-from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.errors import ApiError
+from llamaherd.server.neutral import OBJECT, TEXT, UnusedField
 from llamaherd.server.work_api import given_fields, other_model
 
 if TYPE_CHECKING:
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 LATEST = ":latest"  # tag added to a name without a tag
 _BILLION = 1_000_000_000
+_NOT_SET = "a request cannot set it"
+_UNUSED = {
+    "system": UnusedField(TEXT, ("",), _NOT_SET),
+    "template": UnusedField(TEXT, ("",), _NOT_SET),
+    "options": UnusedField(OBJECT, ({},), _NOT_SET),
+}
 
 
 def tags(shown: Iterable[ShownModel], created: int) -> dict[str, object]:
@@ -83,9 +90,8 @@ def asked_of_show(fields: Mapping[str, object]) -> str:
         ApiError: A field is unknown, invalid or missing.
     """
     given = given_fields(fields, ShowApi.fields)
-    for name in ("system", "template", "options"):
-        if given.get(name):
-            raise bad_field(name, f"{name} cannot be set by a request")
+    for name, unused in _UNUSED.items():
+        unused.check(name, given.get(name))
     checks.flag("verbose", given.get("verbose", False))
     field = "model" if "model" in given else "name"
     if field not in given:

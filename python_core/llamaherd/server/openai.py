@@ -14,13 +14,13 @@ from llamaherd.server.answer_form import form_of
 from llamaherd.server.api_shape import ParsedRequest
 from llamaherd.server.chats import FIELDS, chat_options, check_last_message
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
-from llamaherd.server.neutral import asks_nothing, is_known
+from llamaherd.server.neutral import FLAG, UnusedField, check_unused
 from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
 from llamaherd.server.openai_logprobs import LogprobsWriter
 from llamaherd.server.openai_messages import chat_messages
-from llamaherd.server.openai_sampling import ALIASES, sampling_of
+from llamaherd.server.openai_sampling import ALIASES, alias_names, sampling_of
 from llamaherd.server.wording import JSON
-from llamaherd.server.work_api import check_model
+from llamaherd.server.work_api import check_answer_fits, check_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +39,7 @@ _COMMON = frozenset(
     )
 )
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
+_OBFUSCATION = UnusedField(FLAG, (False,))
 _SHOWN_OF_STREAMS = tuple(f"stream_options.{name}" for name in _OF_STREAMS)
 MOST_SAMPLES = 128  # as in OpenAI's API
 
@@ -60,7 +61,8 @@ class Completions:
         echo = _flag(given, "echo")
         of_prompt = openai_logprobs.of_prompt(given)
         returns_prompts = echo or of_prompt is not None
-        max_tokens = _given_max_tokens(given, 0 if returns_prompts else 1)
+        least = 0 if returns_prompts else 1
+        max_tokens = _given_max_tokens(given, self._settings.n_ctx_of(self._model), least)
         is_empty = max_tokens == 0
         if max_tokens is None:
             max_tokens = MAX_TOKENS_OF_COMPLETION
@@ -78,7 +80,7 @@ class Completions:
             prompt_logprobs=of_prompt,
             includes_stop=stop_texts.includes_stop(given),
             is_empty=is_empty,
-            names=form.names,
+            names={**form.names, **alias_names(given)},
         )
 
     def answer(self, parsed: ParsedRequest) -> CompletionAnswer:
@@ -105,7 +107,7 @@ class ChatCompletions:
         given = _given(fields, self.fields)
         check_model(given, self._settings)
         _check_special_tokens(given, usual=False)
-        max_tokens = _given_max_tokens(given)
+        max_tokens = _given_max_tokens(given, self._settings.n_ctx_of(self._model))
         messages = chat_messages(given)
         last = messages[-1]
         is_assistants = last["role"] == "assistant" and "tool_calls" not in last
@@ -136,7 +138,7 @@ class ChatCompletions:
             tools=use,
             prompt_logprobs=openai_logprobs.of_prompt(given),
             includes_stop=includes_stop,
-            names=form.names,
+            names={**form.names, **alias_names(given)},
         )
 
     def answer(self, parsed: ParsedRequest) -> ChatAnswer:
@@ -159,7 +161,7 @@ class ChatCompletions:
         requests, _ = make_requests(self._model, [messages], asked)
         thought = requests[0].thought
         n_before = len(requests[0].tokens) + (0 if thought is None else thought.n_cells)
-        n_ctx = self._settings.n_ctx or self._model.n_ctx_train
+        n_ctx = self._settings.n_ctx_of(self._model)
         return max(1, min(self._settings.max_tokens, n_ctx - n_before))
 
 
@@ -172,16 +174,16 @@ def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, obj
     """Return the fields of a request that have an effect.
 
     Raises:
-        ApiError: A field is unknown or not supported.
+        ApiError: A field is unknown, not supported, or an unsupported field has a wrong
+            type.
     """
     given = {}
     for name, value in fields.items():
         if name in names:
             if value is not None:
                 given[name] = value
-        elif not asks_nothing(name, value):
-            # If a field is known but not supported, the error suggests no other field.
-            raise unknown_field(name, () if is_known(name) else names)
+        else:
+            check_unused(name, value, names)
     return given
 
 
@@ -211,13 +213,23 @@ def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
     return n
 
 
-def _given_max_tokens(given: Mapping[str, object], least: int = 1) -> int | None:
-    """Return `max_tokens` or `max_completion_tokens` of a request; None if not given."""
+def _given_max_tokens(
+    given: Mapping[str, object], n_ctx: int, least: int = 1
+) -> int | None:
+    """Return `max_tokens` or `max_completion_tokens` of a request; None if not given.
+
+    Args:
+        given: Fields of the request that are not null.
+        n_ctx: Maximum number of tokens of a prompt with its answer.
+        least: Minimum value.
+    """
     found = {
         name: checks.integer(name, given[name], least)
         for name in ("max_tokens", "max_completion_tokens")
         if name in given
     }
+    for name, n in found.items():
+        check_answer_fits(name, n, n_ctx)
     if len(set(found.values())) > 1:
         raise bad_field("max_tokens", "max_tokens and max_completion_tokens differ")
     return next(iter(found.values()), None)
@@ -249,8 +261,9 @@ def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
     if not isinstance(options, dict):
         raise bad_field("stream_options", "stream_options must be an object")
     for name, value in options.items():
-        is_harmless = name == "include_obfuscation" and (value is None or value is False)
-        if name not in _OF_STREAMS and not is_harmless:
+        if name == "include_obfuscation":
+            _OBFUSCATION.check(f"stream_options.{name}", value)
+        elif name not in _OF_STREAMS:
             raise unknown_field(f"stream_options.{name}", _SHOWN_OF_STREAMS)
     at_end, in_pieces = (
         checks.flag(

@@ -54,7 +54,7 @@ class _OpenAiAnswer(ABC):
         self._model_name = model_name
         self._parsed = parsed
         self._logprobs = logprobs
-        self._chunk_head = f"data: {dumps(self._head(self._chunk_object))[:-1]}"
+        self._chunk_head = ""  # made with the first chunk
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
         """See `AnswerWriter`."""
@@ -141,6 +141,8 @@ class _OpenAiAnswer(ABC):
                 f',"usage":{{"prompt_tokens":{n_prompt},"completion_tokens":{n_tokens},'
                 f'"total_tokens":{n_prompt + n_tokens}}}'
             )
+        if not self._chunk_head:
+            self._chunk_head = f"data: {dumps(self._head(self._chunk_object))[:-1]}"
         return f'{self._chunk_head}{shown},"choices":[{choice}]}}\n\n'
 
     def _head(self, kind: str) -> dict[str, object]:

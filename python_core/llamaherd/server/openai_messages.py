@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llamaherd.server.errors import bad_field, unknown_field
-from llamaherd.server.neutral import is_of_messages
+from llamaherd.server.neutral import check_of_message
 from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def _message(name: str, message: object) -> dict[str, object]:
     of_tools = _OF_TOOLS.get(role)
     own = {"role", "content", of_tools}
     for key, value in message.items():
-        if key not in own and not is_of_messages(key, value):
-            raise unknown_field(f"{name}.{key}")
+        if key not in own:
+            check_of_message(name, key, value)
     found: dict[str, object] = {"role": _ROLES[role]}
     if of_tools == "tool_calls" and message.get("tool_calls"):
         found["tool_calls"] = _calls(f"{name}.tool_calls", message["tool_calls"])

@@ -42,6 +42,15 @@ def _passed_on() -> dict[str, str]:
 _SETTINGS = _passed_on()
 
 
+def alias_names(given: Mapping[str, object]) -> dict[str, str]:
+    """Map settings of the library to the alias under which a request has them."""
+    return {
+        _SETTINGS[name]: alias
+        for alias, name in ALIASES.items()
+        if alias in given and name not in given
+    }
+
+
 def sampling_of(
     given: Mapping[str, object], max_tokens: int, form: AnswerForm
 ) -> SamplingParams:
@@ -65,7 +74,7 @@ def sampling_of(
     for name in _PENALTIES:
         if name in given:
             checks.real(name, given[name], -_MOST_PENALTY, _MOST_PENALTY)
-    with renamed({**OPENAI_NAMES, **form.names}):
+    with renamed({**OPENAI_NAMES, **form.names, **alias_names(given)}):
         return SamplingParams(
             temperature=temperature_of(given.get("temperature", 1.0)),
             top_p=checks.real("top_p", given.get("top_p", 1.0), 0.0, 1.0),

@@ -24,6 +24,7 @@ _SUMMARIES = {
     "/generate": "Answer a prompt with the options of generate_parallel().",
     "/v1/completions": "Continue a text, as OpenAI's API does.",
     "/v1/chat/completions": "Answer a conversation, as OpenAI's API does.",
+    "/v1/chat/completions/input_tokens": "Count the tokens of a chat.",
     "/v1/embeddings": "Compute vectors of texts, as OpenAI's API does.",
     "/v1/score": "Compute the log-probabilities of given continuations.",
     "/v1/classify": "Compute the probabilities of labels.",

@@ -144,8 +144,9 @@ ANSWERS: dict[str, Schema] = {
         token_strs={"anyOf": [{"type": "null"}, _list(_TEXT)]},
     ),
     "/detokenize": _object(prompt=_TEXT, content=_TEXT),
-    "/v1/responses/input_tokens": _object(
-        object={"const": "response.input_tokens"}, input_tokens=_COUNT
+    **dict.fromkeys(
+        ("/v1/chat/completions/input_tokens", "/v1/responses/input_tokens"),
+        _object(object={"const": "response.input_tokens"}, input_tokens=_COUNT),
     ),
     "/apply-template": _object(prompt=_TEXT),
     "/tokenizer_info": _object(

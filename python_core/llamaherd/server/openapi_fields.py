@@ -16,7 +16,7 @@ from llamaherd.server import neutral, openai_logprobs, stop_texts
 from llamaherd.server.chats import BUDGETS
 from llamaherd.server.openai import MOST_SAMPLES
 from llamaherd.server.openai_sampling import ALIASES
-from llamaherd.server.rerank import NEUTRAL
+from llamaherd.server.rerank import UNUSED
 from llamaherd.server.work_api import MOST_ITEMS
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ _OWN: dict[str, dict[str, Schema]] = {
         "return_documents": _FLAG,
         "return_text": _FLAG,
         "truncate_prompt_tokens": {"const": -1},
-        **{name: {"enum": list(each)} for name, each in NEUTRAL.items()},
+        **{name: each.schema for name, each in UNUSED.items()},
     },
     "/tokenize": {
         "model": _TEXT,
@@ -241,7 +241,7 @@ def request_schema(path: str) -> Schema:
     Args:
         path: Path of the endpoint; for OpenAI's API with `/v1`.
     """
-    if path == "/apply-template":
+    if path in ("/apply-template", "/v1/chat/completions/input_tokens"):
         return _body(_CHAT)
     if path == "/tokenize":  # a text, or a conversation
         return {"anyOf": [_body(path), _body(_CHAT, {"return_token_strs": _FLAG})]}

@@ -18,6 +18,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.failure import code_of
 from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.neutral import FLAG, INTEGER, OBJECT, UnusedField
 from llamaherd.server.work_api import Prepared, check_items, given_fields
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     from llamaherd.run.context import Context
     from llamaherd.server.embeddings import EmbeddingsApi
 
-# Fields of vLLM with their neutral values.
-NEUTRAL: dict[str, tuple[object, ...]] = {
-    "activation": (True,),
-    "mm_processor_kwargs": ({},),
-    "priority": (0,),
-    "softmax": (True,),
-    "use_activation": (True,),
+# Fields of vLLM without an effect.
+UNUSED: dict[str, UnusedField] = {
+    "activation": UnusedField(FLAG, (True,)),
+    "mm_processor_kwargs": UnusedField(OBJECT, ({},)),
+    "priority": UnusedField(INTEGER, (0,)),
+    "softmax": UnusedField(FLAG, (True,)),
+    "use_activation": UnusedField(FLAG, (True,)),
 }
 _PROMPT = "Passage: {}\nQuestion that this passage answers:"
 
@@ -58,7 +59,7 @@ class RerankApi:
         {
             *("model", "query", "documents", "top_n", "return_documents"),
             *("texts", "return_text", "truncate_prompt_tokens"),
-            *NEUTRAL,
+            *UNUSED,
         }
     )
 
@@ -69,10 +70,8 @@ class RerankApi:
     def prepare(self, fields: dict[str, object]) -> Prepared[Any]:
         """See `WorkShape`."""
         given = given_fields(fields, self.fields, ("query",))
-        for name, values in NEUTRAL.items():
-            if name in given and not _is_one_of(given[name], values):
-                text = f"{name} must be {checks.shown(values[0])} here"
-                raise bad_field(name, text)
+        for name, field in UNUSED.items():
+            field.check(name, given.get(name))
         name, model = self._vectors.chosen(given)
         query = _text(Argument("query"), given["query"])
         answer = _Answer(given, name)
@@ -124,7 +123,7 @@ class _Answer:
         self._check([*found.errors], 1)
         vectors = np.asarray(found.vectors, dtype=np.float64)
         scores = vectors[1:] @ vectors[0]
-        return self._body([float(each) for each in scores], found.stats.n_tokens)
+        return self._body([float(each) for each in scores], found.stats.n_text_tokens)
 
     def of_scores(self, found: ScoreResults) -> object:
         """Return the body of an answer, from the query's log-probabilities."""
@@ -175,7 +174,3 @@ def _text(where: Argument, value: object) -> str:
     if not found:
         raise bad_field(where.name, f"{where.spelled()} must not be empty")
     return found
-
-
-def _is_one_of(value: object, values: Sequence[object]) -> bool:
-    return any(type(value) is type(each) and value == each for each in values)

@@ -13,12 +13,22 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.server import answer_form, stop_texts, tools
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
-from llamaherd.server.neutral import VERBOSITY, asks_nothing, is_known
+from llamaherd.server.neutral import (
+    FLAG,
+    INTEGER,
+    LIST,
+    OBJECT,
+    TEXT,
+    VERBOSITY,
+    UnusedField,
+    check_unused,
+)
 from llamaherd.server.openai import ChatCompletions
 from llamaherd.server.openai_logprobs import LogprobsWriter
 from llamaherd.server.responses_answer import ResponseAnswer
 from llamaherd.server.responses_input import messages_of
 from llamaherd.server.wording import JSON
+from llamaherd.server.work_api import check_answer_fits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,22 +54,28 @@ _OF_CHATS = frozenset(
     }
 )
 _KEEPS_NOTHING = "this server stores no responses: send the whole conversation in input"
-# Fields that request unsupported features, with the reason and their neutral values.
-REFUSED: dict[str, tuple[str, tuple[object, ...]]] = {
-    "previous_response_id": (_KEEPS_NOTHING, ()),
-    "conversation": (_KEEPS_NOTHING, ()),
-    "background": ("responses do not run in the background: see /v1/batches", (False,)),
-    "prompt": ("this server stores no prompts: send it in input", ()),
-    "truncation": ("a conversation is never shortened", ("disabled",)),
-    "max_tool_calls": ("this server calls no functions itself", ()),
-    "context_management": ("a conversation is never shortened", ([],)),
-    "access_programs": ("this server has no programs", ([],)),
-    "background_options": ("responses do not run in the background", ()),
-    "image": ("this server makes no images", ()),
-    "previous_response": (_KEEPS_NOTHING, ()),
-    "previous_input_messages": (_KEEPS_NOTHING, ()),
-    "moderation": ("this server has no moderation", ()),
+_NOT_SHORTENED = "a conversation is never shortened"
+# Fields that request unsupported features.
+REFUSED: dict[str, UnusedField] = {
+    "previous_response_id": UnusedField(TEXT, (), _KEEPS_NOTHING),
+    "conversation": UnusedField(TEXT + OBJECT, (), _KEEPS_NOTHING),
+    "background": UnusedField(
+        FLAG, (False,), "responses do not run in the background: see /v1/batches"
+    ),
+    "prompt": UnusedField(OBJECT, (), "this server stores no prompts: send it in input"),
+    "truncation": UnusedField(TEXT, ("disabled",), _NOT_SHORTENED),
+    "max_tool_calls": UnusedField(INTEGER, (), "this server calls no functions itself"),
+    "context_management": UnusedField(LIST, ([],), _NOT_SHORTENED),
+    "access_programs": UnusedField(OBJECT, ({},), "this server has no programs"),
+    "background_options": UnusedField(
+        OBJECT, (), "responses do not run in the background"
+    ),
+    "image": UnusedField(OBJECT, (), "this server makes no images"),
+    "previous_response": UnusedField(OBJECT, (), _KEEPS_NOTHING),
+    "previous_input_messages": UnusedField(LIST, (), _KEEPS_NOTHING),
+    "moderation": UnusedField(OBJECT, (), "this server has no moderation"),
 }
+_OBFUSCATION = UnusedField(FLAG, None)
 _KINDS = ("text", "json_object", "json_schema")
 _SUMMARIES = ("auto", "concise", "detailed")
 _LOGPROBS = "message.output_text.logprobs"
@@ -86,6 +102,10 @@ class Responses:
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `ApiShape`."""
         given = self._given(fields)
+        if "max_output_tokens" in given:
+            n = checks.integer("max_output_tokens", given["max_output_tokens"], 1)
+            n_ctx = self._settings.n_ctx_of(self._model)
+            check_answer_fits("max_output_tokens", n, n_ctx)
         try:
             parsed = self._chats.understand(_as_chat(given))
         except ApiError as error:
@@ -104,24 +124,19 @@ class Responses:
         """Return the fields of a request that have an effect.
 
         Raises:
-            ApiError: A field is unknown or not supported.
+            ApiError: A field is unknown, not supported, or an unsupported field has a
+                wrong type.
         """
         given = {}
         for name, value in fields.items():
             if name in REFUSED:
-                reason, neutral = REFUSED[name]
-                if value is not None and value not in neutral:
-                    raise _unsupported(name, f"{name} is not supported here: {reason}")
+                REFUSED[name].check(name, value)
             elif name in self.fields:
                 if value is not None:
                     given[name] = value
-            elif not asks_nothing(name, value):
-                raise unknown_field(name, () if is_known(name) else self.fields)
+            else:
+                check_unused(name, value, self.fields)
         return given
-
-
-def _unsupported(name: str, message: str) -> ApiError:
-    return ApiError(400, message, param=name, code="unsupported_parameter")
 
 
 def _as_chat(given: Mapping[str, object]) -> dict[str, object]:
@@ -131,8 +146,7 @@ def _as_chat(given: Mapping[str, object]) -> dict[str, object]:
     chat["stream"] = given.get("stream", False)
     _check_stream_options(given)
     if "max_output_tokens" in given:
-        n = checks.integer("max_output_tokens", given["max_output_tokens"], 1)
-        chat["max_completion_tokens"] = n
+        chat["max_completion_tokens"] = given["max_output_tokens"]
     chat |= _text_settings(given.get("text", {}))
     chat |= _reasoning(given.get("reasoning", {}))
     chat |= _logprobs(given)
@@ -147,9 +161,10 @@ def _as_chat(given: Mapping[str, object]) -> dict[str, object]:
 
 def _check_stream_options(given: Mapping[str, object]) -> None:
     options = _object("stream_options", given.get("stream_options", {}))
-    for name in options:
+    for name, value in options.items():
         if name != "include_obfuscation":
             raise unknown_field(f"stream_options.{name}")
+        _OBFUSCATION.check(f"stream_options.{name}", value)
 
 
 def _text_settings(value: object) -> dict[str, object]:

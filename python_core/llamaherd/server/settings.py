@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.core.thinking import ThinkingOption
+    from llamaherd.model.model import Model
     from llamaherd.server.hosts import Hosts
 
 _LIMITS = ConnectionLimits()
@@ -86,6 +87,10 @@ class ServerSettings:
             if asked in {name, f"{name}.gguf"}:
                 return name
         return self.model_name if self.any_model else None
+
+    def n_ctx_of(self, model: Model) -> int:
+        """Return the maximum number of tokens of a prompt with its answer."""
+        return min(self.n_ctx or model.n_ctx_train, model.n_ctx_train)
 
     def __repr__(self) -> str:
         """Return a text that may be logged, since it does not contain the API key."""

@@ -101,7 +101,7 @@ class TokenizeApi(_OfModel):
             ]
         return {
             "count": len(tokens),
-            "max_model_len": self._settings.n_ctx or self._model.n_ctx_train,
+            "max_model_len": self._settings.n_ctx_of(self._model),
             "tokens": tokens,
             "token_strs": texts,
         }
@@ -141,6 +141,17 @@ class TemplateApi(_OfModel):
         return {"prompt": _rendered(self._model, parsed)}
 
 
+class ChatTokensApi(_OfModel):
+    """Format of `/v1/chat/completions/input_tokens`, as in llama-server."""
+
+    fields = ChatCompletions.fields
+
+    def prepare(self, fields: dict[str, object]) -> dict[str, object]:
+        """See `WorkShape`."""
+        parsed = ChatCompletions(self._model, self._settings).understand(fields)
+        return _counted(_tokens_of(self._model, "messages", parsed))
+
+
 class InputTokensApi(_OfModel):
     """Format of `/v1/responses/input_tokens`: the number of tokens of a conversation."""
 
@@ -149,8 +160,11 @@ class InputTokensApi(_OfModel):
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
         parsed = Responses(self._model, self._settings).understand(fields)
-        tokens = _tokens_of(self._model, "input", parsed)
-        return {"object": "response.input_tokens", "input_tokens": len(tokens)}
+        return _counted(_tokens_of(self._model, "input", parsed))
+
+
+def _counted(tokens: list[int]) -> dict[str, object]:
+    return {"object": "response.input_tokens", "input_tokens": len(tokens)}
 
 
 def _tokens_of(model: Model, name: str, parsed: ParsedRequest) -> list[int]:

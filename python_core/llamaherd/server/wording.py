@@ -14,6 +14,7 @@ _MOST = 60  # characters of a value in a message
 class _Json(LanguageTerms):
     """Terms of JSON, such as true and null instead of True and None."""
 
+    language: str = "JSON"
     flag: str = "true or false"
     text: str = "a string"
     texts: str = "a list of strings"

@@ -10,17 +10,18 @@ from llamaherd.core import checks
 from llamaherd.core.words import spoken_in
 from llamaherd.server.answering import CONSTRAINING, Endpoint
 from llamaherd.server.awaited import AwaitedWork
-from llamaherd.server.errors import ApiError, bad_field, unknown_field
+from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.messages import ClientGoneError, send_json
-from llamaherd.server.neutral import is_of_client
+from llamaherd.server.neutral import check_of_client
 from llamaherd.server.running import Running
-from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from concurrent.futures import Future
 
     from starlette.types import Receive, Send
 
+    from llamaherd.core.words import LanguageTerms
     from llamaherd.run.job import Runnable
     from llamaherd.server.record import RequestRecord
     from llamaherd.server.settings import ServerSettings
@@ -83,19 +84,19 @@ class Working(Endpoint):
         """Answer one request."""
         is_compiled = not CONSTRAINING.isdisjoint(fields)
         pool = self._shared.compiling if is_compiled else self._shared.pool
-        made = await asyncio.wrap_future(pool.submit(self._prepare, fields))
-        if isinstance(made, dict):
-            await send_json(send, 200, made)
+        pending = pool.submit(self._start, fields, record)
+        try:
+            job = await asyncio.wrap_future(pending)
+        except asyncio.CancelledError:
+            pending.add_done_callback(_drop)  # the thread cannot be interrupted
+            raise
+        if isinstance(job, dict):
+            await send_json(send, 200, job)
             return
-        job = AwaitedWork(made.work)
         timeout_s = None if record.is_background else self._shared.timeout_s
         running = self._shared.enter(Running(job, receive, timeout_s))
         try:
-            results = await running.outcome()
-            record.stats = results.stats
-            body = await asyncio.wrap_future(
-                self._shared.pool.submit(made.render, results)
-            )
+            record.stats, body = await running.outcome()
             await send_json(send, 200, body)
         except ApiError:
             if not running.is_gone:
@@ -104,9 +105,56 @@ class Working(Endpoint):
         finally:
             self._shared.leave(running)
 
-    def _prepare(self, fields: dict[str, object]) -> Prepared[Any] | dict[str, object]:
-        with spoken_in(JSON):
-            return self._shape.prepare(fields)
+    def _start(
+        self, fields: dict[str, object], record: RequestRecord
+    ) -> AwaitedWork[tuple[Any, object]] | dict[str, object]:
+        """Check a request and start its work: starting a thread takes some time."""
+        with spoken_in(record.terms):
+            made = self._shape.prepare(fields)
+        if isinstance(made, dict):
+            return made
+        return AwaitedWork(_Answered(made, record.terms))
+
+
+def _drop(pending: Future[AwaitedWork[Any] | dict[str, object]]) -> None:
+    """Cancel work whose client has disconnected before the work was known."""
+    if not pending.cancelled() and pending.exception() is None:
+        job = pending.result()
+        if not isinstance(job, dict):
+            job.cancel()
+
+
+class _Answered(Generic[_T]):
+    """Work of a request and the body of its answer, both computed by one thread.
+
+    Args:
+        made: Checked request.
+        terms: Language of notes.
+    """
+
+    def __init__(self, made: Prepared[_T], terms: LanguageTerms) -> None:
+        self._made = made
+        self._terms = terms
+        self._is_cancelled = False
+
+    @property
+    def progress(self) -> object:
+        return self._made.work.progress
+
+    @property
+    def problem(self) -> str:
+        return self._made.work.problem
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        self._made.work.cancel()
+
+    def run(self) -> tuple[Any, object]:
+        """Return the statistics and the body; no body after `cancel`."""
+        with spoken_in(self._terms):
+            results: Any = self._made.work.run()
+            body = None if self._is_cancelled else self._made.render(results)
+            return results.stats, body
 
 
 def given_fields(
@@ -120,15 +168,16 @@ def given_fields(
         needed: Fields that a request must have.
 
     Raises:
-        ApiError: A field is unknown, or a needed field is missing.
+        ApiError: A field is unknown, a needed field is missing, or a field about the
+            client has a wrong type.
     """
     given = {}
     for name, value in fields.items():
         if name in names:
             if value is not None:
                 given[name] = value
-        elif not is_of_client(name, value):
-            raise unknown_field(name, names)
+        else:
+            check_of_client(name, value, names)
     for name in needed:
         if name not in given:
             raise ApiError(400, f"{name} is missing", param=name, code="missing_field")
@@ -146,6 +195,26 @@ def check_model(given: Mapping[str, object], settings: ServerSettings) -> None:
         raise bad_field("model", f"model must be a string, not {checks.shown(asked)}")
     if settings.name_of(asked) is None:
         raise other_model(asked, settings.names)
+
+
+def check_answer_fits(name: str, n: int, n_ctx: int) -> None:
+    """Check that an answer fits into the context, even after the shortest prompt.
+
+    Args:
+        name: Field with the maximum number of tokens of an answer.
+        n: Its value.
+        n_ctx: Maximum number of tokens of a prompt with its answer.
+
+    Raises:
+        ApiError: The answer does not fit.
+    """
+    if n >= n_ctx:
+        raise ApiError(
+            400,
+            f"{name} is {n}, but a prompt and its answer may have {n_ctx} tokens",
+            param=name,
+            code="context_length_exceeded",
+        )
 
 
 def other_model(asked: str, names: Collection[str]) -> ApiError:

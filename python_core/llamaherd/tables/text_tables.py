@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.json_text import DuplicateKeyError, unique_keys
 from llamaherd.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING
 from llamaherd.tables.csv_rows import CsvRow, csv_rows
 from llamaherd.tables.table import Block, Row
@@ -153,9 +154,9 @@ class JsonlTable:
             problem = f"{where} is not valid {self._encoding}: {problem}"
             line = _readable(line)
         try:
-            found = json.loads(
-                line, parse_constant=_no_constant, parse_float=_finite_float
-            )
+            found = _decoder.decode(line)
+        except DuplicateKeyError as error:
+            return Row({}, f"{problem or f'{where}: {error}'}: {_cut(line)}")
         except (ValueError, RecursionError) as error:
             reason = _reason(error)
             problem = problem or f"{where} is no JSON ({reason})"
@@ -254,6 +255,11 @@ def _finite_float(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"the number {text[:40]} is too large")
     return number
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=unique_keys, parse_constant=_no_constant, parse_float=_finite_float
+)
 
 
 def _is_unicode(value: object) -> bool:

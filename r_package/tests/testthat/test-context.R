@@ -56,6 +56,25 @@ test_that("Python's errors keep their meaning", {
   expect_match(condition$python$traceback, "Traceback")
 })
 
+test_that("a context that the memory cannot hold is refused when it is created", {
+  local_real()
+  path <- withr::local_tempfile(fileext = ".gguf")
+  write <- reticulate::import("llamaherd.cli.tiny_model")$write_tiny_model
+  write(reticulate::import("pathlib")$Path(path))
+  model <- model_load(path)
+  withr::defer(close(model))
+  hardware <- reticulate::import("llamaherd.memory.hardware")
+  total_memory <- hardware$total_memory
+  withr::defer(hardware$total_memory <- total_memory)
+  hardware$total_memory <- function() 1e6
+  expect_error(
+    context_create(model, n_ctx = 1e9),
+    "lower n_ctx to at most",
+    class = "llamaherd_error_context"
+  )
+  expect_no_error(close(context_create(model, n_ctx = 100)))
+})
+
 test_that("wrong arguments are named with their values", {
   local_fake()
   model <- model_load(local_model_file())

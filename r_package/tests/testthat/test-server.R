@@ -47,6 +47,19 @@ test_that("a job runs on a server and returns rows in order", {
   expect_false(server_status()$running)
 })
 
+test_that("notes and errors of a job are in the words of R", {
+  skip_on_cran()
+  local_server()
+  book <- codebook("Which?", labels = c("good", "bad"))
+  job <- job_submit("a", "annotate", codebook = book, calibrate = "batch")
+  expect_message(job_results(job), "calibrate = \"batch\" was fitted", fixed = TRUE)
+  expect_error(
+    job_submit("a", max_tokens = 1, max_tokens = 2),
+    "`max_tokens` is given twice",
+    class = "llamaherd_error_argument"
+  )
+})
+
 test_that("a server has several models, and a job names one", {
   skip_on_cran()
   local_server()

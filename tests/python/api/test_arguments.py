@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
+from llamaherd.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,11 +71,20 @@ def test_bad_sizes_are_named(
 
 
 def test_more_memory_than_there_is_is_refused(smollm2: lh.Model) -> None:
-    with (
-        lh.Context(smollm2, n_ctx=10**9, kv_layout="unified") as context,
-        pytest.raises(lh.ContextError, match=r"GB, .* are available: lower n_ctx"),
-    ):
-        lh.generate(context, "Hello")
+    for layout in ("unified", "per_sequence", "auto"):
+        with pytest.raises(
+            lh.ContextError, match=r"GB, and this machine has .*: lower n_ctx to at most"
+        ):
+            lh.Context(smollm2, n_ctx=10**9, kv_layout=layout)
+
+
+def test_more_memory_than_is_left_is_refused(
+    smollm2: lh.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lh.Context(smollm2, n_ctx=2**12, kv_layout="unified") as context:
+        monkeypatch.setattr(hardware, "available_memory", lambda: 1_000_000)
+        with pytest.raises(lh.ContextError, match=r"GB, .* are available: lower n_ctx"):
+            lh.generate(context, "Hello")
 
 
 def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:

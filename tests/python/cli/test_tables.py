@@ -326,6 +326,7 @@ def test_flags_say_how_the_chat_is_rendered(tiny_path: Tiny) -> None:
     [
         (["--thinking", "much"], "'much' is neither a number nor on or off."),
         (["--var", "low"], "'low' is not NAME=VALUE"),
+        (["--var", 'a={"b": 1, "b": 2}'], 'a: an object has the key "b" twice'),
         (["--thinking", "8"], "thinking needs chat = true"),
         (["--chat", "--template", "no.jinja"], "'no.jinja' cannot be read"),
     ],

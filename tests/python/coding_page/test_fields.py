@@ -45,7 +45,16 @@ SCHEMA: dict[str, Any] = {
         "tags": {"type": "array", "items": {"enum": ["new", "old"]}},
         "who": {"type": "string"},
         "evidence": type_quote("The words that show it.", least=1),
-        "more": {"type": "object", "properties": {"a": {"type": "number"}}},
+        "place": {
+            "type": "object",
+            "properties": {
+                "town": {"type": "string"},
+                "size": {"type": "integer", "minimum": 1},
+                "kind": {"enum": ["port", "capital"]},
+            },
+            "required": ["town"],
+        },
+        "more": {"type": "object", "additionalProperties": {"type": "number"}},
     },
     "required": ["topic", "anger", "names_person"],
     "additionalProperties": False,
@@ -59,6 +68,7 @@ WHOLE = {
     "tags": ["old"],
     "who": "Ann",
     "evidence": {"start": 0, "end": 4},
+    "place": {"town": "Rome"},
     "more": {"a": 1.5},
 }
 NEEDED = {"topic": "War", "anger": 3, "names_person": False}
@@ -78,8 +88,12 @@ def test_a_form_has_an_input_for_each_field() -> None:
         "tags": "choices",
         "who": "text",
         "evidence": "passage",
+        "place": "object",
         "more": "json",
     }
+    assert [(each.name, each.kind) for each in form["place"].fields] == [
+        *(("town", "text"), ("size", "integer"), ("kind", "choice")),
+    ]
     topic = form["topic"]
     assert (topic.title, topic.definition) == ("Topic of the text", "One topic.")
     assert [(each.name, each.definition) for each in topic.levels] == [
@@ -111,13 +125,45 @@ def test_schemas_of_other_kinds() -> None:
         "lists": {"enum": [["a"], ["b"]]},
         "score": {"type": ["number", "null"], "minimum": 0.5, "maximum": 2},
         "wide": {"type": "integer", "minimum": 0, "maximum": 100},
+        "place": {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {
+                        "town": {"type": "string"},
+                        "kind": {"enum": ["a", "b"]},
+                    },
+                    "required": ["town"],
+                },
+                {"type": "null"},
+            ]
+        },
+        "deep": {
+            "type": "object",
+            "properties": {
+                "inner": {"type": "object", "properties": {"a": {"type": "string"}}}
+            },
+        },
+        "quoted": {"type": "object", "properties": {"quote": type_quote(least=1)}},
+        "open": {"type": "object"},
+        "many": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"a": {"type": "string"}}},
+        },
     }
     form = form_of(json.dumps({"type": "object", "properties": every}))
     assert [each.kind for each in form] == [
-        *("passages", "lines", "json", "choice", "json", "number", "integer")
+        *("passages", "lines", "json", "choice", "json", "number", "integer"),
+        *("object", "json", "json", "json", "json"),
     ]
     assert [each.is_nullable for each in form] == [
-        *(False, False, False, True, False, True, False)
+        *(False, False, False, True, False, True, False),
+        *(True, False, False, False, False),
+    ]
+    place = form[7].fields
+    assert [(each.name, each.kind, each.is_required) for each in place] == [
+        ("town", "text", True),
+        ("kind", "choice", False),
     ]
     with pytest.raises(ArgumentError, match="its schema has no properties"):
         form_of('{"type": "object"}')
@@ -338,6 +384,21 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         shown(page, "evidence: Text number")
         assert page.locator("[aria-current]").count() == 1
         check_accessible(page)
+        town, size = (page.get_by_role("textbox", name=each) for each in ("town", "size"))
+        size.focus()
+        page.keyboard.type("0")
+        page.keyboard.press("Enter")
+        shown(page, "place: size must be at least 1.")
+        page.keyboard.press("ControlOrMeta+a")
+        page.keyboard.type("3")
+        page.keyboard.press("Enter")
+        shown(page, "place: town is not answered yet.")
+        page.keyboard.type("Rome")
+        assert town.input_value() == "Rome"
+        page.get_by_role("radio", name="port", exact=True).focus()
+        page.keyboard.press("2")
+        shown(page, "kind: capital")
+        page.get_by_role("textbox", name="more").focus()
         page.keyboard.type('{"a": 2')
         page.keyboard.press("ControlOrMeta+Enter")
         page.get_by_text("more is not JSON").wait_for()
@@ -353,6 +414,7 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
             "tags": ["old"],
             "who": "1 s u n",
             "evidence": {"quote": "Text number", "start": 0, "end": 11},
+            "place": {"town": "Rome", "size": 3, "kind": "capital"},
             "more": {"a": 2},
         }
         page.keyboard.press("u")

@@ -55,6 +55,18 @@ def test_a_cache_lies_where_its_layers_do(monkeypatch: pytest.MonkeyPatch) -> No
     assert available(n_gpu_layers=6) == 2 * HOST
 
 
+def test_a_cache_in_gpu_memory_can_have_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = GpuMemory("FAKE0", "a fake", GB, 8 * GB)  # 1 of 8 GB is free
+    monkeypatch.setattr(devices, "gpus", lambda: (gpu,))
+    monkeypatch.setattr(shim, "supports_gpu", lambda: True)
+    monkeypatch.setattr(hardware, "total_memory", lambda: HOST)
+    assert device_of(Placement(), N_LAYER).total_memory() == HOST
+    assert device_of(Placement(n_gpu_layers=-1), N_LAYER).total_memory() == 8 * GB
+    assert device_of(Placement(n_gpu_layers=6), N_LAYER).total_memory() == 16 * GB
+
+
 def test_several_gpus_count_as_the_model_is_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
@@ -229,6 +229,15 @@ def test_bytes_per_cell(
     info = replace(INFO, n_layer=30, n_embd=576)
     full["general.architecture"] = "llama"
     assert kv_cells.bytes_per_cell(full, info, *types) == expected
+    least = kv_cells.least_bytes_per_cell(full, info, *types)
+    assert least == (expected // 8 if "[" in str(metadata) else expected)
+    window = {**full, "llama.attention.sliding_window": "512"}
+    hybrid = replace(info, is_hybrid=1)
+    for found in (
+        kv_cells.least_bytes_per_cell(window, info, *types),
+        kv_cells.least_bytes_per_cell(full, hybrid, *types),
+    ):
+        assert found == max(1, expected // 8)
 
 
 def test_the_machine_has_cores_and_memory() -> None:
@@ -280,6 +289,27 @@ def test_memory_is_what_the_container_may_have(cgroups: Path, place: str) -> Non
     assert hardware.available_memory() == 400
     set_limit(cgroups / place, 1000, 1200)
     assert hardware.available_memory() == 0
+
+
+def test_the_memory_in_all_is_what_the_container_may_have(cgroups: Path) -> None:
+    unlimited = hardware.total_memory()
+    assert unlimited >= hardware.available_memory()
+    set_limit(cgroups / "slice", "max", 600)
+    assert hardware.total_memory() == unlimited
+    set_limit(cgroups / "slice", 1000, 600)
+    assert hardware.total_memory() == 1000
+
+
+@pytest.mark.parametrize("layout", ["auto", "unified", "per_sequence"])
+def test_a_cache_that_the_memory_cannot_hold_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, tiny_path: Callable[[str], Path], layout: Any
+) -> None:
+    with lh.Model(tiny_path("llama")) as model:
+        cell = kv_cells.bytes_per_cell(model.metadata, model.info, "f16", "f16")
+        monkeypatch.setattr(hardware, "total_memory", lambda: 1000 * cell)
+        with pytest.raises(lh.ContextError, match=r"to at most 1000$"):
+            lh.Context(model, n_ctx=1001, kv_layout=layout)
+        lh.Context(model, n_ctx=1000, kv_layout=layout).close()
 
 
 def test_contexts_of_one_machine_take_equal_shares(

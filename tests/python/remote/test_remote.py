@@ -12,12 +12,16 @@ import pytest
 import tiny_loras
 import tiny_models
 from llamaherd import remote
-from llamaherd.remote import jobs
+from llamaherd.cli import main, serve
+from llamaherd.core.words import PYTHON, R, spoken_in, words
+from llamaherd.remote import jobs, processes
 from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from llamaherd.core.words import LanguageTerms
 
 BOOK = lh.Codebook("Which?", labels=["good", "bad"]).to_dict()
 ONE = ("--n-threads", "1")
@@ -135,6 +139,45 @@ def test_jobs_of_several_models(path: Path, tmp_path: Path) -> None:
     assert texts == expected
     unknown = remote.submit_job(server, "generate", ["a"], {}, "three")
     assert "not 'three'" in _results(server, unknown).rows[0]["error"]
+
+
+@pytest.mark.slow(reason="a server is a process that loads a model")
+@pytest.mark.usefixtures("folder")
+def test_notes_and_errors_are_in_the_language_of_the_caller(path: Path) -> None:
+    """The server words them as JSON for other clients."""
+    server = remote.start_server(path, options=ONE)
+    used = {R: 'calibrate = "batch"', PYTHON: "calibrate='batch'"}
+    options = {"codebook": BOOK, "calibrate": "batch"}
+    for terms, text in used.items():
+        with spoken_in(terms):
+            coded = remote.submit_job(server, "annotate", ["a"], options)
+            wrong = remote.submit_job(server, "generate", ["a"], {"schema": [1]})
+        (note, *_) = _results(server, coded).notes
+        assert note.startswith(f"{text} was fitted to only 1 text")
+        assert f"as {terms.mapping} or JSON" in _results(server, wrong).rows[0]["error"]
+    body = {"texts": ["a"], **options}
+    assert server.ask_json("POST", "/v1/annotate", body)["notes"][0].startswith(
+        '"calibrate": "batch" was fitted'
+    )
+
+
+@pytest.mark.parametrize("terms", [R, PYTHON])
+def test_a_server_reports_problems_of_its_start_in_the_language_of_the_caller(
+    path: Path, monkeypatch: pytest.MonkeyPatch, terms: LanguageTerms
+) -> None:
+    """R shows the end of the log if a server does not start."""
+    seen: list[str] = []
+
+    def note(*_: object) -> int:
+        seen.append(words().language)
+        return 0
+
+    with spoken_in(terms):
+        language = processes._environment()[processes.LANGUAGE_VARIABLE]
+    monkeypatch.setenv(processes.LANGUAGE_VARIABLE, language)
+    monkeypatch.setattr(serve, "serve_on", note)
+    assert main(["serve", str(path), "--port", "0"]) == 0
+    assert seen == [terms.language]
 
 
 @pytest.mark.usefixtures("folder")

@@ -96,6 +96,16 @@ def test_a_file_of_windows_is_read(sdk: openai.OpenAI) -> None:
     assert [each["custom_id"] for each in good] == ["id-0", "id-1"]
 
 
+def test_a_line_with_a_key_twice_is_refused(sdk: openai.OpenAI) -> None:
+    good, bad = (json.dumps(_line(i)) for i in range(2))
+    bad = bad.replace('"max_tokens": 2', '"max_tokens": 2, "max_tokens": 3')
+    batch = _ended(sdk, _batch(sdk, f"{good}\n{bad}\n".encode()))
+    assert batch.status == "failed"
+    (error,) = batch.errors.data
+    assert error.line == 2
+    assert 'the key "max_tokens" twice' in error.message
+
+
 def test_files_are_listed_read_and_removed(sdk: openai.OpenAI) -> None:
     content = b"\r\n--x\r\n\x00\xff" * 1000
     one = _upload(sdk, content, "C:\\dir\\../../a\nb.jsonl")

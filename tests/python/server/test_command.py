@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,6 +57,24 @@ def test_a_schema_that_max_tokens_cuts(client: Client) -> None:
     ask = {"prompt": "x", "schema": {}, "max_tokens": 2, "ignore_eos": True}
     status, got = client.post("/generate", ask)
     assert (status, got["finish_reason"]) == (200, "length")
+
+
+def test_a_cache_that_the_memory_cannot_hold_ends_the_command(
+    chat_model: lh.Model,
+) -> None:
+    program = (
+        "import sys; from llamaherd.memory import hardware\n"
+        "from llamaherd.cli import main\n"
+        "hardware.total_memory = lambda: 10**6; sys.exit(main())"
+    )
+    path = str(chat_model.path)
+    for models in ([path], ["--model", f"a={path}", "--model", f"b={path}"]):
+        command = [sys.executable, "-c", program, "serve", *models]
+        command += ["--port", "0", "--n-threads", "1", "--n-ctx", "1000000000"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == 1
+        assert "lower n_ctx to at most" in ended.stderr
+        assert "Traceback" not in ended.stderr
 
 
 def test_few_open_files_are_enough(chat_model: lh.Model) -> None:

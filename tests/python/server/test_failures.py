@@ -10,6 +10,7 @@ import openai
 import pytest
 from fake_context import answer
 from llamaherd.core.argument import Argument
+from llamaherd.server.endpoints import FIELDS
 from llamaherd.server.errors import of_exception
 from served import NAME, served
 
@@ -150,7 +151,7 @@ def test_schemas_that_masks_cannot_enforce(real: Client) -> None:
     [
         ({"prompt": []}, "prompt", "invalid_prompt"),
         ({"prompt": "a" * 2000}, "prompt", "context_length_exceeded"),
-        ({"prompt": "a", "max_tokens": 4000}, "prompt", "context_length_exceeded"),
+        ({"prompt": "a", "max_tokens": 4000}, "max_tokens", "context_length_exceeded"),
         ({"prompt": "a", "schema": {"type": "nothing"}}, "schema", "invalid_value"),
         ({"prompt": "a", "regex": "("}, "regex", "invalid_value"),
         ({"prompt": "a", "grammar": "root ::= ("}, "grammar", "invalid_value"),
@@ -209,3 +210,11 @@ def test_nested_fields_are_told_with_dots() -> None:
     told = of_exception(lh.ArgumentError("is odd", argument="unheard"), fields)
     assert told is not None
     assert told.param is None
+
+
+@pytest.mark.parametrize("path", list(FIELDS))
+def test_a_key_twice_is_refused_by_name(client: Client, path: str) -> None:
+    for body in (b'{"seed": 1, "a": 2, "seed": 3}', b'{"a": [{"seed": 1, "seed": 1}]}'):
+        status, got = client.post(path, body)
+        assert (status, got["error"]["code"]) == (400, "invalid_json")
+        assert 'has the key "seed" twice' in got["error"]["message"]

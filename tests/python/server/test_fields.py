@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llamaherd.server.fields import UNKNOWN, status_of
+from llamaherd.server.fields import UNKNOWN, status_of, unused_field
+from served import NAME
 
 sys.path.append(str(Path(__file__).parents[3] / "scripts"))
 
@@ -32,13 +33,31 @@ CASES = [
         }
     )
 ]
+CHAT = request_fields.CHAT
+HELLO = {"role": "user", "content": "a"}
+STREAM = {"messages": [HELLO], "stream": True}
+OBFUSCATION = "include_obfuscation"
+OBFUSCATED = f"stream_options.{OBFUSCATION}"
+RANKED = {"query": "a", "documents": ["b"]}
 NEEDED: dict[str, dict[str, Any]] = {
-    request_fields.CHAT: {"messages": [{"role": "user", "content": "a"}]},
+    CHAT: {"messages": [HELLO]},
     request_fields.TEXT: {"prompt": "a"},
     request_fields.RESPONSES: {"input": "a"},
     request_fields.COUNT: {"input": "a"},
+    request_fields.EMBEDDINGS: {"input": "a"},
+    request_fields.RERANK: RANKED,
 }
-STRANGE = {"never": "a value without an effect"}
+# A value of each JSON type; no field without an effect accepts one of them by its value.
+SAMPLES: dict[str, object] = {
+    "boolean": True,
+    "integer": 77,
+    "number": 7.5,
+    "string": "never",
+    "array": ["never"],
+    "object": {"never": "a value without an effect"},
+}
+KINDS = {"integer": {"integer", "number"}}  # an integer is a number
+UNUSED = [case for case in CASES if unused_field(*case) is not None]
 
 
 def test_the_record_has_the_fields_of_the_installed_client() -> None:
@@ -60,19 +79,67 @@ def test_a_new_field_is_noticed() -> None:
     assert status_of(request_fields.CHAT, "brand_new_field") == UNKNOWN
 
 
+@pytest.mark.parametrize(("path", "name"), UNUSED)
+def test_the_type_is_checked_before_the_support(
+    client: Client, path: str, name: str
+) -> None:
+    field = unused_field(path, name)
+    assert field is not None
+    assert set(field.types) <= SAMPLES.keys()
+    for kind, value in SAMPLES.items():
+        status, got = client.post(path, {**NEEDED[path], name: value})
+        is_typed = bool(KINDS.get(kind, {kind}) & {*field.types})
+        if is_typed and (field.values is None or value in field.values):
+            assert status == 200, got
+            continue
+        assert status == 400, got
+        error = got["error"]
+        code = "unsupported_parameter" if is_typed else "invalid_value"
+        assert (error["param"], error["code"]) == (name, code), got
+        assert name in error["message"]
+        assert ("must be" in error["message"]) is not is_typed
+        assert "did you mean" not in error["message"]
+
+
+@pytest.mark.parametrize(("path", "name"), UNUSED)
+def test_accepted_values_are_accepted(client: Client, path: str, name: str) -> None:
+    field = unused_field(path, name)
+    assert field is not None
+    for value in (None, *(field.values or ())):
+        status, got = client.post(path, {**NEEDED[path], name: value})
+        assert status == 200, got
+
+
 @pytest.mark.parametrize(
-    ("path", "name"),
-    [case for case in CASES if status_of(*case).startswith("refused")],
+    ("path", "body", "param", "is_typed"),
+    [
+        (CHAT, {"messages": [{**HELLO, "name": 5}]}, "messages[0].name", False),
+        (CHAT, {"messages": [{**HELLO, "weight": 5}]}, "messages[0].weight", True),
+        (CHAT, {**STREAM, "stream_options": {OBFUSCATION: 5}}, OBFUSCATED, False),
+        (CHAT, {**STREAM, "stream_options": {OBFUSCATION: True}}, OBFUSCATED, True),
+        (
+            "/v1/responses",
+            {"input": "a", "stream": True, "stream_options": {OBFUSCATION: 5}},
+            OBFUSCATED,
+            False,
+        ),
+        ("/v1/embeddings", {"input": "a", "user": 5}, "user", False),
+        ("/v1/score", {"prompts": ["a"], "continuations": "b", "user": 5}, "user", False),
+        ("/api/show", {"model": NAME, "system": 0}, "system", False),
+        ("/api/show", {"model": NAME, "system": "Be kind."}, "system", True),
+        ("/api/show", {"model": NAME, "options": []}, "options", False),
+        ("/v1/rerank", {**RANKED, "priority": "3"}, "priority", False),
+        ("/v1/rerank", {**RANKED, "priority": 3}, "priority", True),
+    ],
 )
-def test_a_refused_field_is_named(client: Client, path: str, name: str) -> None:
-    status, got = client.post(path, {**NEEDED[path], name: STRANGE})
+def test_the_type_is_checked_first_in_other_formats(
+    client: Client, path: str, body: dict[str, Any], param: str, is_typed: bool
+) -> None:
+    status, got = client.post(path, body)
     assert status == 400, got
     error = got["error"]
-    assert (error["param"], error["code"]) == (name, "unsupported_parameter")
-    assert name in error["message"]
-    assert "did you mean" not in error["message"]
-    status, got = client.post(path, {**NEEDED[path], name: None})
-    assert status == 200, got
+    code = "unsupported_parameter" if is_typed else "invalid_value"
+    assert (error["param"], error["code"]) == (param, code), got
 
 
 def test_the_table_of_the_docs_is_current() -> None:

@@ -107,7 +107,7 @@ BAD = [
     ({"prompt": "a", "stop": [""]}, "stop", "invalid_value"),
     ({"prompt": "a", "grammar": "a", "choices": ["b"]}, "grammar", "invalid_value"),
     ({"prompt": ""}, "prompt", "invalid_prompt"),
-    ({"prompt": "a", "max_tokens": 1000}, "prompt", "context_length_exceeded"),
+    ({"prompt": "a", "max_tokens": 1000}, "max_tokens", "context_length_exceeded"),
 ]
 
 

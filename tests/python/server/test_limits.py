@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -11,6 +12,7 @@ import httpx
 import openai
 import pytest
 from fake_context import answer
+from llamaherd.server import messages
 from llamaherd.server.errors import ApiError
 from llamaherd.server.limits import RequestQueue
 from served import NAME, served
@@ -21,6 +23,29 @@ if TYPE_CHECKING:
     from served import Client
 
 LONG = {"prompt": "a", "max_tokens": 400}
+
+
+async def _never() -> Any:
+    await asyncio.Event().wait()
+
+
+def test_a_message_that_does_not_arrive_is_an_error() -> None:
+    with pytest.raises(ApiError, match="did not arrive in time") as caught:
+        asyncio.run(messages._in_time(_never, 0.0))
+    assert caught.value.status == 408
+
+
+def test_the_end_of_a_request_is_no_late_message() -> None:
+    """The server cancels the task of a request when it stops at once."""
+
+    async def is_cancelled() -> bool:
+        task = asyncio.create_task(messages._in_time(_never, 1e6))
+        await asyncio.sleep(0)  # the task waits
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(is_cancelled())
 
 
 # ---- bodies ---------------------------------------------------------------------------

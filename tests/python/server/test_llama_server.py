@@ -51,6 +51,20 @@ def test_answers_and_chunks_have_a_fingerprint(
     assert {each["system_fingerprint"] for each in chunks} == {got["system_fingerprint"]}
 
 
+def test_the_number_of_tokens_of_a_chat(client: Client) -> None:
+    answered = client.post("/chat/completions", CHAT)[1]["usage"]["prompt_tokens"]
+    for start in ("/v1", ""):
+        status, got = client.post(f"{start}/chat/completions/input_tokens", CHAT)
+        assert (status, got["input_tokens"]) == (200, answered), got
+
+
+def test_a_slot_may_be_named(client: Client) -> None:
+    """Any slot gives the same answer."""
+    expected = client.post("/chat/completions", {**CHAT, "seed": 1})[1]["choices"]
+    status, got = client.post("/chat/completions", {**CHAT, "seed": 1, "id_slot": 0})
+    assert (status, got["choices"]) == (200, expected)
+
+
 def test_tokens_with_their_pieces(client: Client, model: lh.Model) -> None:
     """A token that is a part of a character has a list of bytes."""
     text = "a text with \u5abd and \U0001f917"

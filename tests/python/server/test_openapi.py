@@ -18,7 +18,12 @@ from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.rerank import RerankApi
 from llamaherd.server.responses import Responses
 from llamaherd.server.scores import ClassifyApi, ScoreApi
-from llamaherd.server.tokenizing import DetokenizeApi, TemplateApi, TokenizeApi
+from llamaherd.server.tokenizing import (
+    ChatTokensApi,
+    DetokenizeApi,
+    TemplateApi,
+    TokenizeApi,
+)
 from served import NAME, served
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ SHAPES = {
     "/generate": GenerateApi,
     "/v1/completions": Completions,
     "/v1/chat/completions": ChatCompletions,
+    "/v1/chat/completions/input_tokens": ChatTokensApi,
     "/v1/embeddings": EmbeddingsApi,
     "/v1/score": ScoreApi,
     "/v1/classify": ClassifyApi,
@@ -50,6 +56,7 @@ BODIES: dict[str, list[Schema]] = {
         {"prompt": ["a", "b"], "max_tokens": 2, "logprobs": 1, "echo": True}
     ],
     "/v1/chat/completions": [{"messages": MESSAGES, "max_tokens": 2, "n": 2}],
+    "/v1/chat/completions/input_tokens": [{"messages": MESSAGES}],
     "/v1/embeddings": [{"input": ["a"]}, {"input": [1], "encoding_format": "base64"}],
     "/v1/score": [{"prompts": ["a"], "continuations": [[" b", " c"]]}],
     "/v1/classify": [{"prompts": ["a", "a " * 600], "labels": ["b", "c"]}],

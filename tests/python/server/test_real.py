@@ -209,7 +209,7 @@ def test_300_at_once_are_each_answered_or_told_to_wait(client: Client) -> None:
 def test_what_the_model_cannot_is_the_clients_fault(client: Client) -> None:
     asks: list[tuple[dict[str, Any], str, str]] = [
         ({"prompt": "word " * 20_000}, "prompt", "context_length_exceeded"),
-        ({"prompt": "a", "max_tokens": 1 << 30}, "prompt", "context_length_exceeded"),
+        ({"prompt": "a", "max_tokens": 1 << 30}, "max_tokens", "context_length_exceeded"),
         ({"prompt": ""}, "prompt", "invalid_prompt"),
         ({"prompt": []}, "prompt", "invalid_prompt"),
         ({"prompt": [5, -1]}, "prompt", "invalid_value"),

@@ -346,7 +346,7 @@ def test_log_probabilities(real: openai.OpenAI) -> None:
         ({"response_format": {"type": "text"}}, "response_format"),
         ({"n": 2}, "n"),
         ({"max_output_tokens": 0}, "max_output_tokens"),
-        ({"max_output_tokens": 999999}, "input"),
+        ({"max_output_tokens": 999999}, "max_output_tokens"),
         ({"include": ["file_search_call.results"]}, "include"),
         ({"text": {"verbosity": "loud"}}, "text"),
         ({"text": {"format": {"type": "xml"}}}, "text"),

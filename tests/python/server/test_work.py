@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from llamaherd.core.words import words
 from llamaherd.server.scores import ScoreApi
 from llamaherd.server.work_api import Prepared
 from served import served
@@ -60,6 +61,24 @@ def test_an_answer_comes_when_its_work_is_done(fake: FakeContext, work: _Work) -
         work.may_end.set()
         assert asked.result(LIMIT_S) == (200, {"results": "done"})
         assert not work.is_cancelled.is_set() or work.may_end.is_set()
+
+
+class _Speaking(_Work):
+    """Work whose result is the language of its messages."""
+
+    def run(self) -> SimpleNamespace:
+        return SimpleNamespace(language=words().language, stats=None)
+
+
+def test_work_and_answer_use_the_words_of_json(
+    fake: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(_self: ScoreApi, _fields: dict[str, object]) -> Prepared[Any]:
+        return Prepared(_Speaking(), lambda found: [found.language, words().language])
+
+    monkeypatch.setattr(ScoreApi, "prepare", prepare)
+    with served(fake) as client:
+        assert client.post(PATH, {}) == (200, ["JSON", "JSON"])
 
 
 def test_a_client_that_goes_away_ends_its_work(fake: FakeContext, work: _Work) -> None:

@@ -284,6 +284,7 @@ def nested(depth: int) -> str:
     [
         ({"type": "no_such"}, "not valid"),
         ("{", "no JSON"),
+        ('{"type": "object", "type": "array"}', 'the key "type" twice'),
         ("/no/such/file.json", "neither JSON nor a file"),
         (nested(100_000), "no JSON|nested|large"),
         ({"type": "object", "properties": {"a": False}, "required": ["a"]}, "no answer"),

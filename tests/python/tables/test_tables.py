@@ -170,6 +170,7 @@ def test_json_lines_and_their_bad_rows(tmp_path: Path) -> None:
         b'{"n": 1e999}',
         b"[" * 100_000,
         b'{"n": ' + b"9" * 5000 + b"}",
+        b'{"text": "a", "y": {"z": 1, "z": 2}}',
     ]
     rows, source = read(made(tmp_path, b"\n".join(lines), "in.jsonl"))
     assert source.table.columns == {
@@ -178,13 +179,14 @@ def test_json_lines_and_their_bad_rows(tmp_path: Path) -> None:
         "x": JSON,
         "y": JSON,
     }
-    assert [bool(row.problem) for row in rows] == [False] * 3 + [True] * 8
+    assert [bool(row.problem) for row in rows] == [False] * 3 + [True] * 9
     assert rows[1].values == {"text": "b\u2028", "n": 2.5, "y": {"z": [1]}}
     told = " | ".join(row.problem for row in rows[3:])
     for word in (
         "line 5 is no JSON object: [1]", "byte 0xff", "not valid Unicode", "NaN",
         'line 6 is no JSON (Expecting value at character 11): {"text": ', "too large",
         f"line 11 is no JSON (it is nested too deep): {'[' * 200}...",
+        'line 13: an object has the key "z" twice: {"text": "a", ',
     ):  # fmt: skip
         assert word in told
     told = Template.parsed("{n} {x}").filled(rows[1].values)

@@ -2,12 +2,15 @@
 // levels, or store the selected words as its passage.
 
 import { inputOf, Problem } from "/inputs.js";
+import { Nested } from "/nested.js";
 
 export class FieldForm {
   // `page` has quote(place), place() of the selection, change() and say(text).
   constructor(box, fields, page) {
     this.page = page;
-    this.inputs = fields.map((field, i) => inputOf(field, i, this));
+    this.inputs = fields.map((field, i) => (
+      field.kind === "object" ? new Nested(field, i, this) : inputOf(field, i, this)
+    ));
     this.current = 0;
     box.replaceChildren(...this.inputs.map((each) => each.box));
   }

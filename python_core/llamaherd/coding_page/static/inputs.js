@@ -5,9 +5,10 @@ import { element } from "/requests.js";
 const MAX_KEYS = 9;
 
 export class Problem extends Error {
-  constructor(input, reason) {
-    super(`${input.field.title} ${reason}.`);
+  constructor(input, reason, after = " ") {
+    super(`${input.field.title}${after}${reason}.`);
     this.input = input;
+    this.reason = reason;
   }
 }
 
@@ -22,7 +23,7 @@ export function inputOf(field, i, form) {
   return (KINDS[field.kind] ?? ((...of) => new Typed(...of)))(field, i, form);
 }
 
-class Input {
+export class Input {
   constructor(field, i, form) {
     this.field = field;
     this.form = form;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.json_text import DuplicateKeyError, read_json
 
 Format = Literal["auto", "jsonl", "doccano", "labelstudio", "brat"]
 FORMATS: tuple[Format, ...] = ("auto", "jsonl", "doccano", "labelstudio", "brat")
@@ -80,7 +80,9 @@ def marked_texts(
 
 def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # noqa: ANN401 - JSON
     try:
-        return json.loads(text)
+        return read_json(text)
+    except DuplicateKeyError as error:
+        raise _wrong(path, str(error), line) from None
     except ValueError as error:
         raise _wrong(path, f"this is no JSON: {error}", line) from None
 

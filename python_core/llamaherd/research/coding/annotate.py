@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.running import run_to_end, start
@@ -113,7 +115,7 @@ def annotated(
     **settings: Unpack[CodingSettings],
 ) -> Coded:
     """Run `annotate` without warnings from notes."""
-    coding = prepare_coding(frame, text, codebook, context, settings)
+    coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
     return run_to_end(
         lambda: HostedCall(coding.context, coding, context),
         progress,
@@ -131,7 +133,7 @@ def start_annotate(
     **settings: Unpack[CodingSettings],
 ) -> Job[Coded]:
     """Start `annotate` in the background and return its job; same arguments."""
-    coding = prepare_coding(frame, text, codebook, context, settings)
+    coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
     return start(lambda: HostedCall(coding.context, coding, context))
 
 
@@ -144,6 +146,7 @@ def prepare_coding(
     *,
     is_piece: bool = False,
     journal: Journal | None = None,
+    prints_journal: bool = False,
 ) -> Coding | Steps:
     """Build the coding that `annotate` runs.
 
@@ -156,6 +159,8 @@ def prepare_coding(
         is_piece: See `CodingWork`.
         journal: Journal that is already open, used instead of the one that `given`
             names.
+        prints_journal: Whether to print the path of a journal that was named by the
+            codebook and the model, to stderr.
     """
     checked_codebook(codebook)
     versions = given.get("versions") or {}
@@ -195,4 +200,7 @@ def prepare_coding(
         coding = Coding(context, work, journal)
     with chat_date(settings.date):
         coding.check()
+    if prints_journal and given.get("journal") is True:
+        path = Path(str(settings.journal)).absolute()
+        sys.stderr.write(f"llamaherd: the journal is {path}\n")
     return coding

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ArgumentError, BadArgumentError
 from llamaherd.research.coding.codebook import Codebook, checked_codebook
@@ -187,6 +188,26 @@ def _pairs(
     return list(seen.items())
 
 
+def _check_keys(node: yaml.Node) -> None:
+    """Check that no mapping in a typed value has a key twice; PyYAML keeps the last."""
+    if isinstance(node, yaml.SequenceNode):
+        for each in node.value:
+            _check_keys(each)
+    if isinstance(node, yaml.MappingNode):
+        seen: set[object] = set()
+        for key, value in node.value:
+            _check_keys(value)
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # PyYAML refuses it
+            if key.value in seen:
+                raise ArgumentError(
+                    f"the key {checks.quoted(key.value)} occurs twice",
+                    code="duplicate",
+                    line=key.start_mark.line + 1,
+                )
+            seen.add(key.value)
+
+
 def _plain(node: yaml.Node, path_of_node: Place, lines: _Lines) -> Any:  # noqa: ANN401
     """Convert a node to texts, lists and mappings of texts; None for empty values."""
     lines.setdefault(path_of_node, node.start_mark.line + 1)
@@ -207,6 +228,7 @@ def _plain(node: yaml.Node, path_of_node: Place, lines: _Lines) -> Any:  # noqa:
 
 def _typed(node: yaml.Node) -> Any:  # noqa: ANN401 - JSON
     """Convert a value of YAML to JSON types."""
+    _check_keys(node)
     loader = yaml.SafeLoader("")
     try:
         value = loader.construct_object(node, deep=True)

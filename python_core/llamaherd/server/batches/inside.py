@@ -12,11 +12,12 @@ from llamaherd.server.record import RequestRecord
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message
 
+    from llamaherd.core.words import LanguageTerms
     from llamaherd.server.shared_state import SharedState
 
 
 async def ask(
-    app: ASGIApp, shared: SharedState, path: str, body: bytes
+    app: ASGIApp, shared: SharedState, path: str, body: bytes, terms: LanguageTerms
 ) -> tuple[int, dict[str, Any]]:
     """Send a request to an application; return the status and the body of its answer.
 
@@ -27,6 +28,7 @@ async def ask(
         shared: State of the server.
         path: Path of the request.
         body: Body of the request.
+        terms: Language of messages and notes.
     """
     waiting: list[Message] = [{"type": "http.request", "body": body}]
     status = 0
@@ -51,7 +53,7 @@ async def ask(
         "method": "POST",
         "path": path,
         "headers": [(b"content-length", length)],
-        "llamaherd.record": RequestRecord(is_background=True),
+        "llamaherd.record": RequestRecord(is_background=True, terms=terms),
     }
     incoming = Incoming(scope, receive, shared.connections)
     scope["llamaherd.incoming"] = incoming

@@ -7,6 +7,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
+from llamaherd.core.words import terms_of
+from llamaherd.remote.jobs import LANGUAGE
 from llamaherd.server.batches.inside import ask
 from llamaherd.server.batches.lines import (
     RequestLine,
@@ -15,6 +17,7 @@ from llamaherd.server.batches.lines import (
     request_lines,
 )
 from llamaherd.server.batches.records import BatchOutcome, BatchProgress
+from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,8 +204,9 @@ class BatchRun:
     async def _ask(self, request: RequestLine) -> None:
         """Run a request until it has an outcome."""
         path, body = self._batch.endpoint, request.body
+        terms = terms_of(self._batch.metadata.get(LANGUAGE), JSON)
         while True:
-            status, answer = await ask(self._app, self._shared, path, body)
+            status, answer = await ask(self._app, self._shared, path, body, terms)
             if self._is_over:  # the batch was cancelled, or the server stops
                 return
             if status not in _TO_RETRY:

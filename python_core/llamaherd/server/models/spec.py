@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ModelLoadError
+from llamaherd.loop.sizing import check_cells
 from llamaherd.memory.buffers import buffers_of, buffers_of_encoder
-from llamaherd.memory.kv_cells import bytes_per_cell
+from llamaherd.memory.device import Placement, device_of
+from llamaherd.memory.kv_cells import bytes_per_cell, least_bytes_per_cell
 from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD
 from llamaherd.model.file import parts_of
 from llamaherd.model.header import read_header
@@ -80,6 +82,23 @@ class ModelSpec:
         n_contexts = len(self.names)
         return n_contexts * _working(header, n_sequences, n_caches // n_contexts)
 
+    def check_cells(self, n_ctx: int) -> None:
+        """Check that the memory can hold a cache of `n_ctx` cells if nothing else runs.
+
+        Files that cannot be read, and encoders, which have no cache, are not checked.
+
+        Raises:
+            ContextError: The cache is larger than the memory.
+        """
+        try:
+            header = read_header(self.path)
+        except ModelLoadError:
+            return
+        if not _is_encoder(header):
+            metadata, info = header.metadata, header.info
+            cell = least_bytes_per_cell(metadata, info, "f16", "f16")
+            check_cells(n_ctx, cell, device_of(Placement(), info.n_layer))
+
     @property
     def state(self) -> object:
         """Value that changes with the content of the model file."""
@@ -99,12 +118,16 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
+def _is_encoder(header: ModelHeader) -> bool:
+    kind = header.metadata.get("general.architecture", "")
+    causal = header.metadata.get(f"{kind}.attention.causal")
+    return causal == "false" or f"{kind}.pooling_type" in header.metadata
+
+
 def _working(header: ModelHeader, n_sequences: int, n_cache: int) -> int:
     """Return the memory in bytes of a context whose KV cache has `n_cache` bytes."""
     metadata, info = header.metadata, header.info
-    kind = metadata.get("general.architecture", "")
-    causal = metadata.get(f"{kind}.attention.causal")
-    if causal == "false" or f"{kind}.pooling_type" in metadata:
+    if _is_encoder(header):
         return n_cache + buffers_of_encoder(metadata, info)
     cell = bytes_per_cell(metadata, info, "f16", "f16")
     n_cells = max(CELL_BLOCK, n_cache // cell)

@@ -216,16 +216,21 @@ def test_calibrations_are_those_of_all_rows(context: lh.Context) -> None:
 
 
 def test_journals_have_the_results(
-    context: lh.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: lh.Context,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     first = lh.annotate(DATA, "text", TOPICS, context, journal=True)
     [path] = tmp_path.glob("*.journal")
     assert path.name.startswith(TOPICS.hash[:12])
+    assert capsys.readouterr().err == f"llamaherd: the journal is {path}\n"
     monkeypatch.setattr(coding, "BLOCK", 3)
     again = lh.annotate(DATA, "text", TOPICS, context, journal=path)
     assert again.stats.n_journal == 4
     assert again.labels == first.labels
+    assert capsys.readouterr().err == ""  # the caller knows this path
     for entry in lh.journal_read(path):  # no text was generated; all answers are complete
         assert (entry.text, entry.complete, entry.finish_reason) == (None, True, "stop")
         assert entry.numbers

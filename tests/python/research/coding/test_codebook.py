@@ -102,6 +102,15 @@ def test_plain_values_of_files_are_texts() -> None:
         ("question: x\nzzz: [a, b]", "line 2: zzz .*; it has question, labels, type"),
         ("question: x\nquestion: y", "line 2: question occurs twice"),
         ("question: x\nlabels:\n  a: x\n  a: y", r"line 4: labels.a occurs twice"),
+        (
+            "question: x\ntype: fields\nschema:\n  properties: {a: {}}\n  properties: {}",
+            "line 5: the key 'properties' occurs twice",
+        ),
+        (
+            "question: x\nexamples:\n- text: z\n  label:\n    a: 1\n    a: 2",
+            "line 6: the key 'a' occurs twice",
+        ),
+        ('{"question": "x", "labels": ["a"], "labels": [1]}', "labels occurs twice"),
         ("question: x\nlabels: [a, b]\ntype: many", "line 3: type must be one of"),
         (
             "question: x\nlabels: [a, b]\nexamples:\n- text: z\n  label: c",

@@ -1,0 +1,141 @@
+"""Every field with a number, on every path, with the values that go wrong most often.
+
+A value has an effect that is documented, or the request is refused with the name of the
+field. No value is an error of the server.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import llamaherd as lh
+import pytest
+import tiny_models
+from llamaherd.server.endpoints import FIELDS, OF_OPENAI
+from llamaherd.server.openapi_batches import request_content
+from served import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from served import Client
+
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
+pytestmark = pytest.mark.filterwarnings("ignore:.* has no effect:UserWarning")
+VALUES: list[Any] = [0, -1, 10**9, 1e9, -(10**30), True, "3", 3.0, 0.5, [3], None]
+CHAT = {"messages": [{"role": "user", "content": "a"}]}
+NEEDED: dict[str, dict[str, Any]] = {
+    "/generate": {"prompt": "a", "max_tokens": 1},
+    "/v1/completions": {"prompt": "a", "max_tokens": 1},
+    "/v1/chat/completions": {**CHAT, "max_tokens": 1},
+    "/v1/chat/completions/input_tokens": CHAT,
+    "/v1/responses": {"input": "a", "max_output_tokens": 1},
+    "/v1/responses/input_tokens": {"input": "a"},
+    "/v1/embeddings": {"input": "a", "model": "vectors"},
+    "/v1/score": {"prompts": ["a"], "continuations": " b"},
+    "/v1/classify": {"prompts": ["a"], "labels": ["b", "c"]},
+    "/v1/annotate": {
+        "texts": ["a"],
+        "codebook": {"question": "Which?", "labels": ["b", "c"]},
+    },
+    "/v1/rerank": {"query": "a", "documents": ["b", "c"]},
+    "/tokenize": CHAT,
+    "/detokenize": {"tokens": [1]},
+    "/apply-template": CHAT,
+    "/api/show": {"model": "tiny"},
+}
+
+
+def _properties(path: str) -> dict[str, Any]:
+    """Return the schema of each field of a path."""
+    schema = (request_content(path) or {})["application/json"]["schema"]
+    found: dict[str, Any] = {}
+    for body in schema.get("anyOf", [schema]):
+        found |= body["properties"]
+    return found
+
+
+def _has_number(schema: Any) -> bool:
+    """Whether a value of a field may be a number."""
+    if "anyOf" in schema:
+        return any(map(_has_number, schema["anyOf"]))
+    kinds = schema.get("type", [])
+    if {"integer", "number"} & {*([kinds] if isinstance(kinds, str) else kinds)}:
+        return True
+    listed = schema.get("enum", [schema.get("const")])
+    return any(isinstance(x, (int, float)) and not isinstance(x, bool) for x in listed)
+
+
+PATHS = [f"/v1{path}" if path in OF_OPENAI else path for path in FIELDS]
+CASES = [
+    (path, name)
+    for path in PATHS
+    for name, schema in sorted(_properties(path).items())
+    if _has_number(schema)
+]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    folder = tmp_path_factory.mktemp("numbers")
+    path = tiny_models.write(folder / "tiny.gguf", "llama", chat_template=TEMPLATE)
+    encoder = tiny_models.write(folder / "vectors.gguf", "bert")
+    with (
+        lh.Model(path) as model,
+        lh.Context(model, n_seq_max=4, n_threads=1) as ctx,
+        lh.Model(encoder) as other,
+        served(ctx, embedding_model=other, embedding_name="vectors") as made,
+    ):
+        yield made
+
+
+def test_the_table_has_the_fields_with_numbers() -> None:
+    assert list(NEEDED) == PATHS
+    for case in (
+        ("/generate", "max_tokens"),
+        ("/v1/completions", "logprobs"),
+        ("/v1/completions", "best_of"),
+        ("/v1/chat/completions", "top_logprobs"),
+        ("/v1/chat/completions", "thinking"),
+        ("/v1/responses", "max_output_tokens"),
+        ("/v1/embeddings", "dimensions"),
+        ("/v1/classify", "n_thoughts"),
+        ("/v1/rerank", "top_n"),
+        ("/v1/rerank", "priority"),
+    ):
+        assert case in CASES
+    assert len(CASES) > 200
+
+
+@pytest.mark.parametrize(("path", "name"), CASES)
+def test_each_number_has_a_meaning_or_is_refused_by_name(
+    client: Client, path: str, name: str
+) -> None:
+    schema = _properties(path)[name]
+    needed = NEEDED[path]
+    if name == "max_completion_tokens":  # another name of the same field
+        needed = {key: each for key, each in needed.items() if key != "max_tokens"}
+    if name == "top_logprobs" and "messages" in needed:
+        needed = {**needed, "logprobs": True}
+    for value in VALUES:
+        status, got = client.post(path, {**needed, name: value})
+        told = f"{path} {name}={value!r}: {status} {got}"
+        assert status in (200, 400), told
+        if status == 400:
+            assert value is not None, told
+            error = got["error"]
+            assert error["param"] == name, told
+            assert name in error["message"], told
+        elif not jsonschema.Draft202012Validator(schema).is_valid(value):
+            pytest.fail(f"not in the OpenAPI document: {told}")
+
+
+@pytest.mark.parametrize("name", ["documents", "texts"])
+def test_the_number_of_ranked_documents(client: Client, name: str) -> None:
+    """0, the default of vLLM, stands for all documents, like a large number."""
+    ask = {"query": "a", name: ["b", "c", "d"]}
+    for n, expected in ((0, 3), (1, 1), (3, 3), (4, 3), (10**9, 3), (None, 3)):
+        status, got = client.post("/v1/rerank", {**ask, "top_n": n})
+        rows = got if name == "texts" else got["results"]
+        assert (status, len(rows)) == (200, expected), got
