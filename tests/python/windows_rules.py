@@ -5,7 +5,7 @@ or mapped into memory, to replace or remove a file that is not writable, and to 
 file to the name of another one. Locks are those of `msvcrt`.
 
 `PYTHONPATH=tests/python pytest -p windows_rules TESTS` applies the rules to whole tests.
-Tests that are skipped on Windows fail then; all others of journal, hub and core pass.
+Tests that are skipped on Windows, or that set the retries of `core.files`, may fail then.
 """
 
 from __future__ import annotations
