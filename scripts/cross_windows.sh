@@ -74,7 +74,7 @@ start_wine() {
 make_c_tests() {
   start_wine
   say "the C tests under Wine"
-  logged cross-windows-units run_tests --tests-regex '^(units|capi)$'
+  logged cross-windows-units run_tests --tests-regex '^(units|capi|grammar|dry)$'
   record c_tests emulated
 }
 
