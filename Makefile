@@ -77,7 +77,7 @@ $(TEMPLATES): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-long cross-arm64 cross-macos wheels wheels-bare try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
 
 help: ## print this list
@@ -137,6 +137,10 @@ cross-arm64: system-dev $(DEV) models ## compile the shim and run its C tests fo
 
 cross-macos: $(DEV) ## compile the C library for macOS with Zig's compiler, and check its names and paths
 	@scripts/cross_macos.sh
+
+cross-windows: system-dev $(DEV) models ## compile libllama and the shim for Windows, and run tests under Wine; writes the README's table
+	@scripts/setup_system.sh windows
+	@scripts/cross_windows.sh
 
 wheels: system $(DEV) $(SMOLLM2) ## build packages that install without a compiler, in build/wheelhouse: libllama for any x86-64 processor, llamaherd, the R package
 	@LLAMAHERD_TEST_SMOLLM2=$(SMOLLM2) scripts/wheels.sh
@@ -232,7 +236,7 @@ lint-imports: $(DEV)
 	PYTHONPATH=python_core .venv/bin/lint-imports --no-cache --no-logo
 
 lint-sh: $(DEV)
-	.venv/bin/shellcheck --external-sources scripts/*.sh scripts/wheels/*.sh benchmarks/*.sh tests/cluster/*.sh .ci/run
+	.venv/bin/shellcheck --external-sources scripts/*.sh scripts/cross/*.sh scripts/wheels/*.sh benchmarks/*.sh tests/cluster/*.sh .ci/run
 
 lint-c: system-dev $(DEV)
 	@scripts/lint_c.sh

@@ -8,6 +8,7 @@
 #   setup_system.sh fuzz     also clang with libFuzzer
 #   setup_system.sh docs     packages that the R package's tests need, and pkgdown
 #   setup_system.sh cluster  also SLURM
+#   setup_system.sh windows  also mingw-w64 and Wine
 #   setup_system.sh python   prints the Python for the virtual environment
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -85,6 +86,10 @@ main() {
   if [[ $1 == valgrind ]] && ! command -v valgrind >/dev/null; then debian+=(valgrind); fi
 
   if [[ $1 == cluster ]] && ! command -v slurmctld >/dev/null; then debian+=(slurm-wlm munge); fi
+  if [[ $1 == windows ]]; then
+    command -v x86_64-w64-mingw32-g++-posix >/dev/null || debian+=(g++-mingw-w64-x86-64-posix)
+    [[ -x /usr/lib/wine/wine64 ]] || debian+=(wine64)
+  fi
   if [[ $1 == fuzz ]] && ! has_libfuzzer; then debian+=(clang libclang-rt-dev); fi
 
   mapfile -t packages < <(r_field Depends; r_field Imports)

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <unordered_set>
 #include <utility>
 
+#include "file.hpp"
 #include "gguf_hazards.hpp"
 #include "gguf_missing.hpp"
 #include "guard.hpp"
@@ -15,11 +15,6 @@
 
 namespace lh {
 namespace {
-
-struct FileCloser {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, FileCloser>;
 
 std::string named(const char* kind, const std::string& path) {
   return std::string(kind) + " file \"" + path + "\"";
@@ -31,11 +26,8 @@ std::string named(const char* kind, const std::string& path) {
 }
 
 uint64_t size_of(std::FILE* file, const std::string& name) {
-  // fseeko takes an off_t, which has 64 bits on every system where llama.cpp reads such
-  // files.
-  const bool moved = fseeko(file, 0, SEEK_END) == 0;
-  const auto size = moved ? static_cast<int64_t>(ftello(file)) : -1;
-  if (size < 0 || fseeko(file, 0, SEEK_SET) != 0) {
+  const int64_t size = seek(file, 0, SEEK_END) ? position(file) : -1;
+  if (size < 0 || !seek(file, 0, SEEK_SET)) {
     refuse(name, std::string("cannot be read: ") + std::strerror(errno));
   }
   return static_cast<uint64_t>(size);
@@ -61,7 +53,7 @@ void check_start(std::FILE* file, const std::string& name, uint64_t size) {
                      "; versions 2 to " + std::to_string(GGUF_VERSION) +
                      " can be read, in this machine's byte order");
   }
-  if (fseeko(file, 0, SEEK_SET) != 0) {
+  if (!seek(file, 0, SEEK_SET)) {
     refuse(name, std::string("cannot be read: ") + std::strerror(errno));
   }
 }
@@ -121,7 +113,7 @@ Gguf read_file(std::FILE* file, const std::string& name) {
   Header header(gguf_init_from_file_ptr(file, {/*no_alloc=*/true, nullptr}));
   if (header == nullptr) {
     // The reader stops at the position of the error.
-    const auto where = static_cast<int64_t>(ftello(file));
+    const int64_t where = position(file);
     refuse(name, "is damaged or cut off near byte " + std::to_string(where) + " of " +
                      std::to_string(info.file_bytes) + ": " + mark.first_problem());
   }
@@ -144,7 +136,7 @@ Gguf read_gguf(std::FILE* file, const std::string& path, const char* kind) {
 }
 
 Gguf read_gguf(const std::string& path, const char* kind) {
-  const File file(std::fopen(path.c_str(), "rb"));
+  const File file = open_file(path);
   if (file == nullptr) {
     refuse(named(kind, path), std::string("cannot be opened: ") + std::strerror(errno));
   }

@@ -8,23 +8,13 @@ exports exactly the functions that the headers declare.
 
 from __future__ import annotations
 
-import re
 import sys
-from pathlib import Path
 
+import exports
 import lief
 
 _NAME = "@rpath/libllamaherd.dylib"
 _RPATH = "@loader_path/../llama_cpp/lib"
-_FUNCTION = re.compile(
-    r"^(?:LH|NEWRLLAMA)_API [^;]*?\b((?:lh|newrllama)_\w+)\(", re.MULTILINE
-)
-
-
-def declared(headers: list[str]) -> set[str]:
-    """Return the names of the functions that headers declare."""
-    texts = (Path(header).read_text(encoding="utf-8") for header in headers)
-    return {name for text in texts for name in _FUNCTION.findall(text)}
 
 
 def problems(library: str, headers: list[str]) -> list[str]:
@@ -40,14 +30,8 @@ def problems(library: str, headers: list[str]) -> list[str]:
     if _RPATH not in [path.path for path in binary.rpaths]:
         found.append(f"it does not search {_RPATH}")
     exported = {symbol.name.removeprefix("_") for symbol in binary.exported_symbols}
-    wanted = declared(headers)
-    if not wanted:
-        found.append("the headers declare no functions")
-    if missing := wanted - exported:
-        found.append(f"it does not export {', '.join(sorted(missing))}")
-    if more := {x for x in exported if x.startswith(("lh_", "newrllama_"))} - wanted:
-        found.append(f"it exports {', '.join(sorted(more))}, which no header declares")
-    return found
+    ours = {name for name in exported if name.startswith(("lh_", "newrllama_"))}
+    return found + exports.problems(ours, headers)
 
 
 if __name__ == "__main__":

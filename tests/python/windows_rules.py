@@ -1,22 +1,27 @@
 """Imitation of Windows' rules for files, for tests on Linux.
 
-Windows refuses to replace, rename or remove a file that is open, or that is mapped into
-memory, and to rename a file to the name of another one. Locks are those of `msvcrt`.
+Windows refuses to replace, rename or remove a file that is open (under any of its names)
+or mapped into memory, to replace or remove a file that is not writable, and to rename a
+file to the name of another one. Locks are those of `msvcrt`.
+
+`PYTHONPATH=tests/python pytest -p windows_rules TESTS` applies the rules to whole tests.
+Tests that are skipped on Windows, or that set the retries of `core.files`, may fail then.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core import files, locks
+import pytest
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterator
 
 _OPEN_FILES = Path("/proc/self/fd")
 _MAPS = Path("/proc/self/maps")
@@ -27,16 +32,19 @@ def is_open(path: str | os.PathLike[str]) -> bool:
     real = Path(path).resolve()
     if not real.is_file():
         return False
-    links = (_target(link) for link in _OPEN_FILES.iterdir())
+    identity = _identity(real)
+    if identity in (_identity(link) for link in _OPEN_FILES.iterdir()):
+        return True
     maps = _MAPS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    return real in links or any(line.endswith(f" {real}") for line in maps)
+    return any(line.endswith(f" {real}") for line in maps)
 
 
-def _target(link: Path) -> Path | None:
+def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        return link.readlink()
+        status = path.stat()
     except FileNotFoundError:  # the descriptor of the listing
         return None
+    return status.st_dev, status.st_ino
 
 
 def _full(path: Any, folder: int | None) -> Any:
@@ -51,6 +59,11 @@ def _refuse(path: Any) -> None:
         raise PermissionError(errno.EACCES, reason, str(path))
 
 
+def _refuse_read_only(path: Any) -> None:
+    if Path(path).is_file() and not Path(path).stat().st_mode & stat.S_IWUSR:
+        raise PermissionError(errno.EACCES, "Access is denied", str(path))
+
+
 def imitate(patch: pytest.MonkeyPatch) -> None:
     """Apply the rules until the patch is undone."""
     replace, rename, unlink = os.replace, os.rename, os.unlink
@@ -58,6 +71,7 @@ def imitate(patch: pytest.MonkeyPatch) -> None:
     def replaced(source: Any, target: Any, **folders: Any) -> None:
         _refuse(source)
         _refuse(target)
+        _refuse_read_only(target)
         replace(source, target, **folders)
 
     def renamed(source: Any, target: Any, **folders: Any) -> None:
@@ -68,6 +82,7 @@ def imitate(patch: pytest.MonkeyPatch) -> None:
 
     def unlinked(path: Any, *, dir_fd: int | None = None) -> None:
         _refuse(_full(path, dir_fd))
+        _refuse_read_only(_full(path, dir_fd))
         unlink(path, dir_fd=dir_fd)
 
     for name, function in (
@@ -77,12 +92,24 @@ def imitate(patch: pytest.MonkeyPatch) -> None:
         ("remove", unlinked),
     ):
         patch.setattr(os, name, function)
-    patch.setattr(files, "_IS_WINDOWS", True)
+    # Imported here, because pytest loads this module as a plugin before it measures.
+    from llamaherd.core import files, locks  # noqa: PLC0415
+    from llamaherd.optimize import requantize  # noqa: PLC0415
+
+    for module in (files, locks, requantize):
+        patch.setattr(module, "_IS_WINDOWS", True)
     patch.setattr(files, "_RETRY_S", (0.0, 0.0))
-    patch.setattr(locks, "_IS_WINDOWS", True)
     patch.delattr(os, "O_NOFOLLOW", raising=False)
     patch.delattr(os, "O_DIRECTORY", raising=False)
     patch.setitem(sys.modules, "msvcrt", _msvcrt())
+
+
+@pytest.fixture(autouse=True)
+def _windows_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Apply the rules to each test, if this module is a plugin."""
+    with monkeypatch.context() as patch:
+        imitate(patch)
+        yield
 
 
 def _msvcrt() -> ModuleType:

@@ -1,4 +1,4 @@
-"""Hashes of files; replacing and renaming files durably, also on Windows."""
+"""Hashes of files; replacing and removing files, also on Windows."""
 
 from __future__ import annotations
 
@@ -71,11 +71,12 @@ def sync_folder(folder: Path) -> None:
 def replace(draft: Path, target: Path) -> None:
     """Rename a complete file so that it replaces another file.
 
-    Windows refuses to replace a file that another program, such as Excel, has open.
+    Windows refuses to replace a file that another program, such as Excel, has open, or
+    that is read-only.
 
     Raises:
-        PermissionError: The folder cannot be written to, or another program has the
-            target open.
+        PermissionError: The folder cannot be written to; on Windows also: another program
+            has the target open, or the target is read-only.
     """
     for delay in _RETRY_S if _IS_WINDOWS else ():
         try:
@@ -90,4 +91,22 @@ def replace(draft: Path, target: Path) -> None:
         if not _IS_WINDOWS:
             raise
         problem = "cannot be replaced while another program has it open: close it there"
+        if target.exists() and not os.access(target, os.W_OK):
+            problem = "cannot be replaced, because it is read-only"
         raise PermissionError(error.errno, problem, str(target)) from error
+
+
+def discard(path: Path) -> None:
+    """Remove a file that is no longer needed; do nothing if it does not exist.
+
+    On Windows, the file remains if a program has it open, also under another name (hard
+    link). Callers remove such files later.
+
+    Raises:
+        PermissionError: The folder cannot be written to, on systems other than Windows.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError:
+        if not _IS_WINDOWS:
+            raise

@@ -37,6 +37,8 @@ def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
     Source: proc_pid_mountinfo(5).
     """
+    if sys.platform == "win32" and _is_share(path):
+        return "smb"
     try:
         found = _of_linux(mounts) if sys.platform == "linux" else _of_others()
         above = {path, *path.parents}
@@ -50,6 +52,16 @@ def network_type(path: Path, mounts: Path = _MOUNTS) -> str | None:
         return None
     kind = max(kinds)[2] if kinds else ""
     return kind if _NETWORK.fullmatch(kind) else None
+
+
+def _is_share(path: PurePath) -> bool:
+    r"""Whether a path of Windows names a shared folder, as `\\server\folder`.
+
+    `os.path.realpath` returns such a path also for a letter that a shared folder has.
+    """
+    text = str(path).upper()
+    is_device = text.startswith(("\\\\?\\", "\\\\.\\"))
+    return text.startswith("\\\\?\\UNC\\" if is_device else "\\\\")
 
 
 def _of_linux(mounts: Path) -> Iterator[tuple[PurePath, str]]:

@@ -7,6 +7,7 @@ import os
 import re
 import sqlite3
 import stat
+import tempfile
 import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ import psutil
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError, JournalError
-from llamaherd.core.files import sync_folder
+from llamaherd.core.files import discard, sync_folder
 from llamaherd.core.words import words
 from llamaherd.journal.disks import network_type
 from llamaherd.journal.sqlite_access import (
@@ -127,11 +128,12 @@ def check_local(name: str, path: Path) -> None:
     """
     kind = network_type(path)
     if kind is not None:
+        folder = os.environ.get("TMPDIR") or tempfile.gettempdir()
         raise JournalError(
             f"{name}: {shown(path)} is on a network drive ({kind}). A journal is an "
             "SQLite file with a write-ahead log, which machines cannot share over a "
             "network and may damage there: keep it on a disk of this machine, such as "
-            f"{os.environ.get('TMPDIR') or '/tmp'}, and copy it when the run is over"  # noqa: S108 - shown
+            f"{folder}, and copy it when the run is over"
         )
 
 
@@ -215,13 +217,15 @@ def remove_drafts(path: Path) -> None:
 
 
 def _remove(draft: Path) -> None:
+    # On Windows, a draft remains while another process has the finished journal open,
+    # which is the same file. Journals ignore such drafts.
     for suffix in (
         WAL,
         ROLLBACK,
         SHM,
         "",
     ):  # the draft itself is removed last, so that a later call still finds it
-        beside(draft, suffix).unlink(missing_ok=True)
+        discard(beside(draft, suffix))
 
 
 def check(name: str, path: Path) -> None:

@@ -43,9 +43,13 @@ def libllama_folder() -> Path:
 
 
 def libllama_path(folder: Path) -> Path:
-    """Return the expected path of libllama; some builds use another file name."""
-    names = {"win32": "llama.dll", "darwin": "libllama.dylib"}
-    return folder / names.get(sys.platform, "libllama.so")
+    """Return the path of libllama, which may not exist.
+
+    On Windows the name depends on the compiler: the second is that of MinGW.
+    """
+    names = {"win32": ("llama.dll", "libllama.dll"), "darwin": ("libllama.dylib",)}
+    paths = [folder / name for name in names.get(sys.platform, ("libllama.so",))]
+    return next((path for path in paths if path.exists()), paths[0])
 
 
 def preload(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from llamaherd.native import quantize as native_quantize
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+_IS_WINDOWS = sys.platform == "win32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,8 @@ class Requantized:
         Raises:
             QuantizeError: A file of that name was created meanwhile.
         """
-        self.path.chmod(self._source.stat().st_mode & 0o666)
+        if not _IS_WINDOWS:  # where a file that is not writable cannot be removed
+            self.path.chmod(self._source.stat().st_mode & 0o666)
         try:
             # Unlike a rename, a link never replaces an existing file.
             os.link(self.path, self._target)

@@ -295,13 +295,14 @@ TEST_CASE("what is unusual but right passes") {
   CHECK(problem(file_with([](gguf_context*) {}, GGML_TYPE_Q8_0)) == "");
 }
 
+// The name of the folder is not ASCII.
 TEST_CASE("a split model is checked with all its parts") {
   namespace fs = std::filesystem;
-  const fs::path folder =
-      fs::temp_directory_path() / ("lh-split-" + std::to_string(std::rand()));
+  const fs::path folder = fs::temp_directory_path() /
+                          fs::u8path("lh-\xCE\xBB-" + std::to_string(std::rand()));
   fs::create_directories(folder);
   const auto part = [&](int i) {
-    return (folder / ("m-0000" + std::to_string(i + 1) + "-of-00003.gguf")).string();
+    return (folder / ("m-0000" + std::to_string(i + 1) + "-of-00003.gguf")).u8string();
   };
   const auto bytes = [](uint16_t i) {
     return file_with([i](gguf_context* h) {
@@ -309,23 +310,26 @@ TEST_CASE("a split model is checked with all its parts") {
       gguf_set_val_u16(h, "split.count", 3);
     });
   };
+  const auto write = [&](uint16_t i) {
+    std::ofstream(fs::u8path(part(i)), std::ios::binary) << bytes(i);
+  };
   const auto says = [](const std::string& path) {
     lh_gguf_info info{};
     lh_error error{};
     CHECK(lh_gguf_check(path.c_str(), &info, &error) == LH_MODEL_ERROR);
     return std::string(error.message);
   };
-  for (uint16_t i = 0; i < 2; ++i) std::ofstream(part(i), std::ios::binary) << bytes(i);
+  for (uint16_t i = 0; i < 2; ++i) write(i);
   CHECK(has(says(part(0)), "m-00003-of-00003.gguf\" cannot be opened: No such file"));
   CHECK(has(says(part(1)), "is part 2 of 3: give the path of the first part"));
-  std::ofstream(part(2), std::ios::binary) << bytes(2);
+  write(2);
   lh_gguf_info info{};
   CHECK(lh_gguf_check(part(0).c_str(), &info, nullptr) == LH_OK);
   CHECK(info.n_parts == 3);
   CHECK(info.n_tensors == 6);
   CHECK(info.file_bytes == 3 * bytes(0).size());
-  const std::string renamed = (folder / "renamed.gguf").string();
-  fs::rename(part(0), renamed);
+  const std::string renamed = (folder / "renamed.gguf").u8string();
+  fs::rename(fs::u8path(part(0)), fs::u8path(renamed));
   CHECK(has(says(renamed), "is not named like one"));
   fs::remove_all(folder);
 }

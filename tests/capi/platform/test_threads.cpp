@@ -1,9 +1,11 @@
 // Tests of teams of threads, and of ggml's computations on them.
 #include <doctest/doctest.h>
+#if defined(__linux__)
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -20,6 +22,22 @@
 #include "memory.hpp"
 #include "openmp.hpp"
 #include "threads.hpp"
+
+TEST_CASE("each piece of work is done once, on however many threads") {
+  for (const int32_t n_threads : {1, 2, 5}) {
+    for (const size_t n : {0, 1, 3, 1000}) {
+      std::vector<std::atomic<int32_t>> done(n);
+      lh::for_each(n, n_threads, [&](size_t i) { ++done[i]; });
+      CHECK(std::all_of(done.begin(), done.end(), [](int32_t x) { return x == 1; }));
+    }
+  }
+}
+
+TEST_CASE("whether ggml's threads are ours does not change") {
+  CHECK(lh::own_threads() == lh::own_threads());
+}
+
+#if defined(__linux__)  // other systems have no teams
 
 namespace {
 
@@ -50,16 +68,6 @@ void on_team(int32_t n_threads, Body body) {
 }
 
 }  // namespace
-
-TEST_CASE("each piece of work is done once, on however many threads") {
-  for (const int32_t n_threads : {1, 2, 5}) {
-    for (const size_t n : {0, 1, 3, 1000}) {
-      std::vector<std::atomic<int32_t>> done(n);
-      lh::for_each(n, n_threads, [&](size_t i) { ++done[i]; });
-      CHECK(std::all_of(done.begin(), done.end(), [](int32_t x) { return x == 1; }));
-    }
-  }
-}
 
 TEST_CASE("a team has as many threads as asked for, each with a number of its own") {
   for (const int32_t n_threads : {1, 2, 3, 7}) {
@@ -135,7 +143,7 @@ TEST_CASE("several threads have teams at a time") {
   CHECK(n_done == 4 * 50 * 3);
 }
 
-#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("without memory for threads there are fewer of them, and all is done") {
   if (!is_glibc_malloc()) return;  // valgrind ends a process that has no memory left
   constexpr int32_t kUnlimited = 2;
@@ -176,10 +184,8 @@ TEST_CASE("a forked child has teams of its own") {
   });
   CHECK(n_done == 2);
 }
-
 #endif
 
-#if defined(__linux__)
 TEST_CASE("what ggml asserts is an error inside of guard") {
   lh::throw_assertions();
   const ggml_context_ptr tensors(ggml_init({1U << 16U, nullptr, true}));
@@ -199,8 +205,5 @@ TEST_CASE("memory that is not there is an error, with the amount") {
                        doctest::Contains("less than 34359738368 MiB are left"),
                        lh::Error);
 }
-#endif
 
-TEST_CASE("whether ggml's threads are ours does not change") {
-  CHECK(lh::own_threads() == lh::own_threads());
-}
+#endif

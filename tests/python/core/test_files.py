@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import windows_rules
 from llamaherd.core import files
 from llamaherd.core.files import digest_of, sha256_of, sync_folder
 
@@ -90,3 +92,40 @@ def test_a_file_that_windows_holds_is_tried_again(
             files.replace(draft, target)
         assert seen.value.filename == str(target)
         assert target.read_text() == "old"
+
+
+def test_a_discarded_file_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    files.discard(path)
+    assert not path.exists()
+    files.discard(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="imitates Windows by /proc")
+def test_a_discarded_file_stays_while_it_is_open_on_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "file", tmp_path / "another name"
+    path.touch()
+    os.link(path, other)
+    windows_rules.imitate(monkeypatch)
+    with other.open("rb"):
+        files.discard(path)
+        assert path.exists()
+    files.discard(path)
+    assert not path.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="imitates Windows by /proc")
+def test_a_read_only_file_is_not_replaced_on_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft, target = tmp_path / "draft", tmp_path / "target"
+    for path in (draft, target):
+        path.touch()
+    target.chmod(0o444)
+    windows_rules.imitate(monkeypatch)
+    monkeypatch.setattr(os, "access", lambda path, _: path != target)  # root may write
+    with pytest.raises(PermissionError, match="because it is read-only"):
+        files.replace(draft, target)

@@ -60,6 +60,7 @@ print(n)
 """
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="imitates Windows")
 def test_all_modules_import_without_posix() -> None:
     for extra in ("uvicorn", "pyarrow"):
         pytest.importorskip(extra)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from types import SimpleNamespace
 
 import psutil
@@ -71,6 +71,23 @@ def test_other_systems_tell_through_psutil(
     monkeypatch.setattr(disks.sys, "platform", "elsewhere")
     assert network_type(Path("/data/run.journal")) == kind
     assert network_type(Path("/other/run.journal")) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (r"\\server\folder\run.journal", "smb"),
+        (r"\\?\UNC\server\folder\run.journal", "smb"),
+        (r"\\?\C:\run.journal", None),
+        (r"C:\run.journal", None),
+    ],
+)
+def test_a_shared_folder_of_windows_has_no_letter(
+    monkeypatch: pytest.MonkeyPatch, path: str, kind: str | None
+) -> None:
+    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: [])
+    monkeypatch.setattr(disks.sys, "platform", "win32")
+    assert network_type(PureWindowsPath(path)) == kind  # type: ignore[arg-type]
 
 
 def test_a_journal_on_a_network_drive_is_refused_but_may_be_read(

@@ -147,6 +147,7 @@ def test_links_are_followed_to_the_log(folder: Path) -> None:
 
 
 @on_posix
+@on_posix  # a name of an open file cannot be removed on Windows
 def test_a_file_with_two_names_is_refused(folder: Path) -> None:
     run(folder, [request([1])])
     path, second = folder / "run.sqlite", folder / "second.sqlite"

@@ -137,3 +137,26 @@ import llamaherd
 assert dict(os.environ) == before
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    ("system", "there", "expected"),
+    [
+        ("win32", ["llama.dll"], "llama.dll"),
+        ("win32", ["libllama.dll"], "libllama.dll"),  # compiled by MinGW
+        ("win32", [], "llama.dll"),
+        ("darwin", ["libllama.dylib", "libllama.0.dylib"], "libllama.dylib"),
+        ("linux", ["libllama.so"], "libllama.so"),
+    ],
+)
+def test_libllama_is_found_under_the_names_of_its_system(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    system: str,
+    there: list[str],
+    expected: str,
+) -> None:
+    for name in there:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(sys, "platform", system)
+    assert abi.libllama_path(tmp_path) == tmp_path / expected

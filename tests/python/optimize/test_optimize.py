@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
+import windows_rules
 from llamaherd.native.quantize import Closeness
 from llamaherd.optimize import measure, requantize
 from llamaherd.optimize.measure import Sample, Speed, Speeds, Stop
@@ -114,6 +115,18 @@ def test_windows_begin_differently() -> None:
     assert len({window[0] for window in windows}) == 40
     assert {len(window) for window in windows} == {50}
     assert len(sample.window(0, 512)) == 512
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="imitates Windows by /proc")
+def test_the_copy_of_a_read_only_file_loses_its_temporary_name_on_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "model.gguf"
+    source.touch(mode=0o444)
+    windows_rules.imitate(monkeypatch)
+    with requantize.Requantized(source, tmp_path, "Q8_0", 0, 1) as file:
+        kept = file.keep()
+    assert set(tmp_path.iterdir()) == {source, kept}
 
 
 # ---- on a model ----

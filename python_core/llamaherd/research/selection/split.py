@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from llamaherd.core import checks
+from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
 from llamaherd.research.estimation.gold_read import read_gold
@@ -221,7 +221,7 @@ def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> Non
     made = replace(known, design={**known.design, SPLIT: dict(record)})
     there = place.with_name(f"{place.name}.new")
     there.write_text(made.to_json(), encoding="utf-8")
-    there.replace(place)
+    files.replace(there, place)
 
 
 def _allotted(

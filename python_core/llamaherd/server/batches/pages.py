@@ -9,6 +9,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from llamaherd.core import checks
+from llamaherd.core.files import discard
 from llamaherd.core.words import spoken_in
 from llamaherd.server.batches import upload
 from llamaherd.server.batches.records import Batch, StoredFile
@@ -88,10 +89,10 @@ class BatchPages:
             await upload.receive(incoming, form, self._max_file)
             file = await self._service.do(lambda s: self._keep(s, form, boundary, path))
         except BaseException:
-            path.unlink(missing_ok=True)
+            discard(path)
             raise
         finally:
-            form.unlink(missing_ok=True)
+            discard(form)
         return _json(file.shape)
 
     def _check_room(self, store: BatchStore) -> None:

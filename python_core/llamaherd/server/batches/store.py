@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core.checks import quoted
 from llamaherd.core.errors import LlamaHerdError
-from llamaherd.core.files import sync_folder
+from llamaherd.core.files import discard, sync_folder
 from llamaherd.journal.file import check_local
 from llamaherd.server.batches.records import (
     ACTIVE,
@@ -115,7 +115,7 @@ class BatchStore:
         known = {row[0] for row in self._db.execute("SELECT id FROM file")}
         for path in self._files.iterdir():  # files of uploads that a crash interrupted
             if path.name not in known:
-                path.unlink()
+                discard(path)
 
     def close(self) -> None:
         """Close the folder; remove it if it is temporary."""
@@ -201,10 +201,13 @@ class BatchStore:
         return any(batch.input_file == file.id for batch in self.batches(is_active=True))
 
     def remove_file(self, file: StoredFile) -> None:
-        """Remove a file."""
+        """Remove a file.
+
+        On Windows, content that a client is reading remains until the next start.
+        """
         with self._change():
             self._db.execute("DELETE FROM file WHERE id = ?", (file.id,))
-        self.path(file).unlink(missing_ok=True)
+        discard(self.path(file))
 
     def sweep(self) -> None:
         """Remove expired files, and batches that ended long ago."""
@@ -212,7 +215,7 @@ class BatchStore:
         for (file_id,) in rows:
             with self._change():
                 self._db.execute("DELETE FROM file WHERE id = ?", (file_id,))
-            (self._files / file_id).unlink(missing_ok=True)
+            discard(self._files / file_id)
 
     # Batches
 

@@ -1,0 +1,42 @@
+"""Lets NumPy run under Wine 8, which lacks complex functions of Windows' C library.
+
+    math_def.py FOLDER
+
+Renames the library of mathematics that the extension modules in FOLDER import, and prints
+a definition file (.def) of a library of the new name: complex functions are those of
+complex.c, all others those of ucrtbase.dll.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pe
+
+_OLD = b"api-ms-win-crt-math-l1-1-0.dll"
+_NEW = b"llamaherd-mathematics-wine.dll"
+_COMPLEX = re.compile(r"c(abs|arg|imag|real|cosh?|exp|sinh?|tanh?|pow)[fl]?")
+
+
+def is_complex(name: str) -> bool:
+    """Whether complex.c has the function."""
+    return _COMPLEX.fullmatch(name) is not None and name not in {"cos", "cosf", "cosh"}
+
+
+def main(folder: str) -> None:
+    """Rename the library in the modules, and print the definition file."""
+    names: set[str] = set()
+    for file in sorted(Path(folder).rglob("*.pyd")):
+        names |= pe.imported(pe.headers_of(str(file)), _OLD.decode())
+        file.write_bytes(file.read_bytes().replace(_OLD, _NEW))
+    print(f"LIBRARY {_NEW.decode()}\nEXPORTS")
+    for name in sorted(names):
+        print(f"  {name} = {'wine_' if is_complex(name) else 'ucrtbase.'}{name}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(sys.argv[1])
