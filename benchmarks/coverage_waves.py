@@ -187,7 +187,7 @@ def two_waves(kind: str, then: str, sizes: Sequence[int]) -> Any:  # noqa: ANN40
 
 
 def equal_twice(texts: Texts, rng: np.random.Generator) -> list[Wave]:
-    """Draw two waves of equal strata of labels."""
+    """Draw two waves; each has the same number of texts of each label."""
     one = first(texts, 100, rng, "equal")
     left = np.setdiff1d(np.arange(N_TEXTS), one.rows)
     names = dict.fromkeys(texts.label.tolist())

@@ -45,8 +45,8 @@ def measure_shape(
     Args:
         prompts: Token ids.
         max_tokens: Number of tokens that each prompt generates.
-        greedy: Whether sampling is greedy. Equal prompts then have equal answers, of
-            which only the longest is generated.
+        greedy: Whether sampling is greedy. If so, answers to equal prompts differ only
+            in their length, and only the longest of them is counted.
     """
     n_unique = sum_positions = 0
     previous: Sequence[int] = ()

@@ -125,7 +125,7 @@ def one_by_one(context: lh.Context, asked: list[str]) -> dict[str, Any]:
 
 
 def at_once(model: lh.Model, asked: list[str], n_rounds: int) -> dict[str, Any]:
-    """Compare an answer per slot to the same number of tokens without a schema."""
+    """Time concurrent answers with a schema, and as many tokens without a schema."""
     times: dict[str, list[float]] = {"together": [], "stepwise": [], "free": []}
     with lh.Context(model, n_seq_max=len(asked)) as context:
         for _ in range(n_rounds):

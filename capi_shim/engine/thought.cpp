@@ -291,8 +291,8 @@ void Thought::close(const StepServices& step, Client& client, lh_thinking_closed
   then.start(step, client);
 }
 
-// Called if the model has not opened a thought: its tokens become the first tokens of the
-// answer.
+// Called if the model has not opened a thought. The tokens generated so far become the
+// first tokens of the answer.
 void Thought::pass_on(const StepServices& step, Client& client, LogitRow& row) {
   const std::vector<int32_t> tokens(client.tokens.begin() + client.n_prompt,
                                     client.tokens.end());

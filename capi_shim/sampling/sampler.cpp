@@ -399,8 +399,8 @@ bool Sampler::is_forbidden(int32_t token) const {
 std::vector<int32_t> Sampler::forced_tokens() {
   if (!constraint_) return {};
   std::vector<int32_t> tokens = constraint_->forced_tokens();
-  // A token that must not be drawn must not be forced either; drawing then reports the
-  // error.
+  // A forbidden token must not be forced, so the list ends before the first such token.
+  // The error is reported when the next token is drawn.
   const auto end = std::find_if(tokens.begin(), tokens.end(),
                                 [this](int32_t token) { return is_forbidden(token); });
   tokens.erase(end, tokens.end());

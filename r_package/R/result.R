@@ -148,11 +148,11 @@ Ops.llamaherd_result <- function(e1, e2) {
 
 #' Convert results to a data frame
 #'
-#' Results are character vectors, which functions such as [trimws()], [sub()] and [toupper()] edit.
-#' The edited value is printed, subset and converted as plain text. Assigning to elements, such as
-#' `answers[2] <- "no"`, also makes a result plain text. R copies the attributes, such as `hashes`,
-#' to edited texts, although they describe the original answers; `trimws(as.character(answers))` has
-#' no attributes.
+#' Results are character vectors. Functions such as [trimws()], [sub()] and [toupper()] can edit
+#' them. The edited value is printed, subset and converted as plain text. Assigning to elements,
+#' such as `answers[2] <- "no"`, also makes a result plain text. R copies the attributes, such as
+#' `hashes`, to edited texts, although they describe the original answers;
+#' `trimws(as.character(answers))` has no attributes.
 #'
 #' @param x A `llamaherd_result` or `llamaherd_samples` from [generate_parallel()].
 #' @param row.names,... See [base::as.data.frame()].

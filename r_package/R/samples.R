@@ -102,8 +102,9 @@ n_samples <- function(x) {
 #' @param key Function that returns the labels for a character vector of answers, NA for answers
 #'   that are not a vote. The argument of `key` is the `llamaherd_result` of the answered samples of
 #'   a prompt, so that `\(x) ifelse(attr(x, "complete"), x, NA)` leaves out answers that were cut
-#'   off. With `schema` the argument of `key` is the `llamaherd_table` of these samples: `\(x)
-#'   x$field` votes on a field; the default votes on the whole answer as JSON.
+#'   off. If the samples were generated with `schema`, `key` is called with the `llamaherd_table`
+#'   of these samples: `\(x) x$field` votes on a field; the default votes on the whole answer as
+#'   JSON.
 #' @returns A data frame with one row per prompt, in the same order, and these columns:
 #'
 #'   * `name`, if the prompts have names.

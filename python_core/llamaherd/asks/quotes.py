@@ -23,7 +23,8 @@ def with_sources(
         prompts: Texts, token ids or messages.
 
     Raises:
-        ValueError: A prompt to quote from has token ids, or no schema has a quote.
+        ValueError: A prompt consists of token ids, so that there is no text to quote
+            from; or `quote_from` is set, but no schema contains a quote.
     """
     wanted = [
         isinstance(own.schema, str) and text_has_quotes(own.schema) for own in params

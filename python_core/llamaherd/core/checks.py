@@ -188,7 +188,7 @@ def prompt_list(
 
 
 def no_list(value: object) -> str:
-    """Return the reason to refuse an iterable as a list; "" if it is accepted."""
+    """Return why an iterable cannot be used as a list; "" if it can."""
     if isinstance(value, AbstractSet) and not isinstance(value, KeysView):
         return f"a {type(value).__name__}: its elements have no order"
     if isinstance(value, IOBase):

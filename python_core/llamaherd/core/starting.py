@@ -15,7 +15,10 @@ _NAMES = ("llamaherd", "llamaherd.exe", "llamaherd-script.py")
 
 
 def _is_command() -> bool:
-    """Check whether this is the command `llamaherd`; a process of R has no arguments."""
+    """Check whether this is the command `llamaherd`.
+
+    In a process of R, `sys.argv` may be missing or empty.
+    """
     program = (getattr(sys, "argv", None) or [""])[0]
     return os.path.basename(program) in _NAMES or "llamaherd.cli" in sys.orig_argv  # noqa: PTH119 - imported anyway
 

@@ -85,7 +85,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return tree
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
-        """Charge an operator, then apply it."""
+        """Subtract the cost of an operator from the budget, then apply it."""
         budget = BUDGET.get()
         if operator == "*":
             budget.spend_product(left, right)
@@ -99,7 +99,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401, N805, PYI063 - as jinja2 has it
-        """Charge a call, then make it."""
+        """Subtract the cost of a call from the budget, then make the call."""
         budget = BUDGET.get()
         method = getattr(__obj, "__wrapped__", __obj)
         owner = getattr(method, "__self__", None)

@@ -41,7 +41,8 @@ class Engine(Protocol):
             request: Request to run.
             fork_from: Id of a held prefix with which the request's tokens start. If the
                 prefix is a whole prompt, it may equal the tokens of the request.
-            call: Number of the call whose counts include the request, see `counts`.
+            call: Id of the call to which the request belongs; `counts(call)` includes
+                the request.
             may_draft: Whether draft tokens may be computed for the request.
             is_watched: Whether the first generated token of the request is an event.
 

@@ -2,8 +2,8 @@
 
 A page in a browser can make its own name resolve to any address ("DNS rebinding") and
 then send requests to the server as the same site, with this name in the Host header. So
-the server accepts only its own names, and IP addresses if other machines may connect, as
-an address cannot be rebound.
+the server accepts only its own names. If other machines may connect, it also accepts
+every IP address, because an address cannot be rebound.
 """
 
 from __future__ import annotations

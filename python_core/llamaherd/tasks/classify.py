@@ -90,7 +90,7 @@ class Classify(Task["ClassifyResults"]):
         """Return notes about improbable labels, see `ClassifyResults.notes`."""
         low = low_coverage(np.array(cells["coverage"], dtype=np.float64))
         way = "" if self.options.chat else f"{setting('chat', True)} or "
-        return [f"{low}. Try {way}another end of prompts"] if low else []
+        return [f"{low}. Try {way}prompts that end differently"] if low else []
 
     @cached_property
     def _names(self) -> tuple[str, ...]:

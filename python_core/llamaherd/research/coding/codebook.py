@@ -130,7 +130,7 @@ class Codebook:
 
     @property
     def _own(self) -> dict[str, Any]:
-        """Values by name of the fields that belong to some types only."""
+        """Fields that only some types have: a dict from the field's name to its value."""
         return {name: getattr(self, name) for name in OWN}
 
     @property

@@ -119,8 +119,9 @@ def words_of(
     """Return all fixed words of a codebook.
 
     Args:
-        language: A built-in language, or another language if `own` has all words; None
-            for English words without a statement of the language.
+        language: A built-in language, or another language if `own` has all words. With
+            None the words are English, and the prompt does not state the language of
+            the texts.
         own: Replacements of built-in words.
         more: Keys in `OF_TYPES` of the words that the codebook's type needs.
 

@@ -93,10 +93,10 @@ def gold_sample(
             setting of `data`, or False for a data frame.
         after: Sample of an earlier wave, with or without codes: n more texts are drawn
             from the texts not drawn before, and the result is one sample of all waves.
-            Waves of the same design ("simple", or "stratified" by the same columns
-            without numbers in `allocation`) form one sample of that design, with pooled
-            probabilities. In other cases probabilities may depend on the codes of earlier
-            waves, and estimates weight waves as described in
+            Waves form one sample of the same design, with pooled probabilities, if all
+            are "simple", or if all are "stratified" by the same columns and `allocation`
+            is "proportional" or "equal". In other cases probabilities may depend on the
+            codes of earlier waves, and estimates weight waves as described in
             `llamaherd.research.statistics.waves`. Decide the sizes of all waves before
             you see any codes.
         weights: For "weights": a column, or N survey weights.

@@ -85,8 +85,8 @@ def without_notes(columns: Sequence[str]) -> list[str]:
 def escaped(cell: str) -> str:
     """Escape a cell so that no spreadsheet executes it as a formula; `plain` undoes it.
 
-    An apostrophe is put before a formula, and before a first apostrophe that `plain`
-    would otherwise remove.
+    An apostrophe is put before a cell that starts like a formula, and before a cell that
+    starts with an apostrophe that `plain` would otherwise remove.
     """
     if cell.startswith(_COMMANDS) or (cell[:1] == "'" and cell[1:].startswith(_ESCAPED)):
         return "'" + cell

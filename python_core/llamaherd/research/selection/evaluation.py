@@ -225,7 +225,8 @@ def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
     }
     other = " and ".join(name for name, differs in parts.items() if differs)
     raise ArgumentError(
-        f"has labels of other {other or 'adapters'} than the choice {choice.name!r} "
+        f"has labels that were made with other {other or 'adapters'} than those of the "
+        f"choice {choice.name!r} "
         f"({choice.hash[:12]})",
         argument="coded",
         code="changed",

@@ -144,8 +144,8 @@ def cache_sizes(
 
     The function finds the largest k such that the k largest models fit in memory at once,
     each with its value in `least`. Each model gets 1/k of the memory that the weights of
-    these k models leave free, but not less than its value in `least`. A model that does
-    not fit even alone gets an amount that, with its weights, exceeds `n_bytes`.
+    these k models leave free, but not less than its value in `least`. If a model does
+    not fit even alone, the sum of its weights and its amount exceeds `n_bytes`.
 
     Args:
         weights: Size of the weights of each model in bytes.
