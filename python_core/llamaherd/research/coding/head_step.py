@@ -220,15 +220,3 @@ def model_of(embedder: Any) -> Model:  # noqa: ANN401 - of three kinds
     if isinstance(embedder, Host):
         return embedder.model
     return Model.from_llama(embedder)
-
-
-def least_sure(probs: Floats, n: int) -> Any:  # noqa: ANN401 - int64[n]
-    """Return the sorted positions of the n texts with the lowest best probability.
-
-    Args:
-        probs: float64[m, k]; rows of NaN are the least sure.
-        n: Number of texts.
-    """
-    known = np.asarray(np.isfinite(probs).all(axis=1))
-    best = np.where(known, np.where(known[:, None], probs, 0.0).max(axis=1), -1.0)
-    return np.sort(np.argsort(best, kind="stable")[:n])
