@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import statsmodels.formula.api as smf
-from llamaherd.research.statistics import dsl, ppi
+from llamaherd.research.statistics import dsl, ppi, tuning
 from scipy.stats import t as student_t
 
 N, N_GOLD = 1200, 240
@@ -151,7 +151,7 @@ def test_a_regression_is_that_of_the_arrays(model: str) -> None:
         strata=drawn.strata[drawn.rows],
         has_leverage=model == "ols",
     )
-    for method, wanted in (("dsl", dsl.dsl(problem)), ("ppi", dsl.tuned(problem))):
+    for method, wanted in (("dsl", dsl.dsl(problem)), ("ppi", tuning.tuned(problem))):
         rows = found.by(method)
         assert [row.estimate for row in rows] == pytest.approx(wanted.theta.tolist())
         more = np.sqrt((N_GOLD - 4) / (N_GOLD - 5)) if method == "ppi" else 1
