@@ -90,13 +90,14 @@ metadata.distribution = distribution
 import coverage_heads, coverage_quantiles, coverage_steps, coverage_waves
 import llamaherd.research.statistics.heads as one
 
-args = ["x", "--only", "coders", "--draws", "2", "--workers", sys.argv[1]]
+args = ["x", "--only", "coders", "--draws", "1", "--workers", sys.argv[1]]
 sys.argv = [*args, "--save", sys.argv[2]]
 coverage_waves.main()
 print(json.dumps([one.__file__, "llamaherd.cli" in sys.modules]))
 """
 
 
+@pytest.mark.slow(reason="three processes import the package and simulate")
 def test_simulations_run_from_the_sources_without_the_engine(tmp_path: Path) -> None:
     """The engine is not imported, and processes give the same results as one."""
     found = []

@@ -17,6 +17,7 @@ import numpy as np
 
 from llamaherd.api.embed import prepare_embed
 from llamaherd.core.errors import ArgumentError, JournalError
+from llamaherd.core.plurals import count_of
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import VERSION
 from llamaherd.model.model import Model
@@ -150,7 +151,7 @@ class HeadStep:
             probs = np.full((len(own), k), np.nan)
             fine = np.isfinite(vectors).all(axis=1)
             probs[fine] = head.probs(vectors[fine])
-            name = f"{len(own)} texts labelled by a head on embeddings"
+            name = f"{count_of(len(own), 'text')} labelled by a head on embeddings"
             self._store(key, name, "", tuple(probs.ravel().tolist()))
             yield StepLabels(start=start, probs=probs, is_stored=False)
 
