@@ -1,6 +1,7 @@
 """Coverage of intervals that compare the errors of codebooks for numbers.
 
-python benchmarks/coverage_compared_numbers.py [--draws 1000]
+python benchmarks/coverage_compared_numbers.py [--draws 1000] [--workers 1] [--seed 1]
+    [--skip N] [--save FILE] [--merge FILE ...]
 
 Human codes are skewed whole numbers from 0 to 10. Three codebooks give numbers with
 correlated errors of different size and bias. Each simulation draws 2,000 texts and a gold
@@ -15,24 +16,31 @@ from __future__ import annotations
 
 import argparse
 import math
+from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import draws
 import marked
 import numpy as np
 from llamaherd.research.statistics import sampling
 from llamaherd.research.statistics.paired_numbers import (
     NUMBER_MEASURES,
-    NumberMeasure,
     UnitNumbers,
     compare_numbers,
 )
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"
-N_TEXTS, N_TRUTH, SEED, ENDS = 2000, 600_000, 1, (0.0, 10.0)
-DESIGNS = (("simple", 30), ("simple", 60), ("simple", 200), ("equal strata", 200))
+N_TEXTS, N_TRUTH, ENDS = 2000, 600_000, (0.0, 10.0)
+DESIGNS = (
+    ("simple", 30),
+    ("simple", 60),
+    ("simple", 120),
+    ("simple", 200),
+    ("equal strata", 200),
+)
 TITLES = {"mae": "mean absolute error", "rmse": "RMSE", "pearson": "correlation"}
 
 
@@ -52,6 +60,7 @@ def texts(n: int, rng: np.random.Generator) -> tuple[Floats, list[Floats]]:
     return right, given
 
 
+@lru_cache
 def truths() -> dict[str, list[float]]:
     """Return the true differences of the measures: those of the distribution."""
     right, given = texts(N_TRUTH, np.random.default_rng(0))
@@ -66,58 +75,84 @@ def truths() -> dict[str, list[float]]:
     }
 
 
-def covered(
-    design: str, n: int, measure: NumberMeasure, truth: list[float], n_draws: int
-) -> str:
-    """Return the coverage of single intervals, and of all simultaneous intervals."""
-    hits = []
-    for seed in range(n_draws):
-        rng = np.random.default_rng([SEED, n, len(design), seed])
-        right, given = texts(N_TEXTS, rng)
-        strata = np.clip(given[0] // 2.5, 0, 3).astype(int).tolist()
-        draw = (
-            sampling.draw_simple(N_TEXTS, n, rng)
-            if design == "simple"
-            else sampling.draw_stratified(strata, n, rng, "equal")
-        )
-        units = UnitNumbers(
-            numbers=right[draw.rows],
-            weights=1 / draw.probs,
-            strata=draw.strata[draw.rows],
-            ends=ENDS,
-        )
-        own = [each[draw.rows] for each in given]
-        found = [
+CASES = {f"{design}, {n}": (design, n) for design, n in DESIGNS}
+
+
+def one_draw(case: str, seed: int, k: int) -> dict[str, list[list[Any]]]:
+    """Simulate draw k.
+
+    Returns:
+        For each measure the hits of three single intervals, those of three simultaneous
+        intervals, and the widths of the single intervals.
+    """
+    design, n = CASES[case]
+    rng = np.random.default_rng([seed, n, len(design), k])
+    right, given = texts(N_TEXTS, rng)
+    strata = np.clip(given[0] // 2.5, 0, 3).astype(int).tolist()
+    draw = (
+        sampling.draw_simple(N_TEXTS, n, rng)
+        if design == "simple"
+        else sampling.draw_stratified(strata, n, rng, "equal")
+    )
+    units = UnitNumbers(
+        numbers=right[draw.rows],
+        weights=1 / draw.probs,
+        strata=draw.strata[draw.rows],
+        ends=ENDS,
+    )
+    own = [each[draw.rows] for each in given]
+    found = {}
+    for measure in NUMBER_MEASURES:
+        single, together = (
             compare_numbers(own, units, measure, adjust=adjust).differences
             for adjust in ("none", "max-t")
-        ]
-        hits.append(
-            [
-                [
-                    each.low <= value <= each.high
-                    for each, value in zip(of, truth, strict=True)
-                ]
-                for of in found
-            ]
         )
-    single, together = np.array(hits).transpose(1, 0, 2)
-    return f"{single.mean(axis=0).min():.1%} | {together.all(axis=1).mean():.1%}"
+        hits = [
+            [
+                bool(each.low <= value <= each.high)
+                for each, value in zip(of, truths()[measure], strict=True)
+            ]
+            for of in (single, together)
+        ]
+        found[measure] = [*hits, [float(each.high - each.low) for each in single]]
+    return found
+
+
+def table(found: draws.Drawn) -> str:
+    """Return the table of coverage of single, and of all simultaneous intervals."""
+    error = math.sqrt(0.95 * 0.05 / found.n_draws)
+    setting = (
+        f"{found.n_draws:,} draws each; standard error of a coverage of 95%: "
+        f"{error:.1%}. Widths are medians."
+    )
+    lines = [
+        setting,
+        "",
+        "| measure | sample | each | together | width |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for measure in NUMBER_MEASURES:
+        for case, values in found.cases.items():
+            parts = [
+                np.array(each) for each in zip(*(v[measure] for v in values), strict=True)
+            ]
+            lowest = parts[0].mean(axis=0).min()
+            together = parts[1].all(axis=1).mean()
+            cells = f"{lowest:.1%} | {together:.1%} | {np.median(parts[2]):.3f}"
+            lines.append(f"| {TITLES[measure]} | {case} | {cells} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=1000)
-    n_draws = parser.parse_args().draws
-    wanted = truths()
-    lines = ["| measure | sample | each | together |", "|---|---|---:|---:|"]
-    for measure in NUMBER_MEASURES:
-        for design, n in DESIGNS:
-            cells = covered(design, n, measure, wanted[measure], n_draws)
-            lines.append(f"| {TITLES[measure]} | {design}, {n} | {cells} |")
-    error = math.sqrt(0.95 * 0.05 / n_draws)
-    said = f"{n_draws:,} draws each; standard error of a coverage of 95%: {error:.1%}."
-    marked.write(PAGE, {"coverage of numbers": "\n".join([said, "", *lines])})
+    draws.add_options(parser, 1000, 1)
+    simulation = draws.Simulation(
+        name="compared numbers", cases=list(CASES), draw=one_draw
+    )
+    found = draws.results(simulation, parser.parse_args())
+    if found is not None:
+        marked.write(PAGE, {"coverage of numbers": table(found)})
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sources  # noqa: F401 - before llamaherd
 from llamaherd.research.estimation.fitting import FitSettings
 from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.fitting_regression import fit_regression

@@ -1,7 +1,7 @@
 """Coverage of 95% intervals from probabilities, original and recalibrated.
 
-python benchmarks/coverage_heads.py [--draws 400]
-    [--output benchmarks/results/coverage_heads.json]
+python benchmarks/coverage_heads.py [--draws 200] [--workers 1] [--seed 20261125]
+    [--skip N] [--save FILE] [--merge FILE ...] [--output FILE]
 
 Each simulation draws texts with three labels, probabilities of a model that prefers one
 label and is unsure, and a gold sample. A classifier (head) is fitted to the codes,
@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import draws
 import numpy as np
 from llamaherd.research.estimation.fitting import FitSettings
 from llamaherd.research.estimation.fitting_means import fit_means
@@ -167,9 +168,10 @@ def truth_of(design: HeadDesign, texts: Texts) -> float:
     if design.estimate == "share":
         is_texts = design.target == "texts"
         return float((texts.code == 0).mean()) if is_texts else design.shares[0]
-    return _TRUTHS[design.estimate]
+    return _population(design.estimate)
 
 
+@lru_cache
 def _population(estimate: str) -> float:
     """Return the true value, computed from a million simulated texts."""
     design = HeadDesign(name="", estimate=estimate, n_texts=1_000_000)
@@ -188,9 +190,6 @@ def _population(estimate: str) -> float:
         bread = (x * (mu * (1 - mu))[:, None]).T @ x
         theta += np.linalg.solve(bread, x.T @ (y - mu))
     return float(theta[2])
-
-
-_TRUTHS: dict[str, float] = {}
 
 
 def estimated(  # noqa: PLR0917 - one caller
@@ -256,76 +255,122 @@ def _regression(  # noqa: PLR0917 - one caller
     )
 
 
-def measured(n_draws: int, seed: int) -> list[dict[str, Any]]:
-    """Return a row for each design: coverage and width by predictions and method."""
-    found = []
-    for i, design in enumerate(DESIGNS):
-        if design.estimate != "share":
-            _TRUTHS[design.estimate] = _population(design.estimate)
-        rng = np.random.default_rng([seed, i])
-        found.append(_measured(design, rng.spawn(round(n_draws * design.part))))
-        print(json.dumps(found[-1]), flush=True)
-    return found
+def one_draw(case: str, seed: int, k: int) -> dict[str, Any] | None:
+    """Simulate draw k of a design.
+
+    Returns:
+        Accuracy by predictions, number of failures, and for each kind of predictions and
+        method if the interval contains the true value, and its width; None if a label
+        has no code.
+    """
+    names = [design.name for design in DESIGNS]
+    i = names.index(case)
+    design, rng = DESIGNS[i], generator(seed, i, k)
+    texts = made(design, rng)
+    draw = drawn(design, texts, rng)
+    if len(np.unique(texts.code[draw.rows])) < 3:
+        return None
+    new = recalibrated(texts, draw, rng)
+    labels = np.eye(3)[texts.probs.argmax(axis=1)]
+    ways = dict(zip(WAYS, (labels, texts.probs, new), strict=True))
+    return {"accuracy": accuracy(texts, ways), **hits(design, texts, draw, ways, rng)}
 
 
-def _measured(design: HeadDesign, generators: list[Rng]) -> dict[str, Any]:
-    cells: dict[tuple[str, str], list[tuple[bool, float]]] = {}
-    right: dict[str, list[float]] = {way: [] for way in WAYS}
-    n_failed = 0
-    for rng in generators:
-        texts = made(design, rng)
-        draw = drawn(design, texts, rng)
-        if len(np.unique(texts.code[draw.rows])) < 3:
+def generator(seed: int, i: int, k: int) -> Rng:
+    """Return the random number generator of draw k of design i."""
+    return np.random.default_rng(np.random.SeedSequence([seed, i], spawn_key=(k,)))
+
+
+def accuracy(texts: Texts, ways: dict[str, Floats]) -> dict[str, float]:
+    """Return the share of texts with the right label by each kind of predictions."""
+    return {
+        way: float((probs.argmax(axis=1) == texts.code).mean())
+        for way, probs in ways.items()
+    }
+
+
+def hits(
+    design: HeadDesign,
+    texts: Texts,
+    draw: sampling.Draw,
+    ways: dict[str, Floats],
+    rng: Rng,
+) -> dict[str, Any]:
+    """Return hits and widths of intervals by kind of predictions and method."""
+    noise, truth = int(rng.integers(2**32)), truth_of(design, texts)
+    cells, n_failed = [], 0
+    for way, probs in ways.items():
+        same = np.random.default_rng(noise)
+        try:
+            limits = estimated(design, texts, draw, probs[:, 0], same, way)
+        except ValueError:
             n_failed += 1
             continue
-        new = recalibrated(texts, draw, rng)
-        labels = np.eye(3)[texts.probs.argmax(axis=1)]
-        noise = int(rng.integers(2**32))
-        truth = truth_of(design, texts)
-        for way, probs in zip(WAYS, (labels, texts.probs, new), strict=True):
-            right[way].append(float((probs.argmax(axis=1) == texts.code).mean()))
-            same = np.random.default_rng(noise)
-            try:
-                limits = estimated(design, texts, draw, probs[:, 0], same, way)
-            except ValueError:
-                n_failed += 1
-                continue
-            for method, (low, high) in limits.items():
-                if not np.isnan(low):
-                    one = (bool(low <= truth <= high), float(high - low))
-                    cells.setdefault((way, method), []).append(one)
+        for method, (low, high) in limits.items():
+            if not np.isnan(low):
+                hit = bool(low <= truth <= high)
+                cells.append([way, method, hit, float(high - low)])
+    return {"n_failed": n_failed, "cells": cells}
+
+
+def summarized(found: draws.Drawn) -> list[dict[str, Any]]:
+    """Return a row for each design: coverage and width by predictions and method."""
+    return [_row(case, values) for case, values in found.cases.items()]
+
+
+def _row(case: str, values: list[Any]) -> dict[str, Any]:
+    good = [value for value in values if value is not None]
+    cells: dict[tuple[str, str], list[tuple[bool, float]]] = {}
+    for value in good:
+        for way, method, hit, width in value["cells"]:
+            cells.setdefault((way, method), []).append((hit, width))
+    ways = good[0]["accuracy"]
+    n_failed = sum(value["n_failed"] for value in good) + len(values) - len(good)
     return {
-        "design": design.name,
-        "draws": len(generators),
+        "design": case,
+        "draws": len(values),
         "n_failed": n_failed,
-        "accuracy": {way: float(np.mean(right[way])) for way in WAYS},
+        "accuracy": {
+            way: float(np.mean([value["accuracy"][way] for value in good]))
+            for way in ways
+        },
         "cells": [
             {
                 "way": way,
                 "method": method,
-                "coverage": float(np.mean([hit for hit, _ in values])),
-                "width": float(np.median([width for _, width in values])),
+                "coverage": float(np.mean([hit for hit, _ in pairs])),
+                "width": float(np.median([width for _, width in pairs])),
             }
-            for (way, method), values in cells.items()
+            for (way, method), pairs in cells.items()
         ],
     }
+
+
+def write(path: Path, name: str, found: draws.Drawn) -> None:
+    """Write the rows of a simulation as JSON, under its name."""
+    settings = {"draws": found.n_draws, "seed": found.seed, "level": LEVEL}
+    settings["core_seconds"] = found.core_seconds
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({**settings, name: summarized(found)}, indent=1)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def main() -> None:
     """Measure, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=20261125)
+    draws.add_options(parser, 200, 20261125)
     default = Path(__file__).resolve().parent / "results/coverage_heads.json"
     parser.add_argument("--output", type=Path, default=default)
     args = parser.parse_args()
-    start = time.monotonic()
-    rows = measured(args.draws, args.seed)
-    settings = {"draws": args.draws, "seed": args.seed, "level": LEVEL}
-    settings["seconds"] = round(time.monotonic() - start)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**settings, "heads": rows}, indent=1)
-    args.output.write_text(text + "\n", encoding="utf-8")
+    simulation = draws.Simulation(
+        name="heads",
+        cases=[design.name for design in DESIGNS],
+        draw=one_draw,
+        parts={design.name: design.part for design in DESIGNS},
+    )
+    found = draws.results(simulation, args)
+    if found is not None:
+        write(args.output, "heads", found)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Coverage of 95% intervals of quantiles of numbers, and of regressions on them.
 
-python benchmarks/coverage_quantiles.py [--draws 200]
+python benchmarks/coverage_quantiles.py [--draws 200] [--workers 1] [--seed 2]
+    [--skip N] [--save FILE] [--merge FILE ...]
 
 Human codes are skewed numbers from 0 to 10, whole or with fractions. The model's numbers
 are shrunk towards the middle and shifted, with an error that grows with the number. Each
@@ -13,13 +14,15 @@ written into docs/estimates.md.
 from __future__ import annotations
 
 import argparse
-import warnings
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import llamaherd as lh
+import draws
 import marked
 import numpy as np
+from llamaherd.research.estimation.estimate import estimate
+from llamaherd.research.estimation.gold import gold_sample
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates.md"
@@ -37,61 +40,82 @@ def texts(n: int, rng: np.random.Generator, *, whole: bool) -> tuple[Floats, ...
     return people, model, SLOPE * people + rng.normal(size=n)
 
 
-def covered(n_draws: int, *, whole: bool) -> dict[tuple[str, str], list[float]]:
-    """Return coverage and mean width of intervals, by quantity and method."""
+CASES = {"whole": True, "fractions": False}
+TITLES = {
+    "median": "median",
+    "quantile 0.9": "quantile 0.9",
+    "label": "slope of label",
+}
+
+
+@lru_cache
+def truths(*, whole: bool) -> dict[str, float]:
+    """Return the true quantiles and slope."""
     people, _, _ = texts(N_TRUTH, np.random.default_rng(1), whole=whole)
-    at = np.quantile(people, QUANTILES, method="inverted_cdf")
-    truth = {"median": at[0], "quantile 0.9": at[1], "label": SLOPE}
-    hits: dict[tuple[str, str], list[tuple[bool, float]]] = {}
-    for seed in range(n_draws):
-        rng = np.random.default_rng([2, seed])
-        people, model, outcome = texts(N_TEXTS, rng, whole=whole)
-        kind = int if whole else float
-        data = {
-            "text": [f"text {i}" for i in range(N_TEXTS)],
-            "label": [kind(each) for each in model],
-            "outcome": outcome.tolist(),
-        }
-        gold = lh.gold_sample(data, N_GOLD, text="text", label="label", seed=seed)
-        gold = gold.with_codes([kind(people[row]) for row in gold.rows])
-        rows = [
-            *lh.estimate(
-                data, gold, outcome="quantile", quantile=list(QUANTILES), methods=METHODS
-            ).rows,
-            *lh.estimate(data, gold, "outcome ~ label", methods=METHODS).rows,
-        ]
-        for row in rows:
-            name = row.term if row.term == "label" else row.outcome
-            if name in truth:
-                hit = row.low <= truth[name] <= row.high
-                found = hits.setdefault((name, row.method), [])
-                found.append((hit, row.high - row.low))
-    return {key: np.mean(found, axis=0).tolist() for key, found in hits.items()}
+    at = np.quantile(people, QUANTILES, method="inverted_cdf").tolist()
+    return {"median": at[0], "quantile 0.9": at[1], "label": SLOPE}
+
+
+def one_draw(case: str, seed: int, k: int) -> list[list[Any]]:
+    """Simulate draw k.
+
+    Returns:
+        For each quantity and method: their names, if the interval contains the true
+        value, and its width.
+    """
+    whole = CASES[case]
+    truth, kind = truths(whole=whole), int if whole else float
+    people, model, outcome = texts(N_TEXTS, np.random.default_rng([seed, k]), whole=whole)
+    data = {
+        "text": [f"text {i}" for i in range(N_TEXTS)],
+        "label": [kind(each) for each in model],
+        "outcome": outcome.tolist(),
+    }
+    gold = gold_sample(data, N_GOLD, text="text", label="label", seed=k)
+    gold = gold.with_codes([kind(people[row]) for row in gold.rows])
+    rows = [
+        *estimate(
+            data, gold, outcome="quantile", quantile=list(QUANTILES), methods=METHODS
+        ).rows,
+        *estimate(data, gold, "outcome ~ label", methods=METHODS).rows,
+    ]
+    found = []
+    for row in rows:
+        name = row.term if row.term == "label" else row.outcome
+        if name in truth:
+            hit = bool(row.low <= truth[name] <= row.high)
+            found.append([name, row.method, hit, float(row.high - row.low)])
+    return found
+
+
+def table(found: draws.Drawn) -> str:
+    """Return the table of coverage and mean widths."""
+    rows = [["numbers", "estimate", *METHODS], ["---", "---", *["---:"] * len(METHODS)]]
+    for case, values in found.cases.items():
+        cells: dict[tuple[str, str], list[tuple[bool, float]]] = {}
+        for name, method, hit, width in (each for value in values for each in value):
+            cells.setdefault((name, method), []).append((hit, width))
+        means = {key: np.mean(pairs, axis=0) for key, pairs in cells.items()}
+        for name, title in TITLES.items():
+            shown = [means.get((name, method)) for method in METHODS]
+            rows.append([
+                case,
+                title,
+                *("" if one is None else f"{one[0]:.1%} ({one[1]:.2f})" for one in shown),
+            ])  # fmt: skip
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    said = f"{found.n_draws:,} draws each; in brackets the mean width of the intervals.\n"
+    return "\n".join([said, *lines])
 
 
 def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=200)
-    n_draws = parser.parse_args().draws
-    warnings.simplefilter("ignore")
-    names = {
-        "median": "median",
-        "quantile 0.9": "quantile 0.9",
-        "label": "slope of label",
-    }
-    rows = [["numbers", "estimate", *METHODS], ["---", "---", *["---:"] * len(METHODS)]]
-    for whole in (True, False):
-        found = covered(n_draws, whole=whole)
-        for name, title in names.items():
-            each = [found.get((name, method)) for method in METHODS]
-            cells = [
-                "" if one is None else f"{one[0]:.1%} ({one[1]:.2f})" for one in each
-            ]
-            rows.append(["whole" if whole else "fractions", title, *cells])
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    said = f"{n_draws:,} draws each; in brackets the mean width of the intervals.\n"
-    marked.write(PAGE, {"quantiles": "\n".join([said, *lines])})
+    draws.add_options(parser, 200, 2)
+    simulation = draws.Simulation(name="quantiles", cases=list(CASES), draw=one_draw)
+    found = draws.results(simulation, parser.parse_args())
+    if found is not None:
+        marked.write(PAGE, {"quantiles": table(found)})
 
 
 if __name__ == "__main__":

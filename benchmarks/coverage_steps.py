@@ -1,7 +1,7 @@
 """Coverage of intervals if a model labels a sample, and a classifier the other texts.
 
-    python benchmarks/coverage_steps.py [--draws 400] [--seed 20261126] [--output FILE]
-        [--first N]
+    python benchmarks/coverage_steps.py [--draws 200] [--workers 1] [--seed 20261126]
+        [--skip N] [--save FILE] [--merge FILE ...] [--output FILE] [--first N]
 
 Texts are simulated as in coverage_heads.py, with embeddings of 20 dimensions. In each
 simulation, a model labels 300 of 2,000 texts. A classifier on embeddings (head) is fitted
@@ -16,17 +16,15 @@ writes the rows into docs/steps.md. With `--first`, only the first designs are s
 from __future__ import annotations
 
 import argparse
-import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import coverage_heads as base
+import draws
 import numpy as np
-from llamaherd.research.coding.head_step import least_sure
 from llamaherd.research.statistics import sampling
-from llamaherd.research.statistics.text_heads import text_head
+from llamaherd.research.statistics.text_heads import least_sure, text_head
 
 UNTIL, UNSURE = 300, 0.1
 STRATA_BY_STEP = "by step"
@@ -60,86 +58,45 @@ def in_steps(texts: base.Texts, rng: base.Rng) -> tuple[base.Texts, base.Ints]:
     return replace(texts, probs=probs), step
 
 
-def measured(n_draws: int, seed: int, first: int | None) -> list[dict[str, Any]]:
-    """Return a row for each design: coverage and width by predictions and method."""
-    found = []
-    for i, design in enumerate(DESIGNS[:first]):
-        if design.estimate != "share":
-            base._TRUTHS[design.estimate] = base._population(design.estimate)  # noqa: SLF001
-        rng = np.random.default_rng([seed, i])
-        found.append(_measured(design, rng.spawn(n_draws)))
-        print(json.dumps(found[-1]), flush=True)
-    return found
-
-
-def _measured(design: base.HeadDesign, generators: list[base.Rng]) -> dict[str, Any]:
-    cells: dict[tuple[str, str], list[tuple[bool, float]]] = {}
-    right: dict[str, list[float]] = {}
-    n_failed = 0
-    for rng in generators:
-        alone = base.made(design, rng)
-        texts, step = in_steps(alone, rng)
-        draw = (
-            sampling.draw_stratified(step.tolist(), design.n, rng, "equal")
-            if design.kind == STRATA_BY_STEP
-            else base.drawn(design, texts, rng)
-        )
-        if len(np.unique(texts.code[draw.rows])) < 3:
-            n_failed += 1
-            continue
-        ways = {
-            "labels": np.eye(3)[texts.probs.argmax(axis=1)],
-            "probs": texts.probs,
-            "recalibrated": base.recalibrated(replace(texts, vectors=None), draw, rng),
-        }
-        hits = {"model": alone.probs, "steps": texts.probs}
-        hits["recalibrated"] = ways["recalibrated"]
-        for name, probs in hits.items():
-            right.setdefault(name, []).append(
-                float((probs.argmax(axis=1) == texts.code).mean())
-            )
-        noise = int(rng.integers(2**32))
-        truth = base.truth_of(design, texts)
-        for way, probs in ways.items():
-            same = np.random.default_rng(noise)
-            limits = base.estimated(design, texts, draw, probs[:, 0], same, way)
-            for method, (low, high) in limits.items():
-                if not np.isnan(low):
-                    one = (bool(low <= truth <= high), float(high - low))
-                    cells.setdefault((way, method), []).append(one)
+def one_draw(case: str, seed: int, k: int) -> dict[str, Any] | None:
+    """Simulate draw k of a design; see `coverage_heads.one_draw`."""
+    i = [design.name for design in DESIGNS].index(case)
+    design, rng = DESIGNS[i], base.generator(seed, i, k)
+    alone = base.made(design, rng)
+    texts, step = in_steps(alone, rng)
+    draw = (
+        sampling.draw_stratified(step.tolist(), design.n, rng, "equal")
+        if design.kind == STRATA_BY_STEP
+        else base.drawn(design, texts, rng)
+    )
+    if len(np.unique(texts.code[draw.rows])) < 3:
+        return None
+    new = base.recalibrated(replace(texts, vectors=None), draw, rng)
+    right = {"model": alone.probs, "steps": texts.probs, "recalibrated": new}
+    ways = {
+        "labels": np.eye(3)[texts.probs.argmax(axis=1)],
+        "probs": texts.probs,
+        "recalibrated": new,
+    }
     return {
-        "design": design.name,
-        "draws": len(generators),
-        "n_failed": n_failed,
-        "accuracy": {name: float(np.mean(values)) for name, values in right.items()},
-        "cells": [
-            {
-                "way": way,
-                "method": method,
-                "coverage": float(np.mean([hit for hit, _ in values])),
-                "width": float(np.median([width for _, width in values])),
-            }
-            for (way, method), values in cells.items()
-        ],
+        "accuracy": base.accuracy(texts, right),
+        **base.hits(design, texts, draw, ways, rng),
     }
 
 
 def main() -> None:
     """Measure, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=20261126)
+    draws.add_options(parser, 200, 20261126)
     default = Path(__file__).resolve().parent / "results/coverage_steps.json"
     parser.add_argument("--output", type=Path, default=default)
     parser.add_argument("--first", type=int)
     args = parser.parse_args()
-    start = time.monotonic()
-    rows = measured(args.draws, args.seed, args.first)
-    settings = {"draws": args.draws, "seed": args.seed, "level": base.LEVEL}
-    settings["seconds"] = round(time.monotonic() - start)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**settings, "steps": rows}, indent=1)
-    args.output.write_text(text + "\n", encoding="utf-8")
+    cases = [design.name for design in DESIGNS[: args.first]]
+    simulation = draws.Simulation(name="steps", cases=cases, draw=one_draw)
+    found = draws.results(simulation, args)
+    if found is not None:
+        base.write(args.output, "steps", found)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,24 @@
 """Coverage of 95% intervals: waves, coders' errors, survey weights, many estimates.
 
-python benchmarks/coverage_waves.py [--draws 400] [--only waves|coders|weights|many|check]
+python benchmarks/coverage_waves.py [--only waves|coders|weights|many|check]
+    [--draws 1000] [--workers 1] [--seed 5] [--skip N] [--save FILE] [--merge FILE ...]
 
 Each simulation draws 1,500 texts in two groups, with codes, and with labels that miss
 more codes in one group. A later wave may depend on earlier codes: texts are then drawn by
 the error rate of their label and group in earlier waves. True values are the values of
 the distribution, not of a sample. The tables are written into docs/estimates.md; with
-`--only`, only the table of the selected part is replaced.
+`--only`, only the table of the selected part is replaced; `--save` and `--merge` need it.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import draws
 import marked
 import numpy as np
 from llamaherd.research.estimation.comparing import Compared
@@ -41,13 +42,13 @@ if TYPE_CHECKING:
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates.md"
-N_TEXTS, SEED, LEVEL = 1500, 5, 0.95
+N_TEXTS, LEVEL = 1500, 0.95
 SHARES = np.array([0.25, 0.55])  # shares of texts with the label in groups A and B
 MISSED, FALSE = np.array([0.1, 0.45]), np.array([0.15, 0.05])  # error rates of the model
 GROUP_B = 0.4
 SHARE = float((1 - GROUP_B) * SHARES[0] + GROUP_B * SHARES[1])
 DIFFERENCE = float(SHARES[1] - SHARES[0])
-Hits = list[tuple[bool, float]]
+Hit = tuple[bool, float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -221,46 +222,50 @@ WAVES: dict[str, Any] = {
 }
 
 
-def waves_table(n_draws: int) -> str:
+def waves_draw(case: str, seed: int, k: int) -> dict[str, Hit]:
+    """Simulate draw k of samples in waves."""
+    draw_waves, way = WAVES[case]
+    rng = np.random.default_rng([seed, k])
+    texts = made(rng)
+    drawn = draw_waves(texts, rng)
+    if way == "simple":
+        gold = simple_of(np.concatenate([wave.rows for wave in drawn]))
+    else:
+        gold = pooled(drawn) if way == "pooled" else of_waves(drawn)
+    rows = estimates(texts, gold).found.rows
+    found = {row.method: hit(row, SHARE) for row in rows}
+    both = estimates(texts, gold, in_groups=True, methods=("dsl",)).found.rows
+    row = next(each for each in both if each.term == "difference")
+    return {**found, "difference": hit(row, DIFFERENCE)}
+
+
+def waves_table(found: draws.Drawn) -> str:
     """Return the table of coverage for samples drawn in waves."""
     lines = ["| waves | share: gold alone | share: DSL | difference of groups: DSL |"]
     lines.append("|---|---:|---:|---:|")
-    for name, (draw_waves, way) in WAVES.items():
-        found: dict[str, Hits] = {"gold": [], "dsl": [], "difference": []}
-        for draw in range(n_draws):
-            rng = np.random.default_rng([SEED, draw])
-            texts = made(rng)
-            drawn = draw_waves(texts, rng)
-            if way == "simple":
-                gold = simple_of(np.concatenate([wave.rows for wave in drawn]))
-            else:
-                gold = pooled(drawn) if way == "pooled" else of_waves(drawn)
-            for row in estimates(texts, gold).found.rows:
-                found[row.method].append(hit(row, SHARE))
-            both = estimates(texts, gold, in_groups=True, methods=("dsl",)).found.rows
-            row = next(each for each in both if each.term == "difference")
-            found["difference"].append(hit(row, DIFFERENCE))
-        lines.append(f"| {name} | {' | '.join(map(cell, found.values()))} |")
-    return heading(n_draws) + "\n".join(lines) + "\n"
+    for name, values in found.cases.items():
+        cells = [cell(values, way) for way in ("gold", "dsl", "difference")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return heading(found) + "\n".join(lines) + "\n"
 
 
-def hit(row: Estimate, truth: float) -> tuple[bool, float]:
+def hit(row: Estimate, truth: float) -> Hit:
     """Return True if the interval contains the true value, and its width."""
-    return row.low <= truth <= row.high, row.high - row.low
+    return bool(row.low <= truth <= row.high), float(row.high - row.low)
 
 
-def cell(found: Hits) -> str:
-    """Format coverage and median width."""
-    hits, widths = zip(*found, strict=True)
+def cell(values: Sequence[dict[str, Hit]], way: str) -> str:
+    """Format coverage and median width of a way in all draws."""
+    hits, widths = zip(*(value[way] for value in values), strict=True)
     return f"{np.mean(hits):.1%} ({np.median(widths):.3f})"
 
 
-def heading(n_draws: int) -> str:
+def heading(found: draws.Drawn) -> str:
     """Return a sentence on the number of draws and the Monte Carlo error."""
-    error = math.sqrt(0.95 * 0.05 / n_draws)
+    error = math.sqrt(0.95 * 0.05 / found.n_draws)
     return (
-        f"{n_draws:,} draws of {N_TEXTS:,} texts; standard error of a coverage of 95%: "
-        f"{error:.1%}. The median width is in parentheses.\n\n"
+        f"{found.n_draws:,} draws of {N_TEXTS:,} texts; standard error of a coverage of "
+        f"95%: {error:.1%}. The median width is in parentheses.\n\n"
     )
 
 
@@ -274,30 +279,42 @@ CODERS = {
 OF_CODERS = ("share", "share, equal strata of labels", "difference of groups")
 
 
-def coders(n_draws: int) -> str:
+OF_CODES = {  # columns of the table of coders
+    "majority": "majority",
+    "dawid_skene": "Dawid-Skene",
+    "one_coin": "one-coin",
+}
+CODER_CASES = {f"{who} | {what}": (who, what) for who in CODERS for what in OF_CODERS}
+
+
+def coders_draw(case: str, seed: int, k: int) -> dict[str, Hit]:
+    """Simulate draw k of codes by several coders who make independent errors."""
+    who, what = CODER_CASES[case]
+    rng = np.random.default_rng([seed, k])
+    texts = made(rng)
+    gold = simple_of(rng.choice(N_TEXTS, 200, replace=False))
+    if what == OF_CODERS[1]:
+        gold = pooled([first(texts, 200, rng, "equal")])
+    truth = texts.code[gold.rows]
+    right = CODERS[who]
+    given = np.array([np.where(rng.random(200) < p, truth, 1 - truth) for p in right])
+    found = {}
+    for way in OF_CODES:
+        codes = (2 * given.sum(axis=0) > len(right)).astype(np.int64)[None]
+        if way != "majority":
+            codes = _imputed(texts, gold, given, what, way)
+        found[way] = _with_codes(texts, gold, codes, what)
+    return found
+
+
+def coders_table(found: draws.Drawn) -> str:
     """Return the table of coverage if coders make independent errors."""
-    lines = ["| 200 codes, DSL | estimate | majority | Dawid-Skene | one-coin |"]
+    lines = [f"| 200 codes, DSL | estimate | {' | '.join(OF_CODES.values())} |"]
     lines.append("|---|---|---:|---:|---:|")
-    for name, right in CODERS.items():
-        for what in OF_CODERS:
-            found: dict[str, Hits] = {"majority": [], "dawid_skene": [], "one_coin": []}
-            for draw in range(n_draws):
-                rng = np.random.default_rng([SEED, draw])
-                texts = made(rng)
-                gold = simple_of(rng.choice(N_TEXTS, 200, replace=False))
-                if what == OF_CODERS[1]:
-                    gold = pooled([first(texts, 200, rng, "equal")])
-                truth = texts.code[gold.rows]
-                given = np.array(
-                    [np.where(rng.random(200) < p, truth, 1 - truth) for p in right]
-                )
-                for way, hits in found.items():
-                    codes = (2 * given.sum(axis=0) > len(right)).astype(np.int64)[None]
-                    if way != "majority":
-                        codes = _imputed(texts, gold, given, what, way)
-                    hits.append(_with_codes(texts, gold, codes, what))
-            lines.append(f"| {name} | {what} | {' | '.join(map(cell, found.values()))} |")
-    return heading(n_draws) + "\n".join(lines) + "\n"
+    for name, values in found.cases.items():
+        cells = [cell(values, way) for way in OF_CODES]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return heading(found) + "\n".join(lines) + "\n"
 
 
 def _imputed(texts: Texts, gold: GoldUsed, given: Ints, what: str, way: str) -> Ints:
@@ -308,9 +325,7 @@ def _imputed(texts: Texts, gold: GoldUsed, given: Ints, what: str, way: str) -> 
     return imputed(given, 2, 20, 1, one_coin=way == "one_coin", cells=cells)
 
 
-def _with_codes(
-    texts: Texts, gold: GoldUsed, codes: Ints, what: str
-) -> tuple[bool, float]:
+def _with_codes(texts: Texts, gold: GoldUsed, codes: Ints, what: str) -> Hit:
     in_groups = what == OF_CODERS[2]
 
     def fit(m: int, own: GoldUsed, level: float) -> Compared:
@@ -329,63 +344,76 @@ def _with_codes(
     return hit(next(row for row in rows if row.term == "difference"), DIFFERENCE)
 
 
-def weights(n_draws: int) -> str:
-    """Return the table of coverage if group B is four times overrepresented."""
+OF_WEIGHTS = ("simple", "equal strata of labels", "drawn by weights")
+
+
+def weights_draw(case: str, seed: int, k: int) -> dict[str, Hit]:
+    """Simulate draw k of texts in which group B is four times overrepresented."""
+    rng = np.random.default_rng([seed, k])
+    texts = made(rng, 4 * GROUP_B / (4 * GROUP_B + 1 - GROUP_B))
+    w = np.where(texts.group == 1, 1.0, 4.0)
+    if case == "simple":
+        gold = simple_of(rng.choice(N_TEXTS, 200, replace=False))
+    elif case == "drawn by weights":
+        probs = sampling.inclusion_probs(w, 200, 0.3)
+        own = sampling.draw_unequal(probs, rng)
+        gold = of_one(own.rows, own.all_probs, own.strata, is_even=False)
+    else:
+        gold = pooled([first(texts, 200, rng, "equal")])
+    found = {}
+    for way, used in (("with", w / w.mean()), ("without", None)):
+        row = estimates(texts, gold, weights=used, methods=("dsl",)).found.rows[0]
+        found[way] = hit(row, SHARE)
+    return found
+
+
+def weights_table(found: draws.Drawn) -> str:
+    """Return the table of coverage with and without survey weights."""
     lines = ["| share, 200 codes, DSL | with weights | without |", "|---|---:|---:|"]
-    in_b = 4 * GROUP_B / (4 * GROUP_B + 1 - GROUP_B)
-    for name in ("simple", "equal strata of labels", "drawn by weights"):
-        found: dict[str, Hits] = {"with": [], "without": []}
-        for draw in range(n_draws):
-            rng = np.random.default_rng([SEED, draw])
-            texts = made(rng, in_b)
-            w = np.where(texts.group == 1, 1.0, 4.0)
-            if name == "simple":
-                gold = simple_of(rng.choice(N_TEXTS, 200, replace=False))
-            elif name == "drawn by weights":
-                probs = sampling.inclusion_probs(w, 200, 0.3)
-                own = sampling.draw_unequal(probs, rng)
-                gold = of_one(own.rows, own.all_probs, own.strata, is_even=False)
-            else:
-                gold = pooled([first(texts, 200, rng, "equal")])
-            for way, used in (("with", w / w.mean()), ("without", None)):
-                row = estimates(texts, gold, weights=used, methods=("dsl",)).found.rows[0]
-                found[way].append(hit(row, SHARE))
-        lines.append(f"| {name} | {cell(found['with'])} | {cell(found['without'])} |")
-    return heading(n_draws) + "\n".join(lines) + "\n"
+    for name, values in found.cases.items():
+        lines.append(f"| {name} | {cell(values, 'with')} | {cell(values, 'without')} |")
+    return heading(found) + "\n".join(lines) + "\n"
 
 
 OF_GROUPS = np.array([[0.4, 0.3, 0.2, 0.1], [0.3, 0.3, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2]])
 
 
-def many(n_draws: int) -> str:
+WAYS_OF_MANY: dict[str, Simultaneous | None] = {
+    "each by itself": None,
+    "Bonferroni": "bonferroni",
+    "max-t": "max_t",
+}
+
+
+def many_draw(_: str, seed: int, k: int) -> dict[str, Hit]:
+    """Simulate draw k of 20 intervals: True if all hold, and their mean width."""
+    rng = np.random.default_rng([seed, k])
+    group = rng.integers(3, size=N_TEXTS)
+    edges = np.cumsum(OF_GROUPS, axis=1)[group]
+    code = (rng.random(N_TEXTS)[:, None] > edges[:, :3]).sum(axis=1)
+    wrong = rng.random(N_TEXTS) < 0.2
+    label = np.where(wrong, rng.integers(4, size=N_TEXTS), code)
+    gold = simple_of(rng.choice(N_TEXTS, 400, replace=False))
+    found = {}
+    for name, way in WAYS_OF_MANY.items():
+        rows = _of_labels(group, code, label, gold, way)
+        hits = [hit(row, _truth(row)) for row in rows]
+        width = float(np.mean([each[1] for each in hits]))
+        found[name] = all(each[0] for each in hits), width
+    return found
+
+
+def many_table(found: draws.Drawn) -> str:
     """Return the table of draws in which all intervals contain their true values."""
     lines = [
         "| 4 labels in 3 groups, and differences: 20 intervals | all hold | mean width |"
     ]
     lines.append("|---|---:|---:|")
-    names: dict[Simultaneous | None, str] = {
-        None: "each by itself",
-        "bonferroni": "Bonferroni",
-        "max_t": "max-t",
-    }
-    found: dict[str, Hits] = {name: [] for name in names.values()}
-    for draw in range(n_draws):
-        rng = np.random.default_rng([SEED, draw])
-        group = rng.integers(3, size=N_TEXTS)
-        edges = np.cumsum(OF_GROUPS, axis=1)[group]
-        code = (rng.random(N_TEXTS)[:, None] > edges[:, :3]).sum(axis=1)
-        wrong = rng.random(N_TEXTS) < 0.2
-        label = np.where(wrong, rng.integers(4, size=N_TEXTS), code)
-        gold = simple_of(rng.choice(N_TEXTS, 400, replace=False))
-        for way, name in names.items():
-            rows = _of_labels(group, code, label, gold, way)
-            hits = [hit(row, _truth(row)) for row in rows]
-            width = float(np.mean([each[1] for each in hits]))
-            found[name].append((all(each[0] for each in hits), width))
-    for name, each in found.items():
-        hold, widths = zip(*each, strict=True)
+    values = found.cases["many"]
+    for name in WAYS_OF_MANY:
+        hold, widths = zip(*(value[name] for value in values), strict=True)
         lines.append(f"| {name} | {np.mean(hold):.1%} | {np.mean(widths):.3f} |")
-    return heading(n_draws).split(". In")[0] + ".\n\n" + "\n".join(lines) + "\n"
+    return heading(found).split(". The")[0] + ".\n\n" + "\n".join(lines) + "\n"
 
 
 def _of_labels(
@@ -411,45 +439,54 @@ def _truth(row: Estimate) -> float:
     return float(OF_GROUPS[at[0], k] - (OF_GROUPS[at[1], k] if len(at) > 1 else 0.0))
 
 
-def check(n_draws: int) -> str:
+ODDS = {
+    "a simple sample": 1.0,
+    "texts with the label *yes* drawn 1.5 times as often": 1.5,
+    "twice as often": 2.0,
+    "three times as often": 3.0,
+}
+
+
+def check_draw(case: str, seed: int, k: int) -> bool:
+    """Return True if draw k gives a warning that the sample is not simple."""
+    rng = np.random.default_rng([seed, k])
+    labels = np.where(made(rng).label == 1, "yes", "no")
+    p = np.where(labels == "yes", ODDS[case], 1.0)
+    drawn = rng.choice(N_TEXTS, 200, replace=False, p=p / p.sum())
+    return bool(label_check(labels.tolist(), labels[drawn].tolist()).is_unlikely)
+
+
+def check_table(found: draws.Drawn) -> str:
     """Return the table of draws for which the check of a simple sample warns."""
     lines = ["| 200 codes that are said to be simple | warned of |", "|---|---:|"]
-    for name, odds in {
-        "a simple sample": 1.0,
-        "texts with the label *yes* drawn 1.5 times as often": 1.5,
-        "twice as often": 2.0,
-        "three times as often": 3.0,
-    }.items():
-        refused = 0
-        for draw in range(n_draws):
-            rng = np.random.default_rng([SEED, draw])
-            labels = np.where(made(rng).label == 1, "yes", "no")
-            p = np.where(labels == "yes", odds, 1.0)
-            drawn = rng.choice(N_TEXTS, 200, replace=False, p=p / p.sum())
-            refused += label_check(labels.tolist(), labels[drawn].tolist()).is_unlikely
-        lines.append(f"| {name} | {refused / n_draws:.1%} |")
-    return f"{n_draws:,} draws.\n\n" + "\n".join(lines) + "\n"
+    lines += [f"| {name} | {np.mean(each):.1%} |" for name, each in found.cases.items()]
+    return f"{found.n_draws:,} draws.\n\n" + "\n".join(lines) + "\n"
 
 
-PARTS: dict[str, Callable[[int], str]] = {
-    "waves": waves_table,
-    "coders": coders,
-    "weights": weights,
-    "many": many,
-    "check": check,
+Part = tuple["Sequence[str]", "Callable[[str, int, int], Any]", "Callable[..., str]"]
+PARTS: dict[str, Part] = {  # cases, simulation of a draw, table
+    "waves": (list(WAVES), waves_draw, waves_table),
+    "coders": (list(CODER_CASES), coders_draw, coders_table),
+    "weights": (OF_WEIGHTS, weights_draw, weights_table),
+    "many": (["many"], many_draw, many_table),
+    "check": (list(ODDS), check_draw, check_table),
 }
 
 
 def main() -> None:
     """Write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=400)
+    draws.add_options(parser, 1000, 5)
     parser.add_argument("--only", choices=list(PARTS))
     given = parser.parse_args()
-    warnings.simplefilter("ignore", UserWarning)
-    names = [given.only] if given.only else list(PARTS)
-    for name in names:
-        marked.write(PAGE, {f"coverage: {name}": PARTS[name](given.draws)})
+    if given.only is None and (given.save or given.merge):
+        parser.error("--save and --merge need --only")
+    for name in [given.only] if given.only else list(PARTS):
+        cases, draw, table = PARTS[name]
+        simulation = draws.Simulation(name=name, cases=cases, draw=draw)
+        found = draws.results(simulation, given)
+        if found is not None:
+            marked.write(PAGE, {f"coverage: {name}": table(found)})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compares unitizing alpha with gamma, as pygamma-agreement computes it.
+"""Compares unitizing alpha with gamma, by llamaherd and by pygamma-agreement.
 
     python3.11 -m venv build/gamma-venv
     build/gamma-venv/bin/python -m pip install pygamma-agreement==0.5.9
@@ -22,6 +22,7 @@ from typing import Any
 import marked
 import numpy as np
 from llamaherd.research.codes.span_files import Unit
+from llamaherd.research.statistics.gamma import Gamma
 from llamaherd.research.statistics.unitizing import Unitizing, f1_of, matches
 
 HERE = Path(__file__).resolve().parent
@@ -38,7 +39,13 @@ CASES: dict[str, dict[str, float]] = {
     "all of these, moved by up to 20": {"moved": 20, "omitted": 1 / 3, "wrong": 1 / 3},
     "as many passages at random places": {"random": 1},
 }
-_COLUMNS = ("unitizing alpha", "gamma", "exact F1", "overlap F1")
+_COLUMNS = (
+    "unitizing alpha",
+    "gamma",
+    "gamma (pygamma-agreement)",
+    "exact F1",
+    "overlap F1",
+)
 
 
 def main() -> None:
@@ -62,8 +69,10 @@ def _agreement(seed: int, errors: dict[str, float]) -> list[float]:
     other = _units(rng) if errors.get("random") else _with_errors(true, rng, errors)
     coders = [[true], [other]]
     alpha = Unitizing(coders, [LENGTH]).alpha()
+    gamma = Gamma(coders, [LENGTH], seed=seed).value()
     f1 = f1_of(matches([other], [true]))
-    return [alpha, _gamma(true, other, seed), f1["exact f1"], f1["overlap f1"]]
+    theirs = _theirs(true, other, seed)
+    return [alpha, gamma, theirs, f1["exact f1"], f1["overlap f1"]]
 
 
 def _units(rng: np.random.Generator) -> list[Unit]:
@@ -93,8 +102,8 @@ def _with_errors(
     return sorted(made)
 
 
-def _gamma(true: list[Unit], other: list[Unit], seed: int) -> float:
-    """Return gamma with the authors' settings: equal weights of both dissimilarities."""
+def _theirs(true: list[Unit], other: list[Unit], seed: int) -> float:
+    """Return gamma by pygamma-agreement, with its sampler that shuffles passages."""
     # numba imports a package "coverage", which a file of this folder would hide.
     sys.path[:] = [each for each in sys.path if Path(each).resolve() != HERE]
     import pygamma_agreement as pa  # noqa: PLC0415 - in an environment of its own
@@ -109,7 +118,9 @@ def _gamma(true: list[Unit], other: list[Unit], seed: int) -> float:
         alpha=1, beta=1, delta_empty=1, cat_dissim=pa.AbsoluteCategoricalDissimilarity()
     )
     np.random.seed(seed)  # noqa: NPY002 - the generator of pygamma-agreement
-    return float(continuum.compute_gamma(how, n_samples=30).gamma)
+    sampler = pa.ShuffleContinuumSampler()
+    found = continuum.compute_gamma(how, sampler=sampler, precision_level=0.02)
+    return float(found.gamma)
 
 
 if __name__ == "__main__":

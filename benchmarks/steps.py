@@ -29,9 +29,8 @@ import llamaherd as lh
 import numpy as np
 import recalibration
 from llamaherd.asks.calibration import calibrate_batch
-from llamaherd.research.coding.head_step import least_sure
 from llamaherd.research.estimation.recalibrated import ProbabilityScores
-from llamaherd.research.statistics.text_heads import text_head
+from llamaherd.research.statistics.text_heads import least_sure, text_head
 
 SEED = 20261126
 UNTIL = 0.5  # share of the texts

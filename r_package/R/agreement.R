@@ -235,9 +235,11 @@ check_numeric <- function(
 format.llamaherd_agreement <- function(x, ..., digits = 3L) {
   n <- if (nrow(x) > 0) max(x$n_units) else 0L
   head <- sprintf(
-    "<llamaherd_agreement> %s units with two codes or more, %d coders, %s%s",
+    "<llamaherd_agreement> %s %s with two codes or more, %d %s, %s%s",
     formatC(n, big.mark = ",", format = "d"),
+    plural(n, "unit"),
     max(x$n_coders, 0L),
+    plural(max(x$n_coders, 0L), "coder"),
     attr(x, "scale") %||% "nominal",
     if (isTRUE(attr(x, "is_weighted"))) ", weighted" else ""
   )

@@ -158,7 +158,11 @@ compare_pairs <- function(
   found <- new_pairs(run$columns, question, options)
   if (run$interrupted) {
     the$last_results <- found
-    message <- sprintf("Interrupted: %d pairs compared.", nrow(found$pairs))
+    message <- sprintf(
+      "Interrupted: %d %s compared.",
+      nrow(found$pairs),
+      plural(nrow(found$pairs), "pair")
+    )
     interrupt(message, found, verbosity, options$journal)
   }
   for (note in if (verbosity >= 0) found$notes) {

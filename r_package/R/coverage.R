@@ -108,7 +108,11 @@ abort_no_prob <- function(error_call) {
 
 #' @export
 format.llamaherd_coverage <- function(x, ...) {
-  head <- sprintf("<llamaherd_coverage> of %d coded texts", attr(x, "n"))
+  head <- sprintf(
+    "<llamaherd_coverage> of %d coded %s",
+    attr(x, "n"),
+    plural(attr(x, "n"), "text")
+  )
   if (nrow(x) == 0) {
     return(head)
   }

@@ -71,9 +71,10 @@ format.llamaherd_summary <- function(x, ..., digits = 4L) {
   })
   c(
     sprintf(
-      "%s: %s texts, %s with codes (%s)",
+      "%s: %s %s, %s with codes (%s)",
       what,
       big(x$n_texts),
+      plural(x$n_texts, "text"),
       big(x$n_gold),
       x$design
     ),

@@ -377,9 +377,10 @@ format.llamaherd_gold <- function(x, ...) {
   range <- format(range(x$probs), digits = 3, trim = TRUE)
   c(
     sprintf(
-      "<llamaherd_gold> %d of %d texts, drawn %s",
+      "<llamaherd_gold> %d of %d %s, drawn %s",
       length(x$ids),
       length(x$all_probs),
+      plural(length(x$all_probs), "text"),
       c(
         simple = "simply",
         stratified = "in strata",
@@ -398,7 +399,7 @@ format.llamaherd_gold <- function(x, ...) {
     if (isTRUE(nrow(x$history) > 1)) {
       sprintf("waves of %s texts", paste(x$history$n, collapse = ", "))
     },
-    sprintf("%d coded, by %d coder%s", n_coded, n_coders, if (n_coders == 1) "" else "s")
+    sprintf("%d coded, by %d %s", n_coded, n_coders, plural(n_coders, "coder"))
   )
 }
 

@@ -408,10 +408,11 @@ label_levels <- function(labels, names) {
 #' @export
 print.llamaherd_robustness <- function(x, ...) {
   cat(sprintf(
-    "<llamaherd_robustness> %d %s, %d variants\n",
+    "<llamaherd_robustness> %d %s, %d %s\n",
     nrow(x$labels),
     plural(nrow(x$labels), "text"),
-    nrow(x$summary)
+    nrow(x$summary),
+    plural(nrow(x$summary), "variant")
   ))
   shown <- x$summary
   shown[-1] <- lapply(shown[-1], \(share) sprintf("%.1f%%", 100 * share))

@@ -25,6 +25,12 @@
 #' Alpha is computed over all texts together, and passages of a coder that overlap and have the same
 #' label are merged. Intervals are percentiles of a bootstrap of texts.
 #'
+#' `gamma` (Mathet, Widlocher and Metivier 2015) first aligns the passages of all coders so that the
+#' total disorder of the aligned passages is lowest, and then compares this disorder with the
+#' disorder of randomly shifted passages: 1 is perfect agreement, 0 is agreement by chance. Position
+#' and label have the same weight. Passages of different texts are not aligned, and disorders are
+#' added up over texts. The intervals keep the disorder that is expected by chance.
+#'
 #' @param path Paths of files or folders.
 #' @param ... Must be empty: all further arguments must be named.
 #' @param format Format of the files; `"auto"` recognizes the format.
@@ -40,6 +46,9 @@
 #' @references
 #' Krippendorff (2004), Measuring the reliability of qualitative text analysis data, Quality &
 #' Quantity 38, 787-800.
+#'
+#' Mathet, Widlocher and Metivier (2015), The unified and holistic method gamma for inter-annotator
+#' agreement measure and alignment, Computational Linguistics 41, 437-479.
 #' @seealso [codebook()] for `type = "spans"`, [coded_spans()], [plots], [validate()] for labels of
 #'   texts
 #' @export
@@ -106,15 +115,18 @@ new_spans <- function(found) {
 #' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or another
 #'   data frame with a column of texts and a list column `spans` of the same form.
 #' @param gold Passages from `read_spans()`. Texts are matched by their content.
+#' @param gamma TRUE computes gamma, too. This takes longer, and needs the Python package scipy
+#'   (`reticulate::py_install("scipy")`).
 #' @param level Confidence level.
 #' @param n_bootstrap Number of bootstrap draws; 0 computes no intervals.
-#' @param seed Seed of the bootstrap.
+#' @param seed Seed of the bootstrap, and of the random passages for gamma.
 #' @export
 validate_spans <- function(
   coded,
   gold,
   ...,
   text = NULL,
+  gamma = FALSE,
   level = 0.95,
   n_bootstrap = 1000L,
   seed = 1L
@@ -140,6 +152,7 @@ validate_spans <- function(
     lapply(unname(spans), passages_json),
     attr(gold, "content"),
     list(
+      gamma = check_flag(gamma),
       level = level,
       n_bootstrap = check_whole(n_bootstrap, min = 0),
       seed = check_whole(seed, min = 0)
@@ -176,8 +189,10 @@ passages_json <- function(x) {
 print.llamaherd_spans <- function(x, ...) {
   if (!is.null(attr(x, "content"))) {
     coders <- paste(attr(x, "coders"), collapse = ", ")
-    head <- "<llamaherd_spans> %d texts, %d passages, coders %s"
-    writeLines(sprintf(head, attr(x, "n_texts"), nrow(x), coders))
+    n_texts <- attr(x, "n_texts")
+    counts <- c(plural(n_texts, "text"), plural(nrow(x), "passage"))
+    head <- "<llamaherd_spans> %d %s, %d %s, coders %s"
+    writeLines(sprintf(head, n_texts, counts[[1]], nrow(x), counts[[2]], coders))
   }
   print(without_class(x), ...)
   invisible(x)

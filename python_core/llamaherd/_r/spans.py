@@ -61,7 +61,7 @@ def spans_validate(
         spans: For each text, its passages as JSON, with positions from 1; None without an
             answer.
         content: Passages of human coders, as JSON from `spans_read`.
-        options: `level`, `n_bootstrap`, `seed`.
+        options: `gamma`, `level`, `n_bootstrap`, `seed`.
     """
     model = span_codes(
         MarkedText(str(i), text, "model", _units(cell, 1))
@@ -79,6 +79,7 @@ def spans_validate(
     found = lh.validate_spans(
         model,
         gold,
+        gamma=bool(options["gamma"]),
         level=options["level"],
         n_bootstrap=int(options["n_bootstrap"]),
         seed=int(options["seed"]),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.asks.scores import OfPrompts
+from llamaherd.core.plurals import count_of
 from llamaherd.core.results import KINDS
 from llamaherd.core.table import in_pandas, reasons
 
@@ -175,4 +176,4 @@ class PerplexityResults(OfPrompts):
 
     def __repr__(self) -> str:
         n_failed = sum(error is not None for error in self.errors)
-        return f"<PerplexityResults: {len(self)} texts, {n_failed} failed>"
+        return f"<PerplexityResults: {count_of(len(self), 'text')}, {n_failed} failed>"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from llamaherd.core.failure import codes_of
+from llamaherd.core.plurals import count_of
 from llamaherd.core.progress import JobProgress
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ class EmbedStats:
 
     def __str__(self) -> str:
         return (
-            f"{self.n_texts} texts ({self.n_failed} failed, {self.n_truncated} cut, "
-            f"{self.n_copied} copied) in {self.wall_s:.2f} s: {self.n_tokens} tokens at "
+            f"{count_of(self.n_texts, 'text')} ({self.n_failed} failed, "
+            f"{self.n_truncated} cut, {self.n_copied} copied) in {self.wall_s:.2f} s: "
+            f"{self.n_tokens} tokens at "
             f"{self.tokens_per_s:.0f}/s in {self.n_batches} batches, "
             f"pooling {self.pooling!r}"
         )

@@ -181,6 +181,6 @@ test_that("coders who err have tables", {
   expect_identical(as.data.frame(found)$p_no, rep(0.25, 4))
   expect_identical(names(found$accuracy), names(gold$codes))
   expect_identical(found$errors[[1]]["no", "yes"], 0.1)
-  expect_output(print(found), "4 texts, 1 coders")
+  expect_output(print(found), "4 texts, 1 coder")
   expect_error(dawid_skene(gold, one_coin = NA), "one_coin")
 })

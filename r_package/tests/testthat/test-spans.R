@@ -27,7 +27,7 @@ test_that("passages are read with their places in R", {
   expect_equal(marked$quote, "Ann")
   expect_equal(substr("Gr\u00fc\u00dfe an Ann.", marked$start, marked$end), "Ann")
   expect_equal(levels(marked$label), "who")
-  expect_output(print(marked), "2 texts, 1 passages, coders eve", fixed = TRUE)
+  expect_output(print(marked), "2 texts, 1 passage, coders eve", fixed = TRUE)
   expect_error(read_spans("nowhere.jsonl"), class = "llamaherd_error_argument")
   expect_error(read_spans(path, format = "xml"), class = "llamaherd_error_argument")
   bad <- marked_file('{"text": "a", "spans": [{"start": 0, "end": 5, "label": "x"}]}')
@@ -65,6 +65,28 @@ test_that("passages of a model are compared with people's", {
   )
   expect_error(
     validate_spans(coded[4, ], marked, text = "text"),
+    class = "llamaherd_error_argument"
+  )
+})
+
+test_that("gamma is added where alpha is", {
+  local_real()
+  skip_if_not(reticulate::py_module_available("scipy"))
+  marked <- read_spans(marked_file(gsub("\n", " ", example_lines)))
+  coded <- data.frame(text = c("Gr\u00fc\u00dfe an Ann.", "It rained."))
+  coded$spans <- list(
+    data.frame(label = "who", quote = "Ann", start = 10L, end = 12L),
+    data.frame(label = "who", quote = "It", start = 1L, end = 2L)
+  )
+  without <- validate_spans(coded, marked, text = "text", n_bootstrap = 20)
+  found <- validate_spans(coded, marked, text = "text", gamma = TRUE, n_bootstrap = 20)
+  gamma <- found$measure == "gamma"
+  expect_equal(found$value[!gamma], without$value)
+  expect_equal(sum(gamma), sum(without$measure == "unitizing alpha"))
+  expect_true(all(is.finite(found$value[gamma])))
+  expect_match(attr(found, "notes"), "random continua", all = FALSE)
+  expect_error(
+    validate_spans(coded, marked, text = "text", gamma = "yes"),
     class = "llamaherd_error_argument"
   )
 })

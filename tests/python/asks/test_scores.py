@@ -122,4 +122,4 @@ def test_data_frames_of_continuations_have_a_row_for_each() -> None:
         stats=lh.Stats(),
     )
     assert list(texts.to_pandas()) == ["perplexity", "logprob", "n_tokens", "error"]
-    assert "1 texts, 0 failed" in repr(texts)
+    assert "1 text, 0 failed" in repr(texts)

@@ -13,7 +13,7 @@ from llamaherd.core.argument import Argument, Field
 from llamaherd.core.declared import suggests_names
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research.coding.answer_types import JOINED, OWN, TYPES, checked_own
-from llamaherd.research.coding.codebook_checks import filled
+from llamaherd.research.coding.codebook_checks import check_contradictions, filled
 from llamaherd.research.coding.prompt_texts import words_of
 from llamaherd.research.coding.scales import NumberScale, numbers_of
 
@@ -233,10 +233,12 @@ class Codebook:
             raise ArgumentTypeError(
                 f"must be a list, not {checks.shown(given)}", argument="examples"
             )
-        return tuple(
+        made = tuple(
             self._example(Argument("examples", (i,)), each)
             for i, each in enumerate(given)
         )
+        check_contradictions([(each.text, each.label) for each in made])
+        return made
 
     def _example(self, name: Argument, given: object) -> Example:
         if isinstance(given, Mapping):

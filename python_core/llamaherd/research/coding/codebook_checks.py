@@ -138,3 +138,28 @@ def checked_fields(name: Name, value: object, schema: str) -> dict[str, Any]:
         ) from None
     made: dict[str, Any] = json.loads(text)
     return made
+
+
+def check_contradictions(examples: Sequence[tuple[str, Any]]) -> None:
+    """Check that no text has several labels; spaces and line breaks do not count.
+
+    Raises:
+        ValueError: Two examples have the same text and different labels.
+    """
+    known: dict[str, tuple[int, Any]] = {}
+    for i, (text, label) in enumerate(examples):
+        first, other = known.setdefault(" ".join(text.split()), (i, label))
+        if _comparable(label) != _comparable(other):
+            raise ArgumentError(
+                f"has the text {checks.shown(text)} with two different labels, "
+                f"{checks.shown(other)} (example {first + 1}) and {checks.shown(label)} "
+                f"(example {i + 1}): keep one of them",
+                argument="examples",
+                code="contradiction",
+            )
+
+
+def _comparable(label: object) -> str:
+    """Return a label as text; the order of several labels does not count."""
+    parts = label if isinstance(label, list) else [label]
+    return str(sorted(json.dumps(each, sort_keys=True) for each in parts))

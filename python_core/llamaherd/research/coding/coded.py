@@ -12,6 +12,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.failure import codes_of
+from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.span_type import SPANS
 from llamaherd.research.coding.spans import long_table
@@ -100,13 +101,13 @@ class Coded:
     def __repr__(self) -> str:
         n_failed = sum(error is not None for error in self.errors)
         n_missing = sum(label is None for label in self.labels) - n_failed
-        parts = [f"{len(self)} texts"]
+        parts = [count_of(len(self), "text")]
         if self.codebook.type == "spans":
             found = Counter(span["label"] for span in self._spans())
             counts = ", ".join(f"{name} {found[name]}" for name in self.codebook.names)
             parts.append(f"{sum(found.values())} spans ({counts})")
         if self.names:
-            parts.append(f"{len(self.names)} labels ({self._counts})")
+            parts.append(f"{count_of(len(self.names), 'label')} ({self._counts})")
         if n_missing:
             parts.append(f"{n_missing} missing")
         head = f"<Coded: {', '.join(parts)}, {n_failed} failed>"
@@ -175,7 +176,7 @@ def row_indices(rows: object, n: int) -> list[int]:
         found = np.empty(())  # nested lists
     if found.ndim == 1 and (found.dtype == bool or not len(found)):
         if len(found) not in (0, n):
-            raise IndexError(f"rows must have a flag for each of {n} rows")
+            raise IndexError(f"rows must have a flag for each of {count_of(n, 'row')}")
         return [int(i) for i in np.flatnonzero(found)]
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise ArgumentTypeError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from llamaherd.core.failure import is_cancelled
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.structured.quotable import Quoted
 
 if TYPE_CHECKING:
@@ -84,5 +85,5 @@ class Quotes:
         n = len(self._problems)
         if not n:
             return ""
-        which = "1 label has" if n == 1 else f"{n} labels have"
+        which = f"{count_of(n, 'label')} {verb(n, 'has', 'have')}"
         return f"{which} no quote: {self._problems[0]}"

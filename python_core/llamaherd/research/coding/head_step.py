@@ -17,6 +17,7 @@ import numpy as np
 
 from llamaherd.api.embed import prepare_embed
 from llamaherd.core.errors import ArgumentError, JournalError
+from llamaherd.core.plurals import count_of
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import VERSION
 from llamaherd.model.model import Model
@@ -151,7 +152,7 @@ class HeadStep:
             probs = np.full((len(own), k), np.nan)
             fine = np.isfinite(vectors).all(axis=1)
             probs[fine] = head.probs(vectors[fine])
-            name = f"{len(own)} texts labelled by a head on embeddings"
+            name = f"{count_of(len(own), 'text')} labelled by a head on embeddings"
             self._store(key, name, "", tuple(probs.ravel().tolist()))
             yield StepLabels(start=start, probs=probs, is_stored=False)
 
@@ -221,15 +222,3 @@ def model_of(embedder: Any) -> Model:  # noqa: ANN401 - of three kinds
     if isinstance(embedder, Host):
         return embedder.model
     return Model.from_llama(embedder)
-
-
-def least_sure(probs: Floats, n: int) -> Any:  # noqa: ANN401 - int64[n]
-    """Return the sorted positions of the n texts with the lowest best probability.
-
-    Args:
-        probs: float64[m, k]; rows of NaN are the least sure.
-        n: Number of texts.
-    """
-    known = np.asarray(np.isfinite(probs).all(axis=1))
-    best = np.where(known, np.where(known[:, None], probs, 0.0).max(axis=1), -1.0)
-    return np.sort(np.argsort(best, kind="stable")[:n])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research import frames
 from llamaherd.research.codes import form_of, is_nothing, text_of
 from llamaherd.research.coding.label_sets import joined, labels_in
@@ -104,7 +105,8 @@ def current_rows(
     all_probs = getattr(gold, "all_probs", None)
     if all_probs is not None and len(all_probs) != rows.n:
         _refuse(
-            f"it was drawn from {len(all_probs)} texts, but the data have {rows.n}. To "
+            f"it was drawn from {count_of(len(all_probs), 'text')}, but the data have "
+            f"{rows.n}. To "
             "compare groups of texts, use by. To omit a text, set its label to missing. "
             "To use some of the rows, draw the sample with a column of ids"
         )

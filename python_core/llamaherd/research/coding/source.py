@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.codes import text_of
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Source:
     def problem_with(self, other: Source) -> str:
         """Return the reason why another source does not fit; "" if it fits."""
         if other.n != self.n:
-            return f"{other.n:,} texts, but {self.n:,} are reported"
+            return f"{count_of(other.n, 'text')}, but {self.n:,} are reported"
         is_known = None not in (self.texts, other.texts)
         if self.is_reordered(other):
             return "the same texts in another order"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.failure import CANCELLED
+from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.answers import Answers
 from llamaherd.research.statistics.intervals import Measure, share
 
@@ -144,7 +145,7 @@ def methods(each: Sequence[Mapping[str, Any]]) -> str:
     """Describe the steps of a coding, for a methods section."""
     said = []
     for one in each:
-        n = f"{one['n_texts']:,} texts ({one['share']:.1%})"
+        n = f"{count_of(one['n_texts'], 'text')} ({one['share']:.1%})"
         by, agreed = one["by"], one.get("agreement") or {}
         share_ = agreed.get("value")
         if one["step"] == "model":

@@ -22,7 +22,7 @@ from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
 from llamaherd.research.coding.answers import summed
 from llamaherd.research.coding.coding import Coding, is_failure
-from llamaherd.research.coding.head_step import HeadStep, least_sure
+from llamaherd.research.coding.head_step import HeadStep
 from llamaherd.research.coding.record import model_record
 from llamaherd.research.coding.step_coded import coded_of_steps
 from llamaherd.research.coding.step_models import name_of
@@ -35,6 +35,7 @@ from llamaherd.research.coding.step_results import (
     methods,
 )
 from llamaherd.research.coding.texts import unique_texts
+from llamaherd.research.statistics.text_heads import least_sure
 
 if TYPE_CHECKING:
     from llamaherd.core.stats import Stats

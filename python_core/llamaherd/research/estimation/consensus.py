@@ -9,6 +9,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import ties
 from llamaherd.research.statistics.agreement import percent_agreement
@@ -79,11 +80,15 @@ class DawidSkene:
 
     def __str__(self) -> str:
         form = "one-coin" if self.one_coin else "a matrix of error rates for each coder"
-        lines = [f"{len(self.ids)} texts, {len(self.coders)} coders, {form}"]
+        n_texts, n_coders = len(self.ids), len(self.coders)
+        lines = [f"{count_of(n_texts, 'text')}, {count_of(n_coders, 'coder')}, {form}"]
         lines += [f"  {name}: right in {p:.1%}" for name, p in self.accuracy.items()]
         sure = self.probs.max(axis=1)
         n = int((sure < 0.9).sum())
-        lines.append(f"  {n} texts have no label with a probability of 90% or more")
+        has = verb(n, "has", "have")
+        lines.append(
+            f"  {count_of(n, 'text')} {has} no label with a probability of 90% or more"
+        )
         return "\n".join(lines)
 
 
@@ -183,7 +188,7 @@ def agreement_line(gold: GoldSample) -> str:
     weights = (1 / gold.probs).tolist()
     alike = percent_agreement(gold.codes, unit_weights=weights)
     if alike.n_units == 0:
-        return f"{n_coders} coders, no two of whom coded the same text"
+        return f"{count_of(n_coders, 'coder')}, no two of whom coded the same text"
     codes = {code for column in gold.codes for code in column if code is not None}
     is_ordinal = gold.design.get("scale") == "ordinal" and codes <= set(gold.names)
     scale: Scale = "ordinal" if is_ordinal else "nominal"
@@ -196,8 +201,8 @@ def agreement_line(gold: GoldSample) -> str:
     )
     value = "undefined" if np.isnan(alpha.value) else f"{alpha.value:.2f}"
     return (
-        f"{n_coders} coders agree in {alike.value:.0%} of the pairs of codes of "
-        f"{alike.n_units} texts (Krippendorff's alpha, {scale}: {value})"
+        f"{count_of(n_coders, 'coder')} agree in {alike.value:.0%} of the pairs of codes "
+        f"of {count_of(alike.n_units, 'text')} (Krippendorff's alpha, {scale}: {value})"
     )
 
 

@@ -36,6 +36,7 @@ from llamaherd.research.estimation.estimate_result import (
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
 from llamaherd.research.estimation.fitting_outcomes import fit_outcomes
 from llamaherd.research.estimation.fitting_regression import fit_regression
+from llamaherd.research.estimation.formula_names import columns_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, numbered
@@ -167,7 +168,8 @@ def estimate(  # noqa: PLR0917 - as in R
 
     Returns:
         Estimates with standard errors and intervals. Texts without a label, or with a
-        missing value in a column that is used, are left out; a note gives their number.
+        missing value in a column that is used, are left out; a note gives their number,
+        and a warning names the columns.
 
     Raises:
         ValueError: Inclusion probabilities are unknown or 0, the sample was drawn from
@@ -268,7 +270,7 @@ def estimate(  # noqa: PLR0917 - as in R
     made = repeated(samples, fit, level, simultaneous)
     if cluster is None and target == "population":
         roles = {texts.text_column, texts.label_column, texts.id_column, *named(by)}
-        roles |= set() if formula is None else formulas.columns_in(formula)
+        roles |= set() if formula is None else columns_in(formula)
         notes += hinted(texts, kept, roles, made, lambda c: fit(0, samples[0], level, c))
     made_of = result(
         made.found,

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research import frames
 from llamaherd.research.codes import numbers_of
 from llamaherd.research.coding.coded import Coded
@@ -17,7 +19,7 @@ from llamaherd.research.coding.joins import (
     filtered,
     n_relabelled,
 )
-from llamaherd.research.estimation import formulas
+from llamaherd.research.estimation import formula_names
 from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -55,7 +57,7 @@ def compared_columns(
 ) -> list[Sequence[Any]]:
     """Return the labels, and the columns of the groups or of the formula (sorted)."""
     if formula is not None:
-        used = formulas.columns_in(formula) - {texts.label_column}
+        used = formula_names.columns_in(formula) - {texts.label_column}
         groups = sorted(used.intersection(frames.names(texts.frame)))
     return [texts.labels, *(frames.column(texts.frame, name, "by") for name in groups)]
 
@@ -102,12 +104,14 @@ def joined(
     notes = []
     if len(texts) < n_before:
         notes.append(
-            f"{len(texts)} of the {n_before} texts from which the sample was drawn are "
+            f"{len(texts)} of the {count_of(n_before, 'text')} from which the sample was "
+            "drawn are "
             f"used, {len(gold)} of them drawn: estimates describe only the texts used"
         )
     if n_other:
         notes.append(
-            f"{n_other} of {len(gold)} texts of the gold sample have another label than "
+            f"{n_other} of {count_of(len(gold), 'text')} of the gold sample have another "
+            "label than "
             "when it was drawn, by another run or an edit: estimates use the new labels"
         )
     return texts, gold.moved(new_rows), notes
@@ -120,15 +124,32 @@ def kept_rows(
     cluster: str | None,
     survey: Floats | None,
 ) -> Ints:
-    """Return the rows with a label, a weight above 0 and a value in every used column."""
+    """Return the rows with a label, a weight above 0 and a value in every used column.
+
+    Warns:
+        UserWarning: A column has no value for some texts with a label.
+    """
+    kept = np.flatnonzero([label is not None for label in texts.labels])
+    used = dict.fromkeys(named(by), "by")
     if formula is not None:
-        kept = formulas.complete_rows(texts.frame, formula, texts.labels)
-    else:
-        kept = np.flatnonzero([label is not None for label in texts.labels])
-    names = [*named(by), *([] if cluster is None else [cluster])]
-    for name in names:
-        values = frames.column(texts.frame, name, "by" if name != cluster else "cluster")
-        kept = kept[[values[i] is not None for i in kept]]
+        known = formula_names.columns_in(formula) - {texts.label_column}
+        there = sorted(known.intersection(frames.names(texts.frame)))
+        used = dict.fromkeys(there, "formula")
+    if cluster is not None:
+        used[cluster] = "cluster"
+    complete = np.ones(len(texts), dtype=bool)
+    for name, argument in used.items():
+        values = frames.column(texts.frame, name, argument)
+        has_value = np.array([value is not None for value in values], dtype=bool)
+        complete &= has_value
+        n_missing = int((~has_value[kept]).sum())
+        if n_missing:
+            warn_caller(
+                f"{argument}: the column {name!r} has no value for "
+                f"{n_missing:,} of {count_of(len(kept), 'text')} with a label, which "
+                f"{verb(n_missing, 'is', 'are')} left out"
+            )
+    kept = kept[complete[kept]]
     if survey is not None:
         kept = kept[survey[kept] > 0]
     if len(kept) == 0:
@@ -144,7 +165,7 @@ def with_outcome(
     formula: str, outcome: Outcome, texts: Population, *, several: bool
 ) -> str:
     """Return the formula with `outcome` as its left side, if it has none."""
-    left, right = formulas.split(formula)
+    left, right = formula_names.split(formula)
     if left:
         raise ArgumentError(
             f"is for a formula without a left side, not {formula!r}", argument="outcome"

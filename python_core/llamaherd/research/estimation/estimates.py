@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
+from llamaherd.core.plurals import count_of
 from llamaherd.research.estimation import widths
 
 if TYPE_CHECKING:
@@ -189,7 +190,10 @@ class Estimates:
     def __str__(self) -> str:
         head = self.formula or {"mean": "shares and means"}.get(self.model, self.model)
         lines = [
-            f"{head}: {self.n_texts:,} texts, {self.n_gold} with codes ({self.design})",
+            (
+                f"{head}: {count_of(self.n_texts, 'text')}, {self.n_gold} with codes "
+                f"({self.design})"
+            ),
         ]
         lines += [self.agreement] if self.agreement else []
         if self.simultaneous is not None:
@@ -224,16 +228,24 @@ class Estimates:
         group = group_name(row.group, self.grouped_by)
         what = " ".join(part for part in (row.outcome, row.term, group) if part)
         if math.isnan(row.estimate):
-            return f"  {what:40} none"
-        return (
-            f"  {what:40} {row.estimate:9.4f}  std. error {row.std_error:.4f}  "
-            f"{self.level:.0%} [{row.low:.4f}, {row.high:.4f}]"
-        )
+            has_others = any(
+                not math.isnan(each.estimate) for each in self.by(row.method)
+            )
+            why = "fewer than two codes" if has_others else "see the notes"
+            return f"  {what:40} not estimated: {why}"
+        parts = [f"  {what:40} {row.estimate:9.4f}"]
+        if not math.isnan(row.std_error):
+            parts.append(f"std. error {row.std_error:.4f}")
+        if not math.isnan(row.low):
+            parts.append(f"{self.level:.0%} [{row.low:.4f}, {row.high:.4f}]")
+        if math.isnan(row.std_error) and math.isnan(row.low):
+            parts.append("no std. error: the codes show no variance")
+        return "  ".join(parts)
 
     def __repr__(self) -> str:
         return (
-            f"<Estimates: {self.model} of {self.n_texts} texts with {self.n_gold} codes, "
-            f"by {', '.join(self.methods)}>"
+            f"<Estimates: {self.model} of {count_of(self.n_texts, 'text')} with "
+            f"{count_of(self.n_gold, 'code')}, by {', '.join(self.methods)}>"
         )
 
 

@@ -12,7 +12,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.research.estimation import few_codes, notes
 from llamaherd.research.estimation.estimates import Estimate, Method
 from llamaherd.research.estimation.few_errors import Reach
-from llamaherd.research.statistics import dsl, ppi
+from llamaherd.research.statistics import dsl, ppi, tuning
 from llamaherd.research.statistics.dsl import Problem
 from llamaherd.research.statistics.intervals import student_quantile, within
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
@@ -140,7 +140,7 @@ def estimated_by(method: Method, problem: Problem, settings: FitSettings) -> Est
         return dsl.gold_alone(problem)
     n, p = problem.x.shape
     if not settings.is_plain:
-        return widened(dsl.tuned(problem), np.full(p, (n - p) / max(n - p - 1, 1)))
+        return widened(tuning.tuned(problem), np.full(p, (n - p) / max(n - p - 1, 1)))
     samples = ppi_samples(problem)
     fit = ppi.ppi_ols if problem.kind == "ols" else ppi.ppi_logit
     factors = np.full(p, (n - 1) / max(n - p - 1, 1))

@@ -26,9 +26,9 @@ from llamaherd.research.estimation.fitting import (
     unit_vector,
     widened,
 )
-from llamaherd.research.statistics import dsl, ppi
+from llamaherd.research.statistics import dsl, ppi, tuning
 from llamaherd.research.statistics.intervals import student_quantile
-from llamaherd.research.statistics.regression import Estimated, FitError
+from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,8 +135,8 @@ def _mean_by(
     part = replace(problem, x_hat=problem.x_hat[:, there], x=problem.x[:, there])
     if len(there) == 0:
         raise FitError("no group has two codes")
-    if method == "ppi" and settings.is_plain:
-        found = _ppi_means(part)
+    if method == "ppi":
+        found = _ppi_means(part) if settings.is_plain else _tuned_means(part)
     else:
         found = estimated_by(method, part, settings)
     level, p = settings.level, problem.x.shape[1]
@@ -174,3 +174,11 @@ def _ppi_means(problem: Problem) -> Estimated:
         lam=means[0].lam if len(means) == 1 else float("nan"),
     )
     return widened(found, sizes / np.maximum(sizes - 2, 1))
+
+
+def _tuned_means(problem: Problem) -> Estimated:
+    """Fit each group's mean if texts were drawn with unequal probabilities."""
+    check_rank(problem.x, np.ones(len(problem.y)))
+    sizes = problem.x.sum(axis=0)
+    factors = (sizes - 1) / np.maximum(sizes - 2, 1)
+    return widened(tuning.tuned_means(problem), factors)

@@ -10,6 +10,7 @@ import numpy as np
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
+from llamaherd.research.estimation.formula_errors import refused_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,10 @@ def used_columns(frame: object, names: Sequence[str], rows: Ints, used: Ints) ->
         values = made[name]
         is_text = isinstance(values.dtype, pd.StringDtype) or values.dtype == object
         if hasattr(values, "cat") or is_text:
-            kept = set(values.iloc[used])
+            try:
+                kept = set(values.iloc[used])
+            except TypeError:  # such as lists
+                raise refused_values(name, values.iloc[used[0]]) from None
             known = (
                 values.cat.categories if hasattr(values, "cat") else sorted(kept, key=str)
             )

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core import checks, installing
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.words import words
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
+from llamaherd.research import frames
 from llamaherd.research.estimation.formula_columns import (
     constant,
     formula_rows,
     is_numeric,
     recoded,
     used_columns,
+)
+from llamaherd.research.estimation.formula_errors import explained
+from llamaherd.research.estimation.formula_names import (
+    HAS_LABEL,
+    columns_in,
+    formulaic_module,
+    split,
 )
 from llamaherd.research.estimation.outcomes import labels_of
 
@@ -29,8 +36,6 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.predictions import Predicted
     from llamaherd.research.statistics.sampling import Floats, Ints
-
-HAS_LABEL = "has_label"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,42 +74,9 @@ class Matrices:
             if len(odd):
                 raise ArgumentError(
                     f"must give finite numbers, but {name!r} is {odd[0]} for "
-                    f"{len(odd)} texts",
+                    f"{count_of(len(odd), 'text')}",
                     argument="formula",
                 )
-
-
-def split(formula: str) -> tuple[str, str]:
-    """Split a formula at "~"; the left side is "" if the formula has none.
-
-    Raises:
-        TypeError: `formula` is not a str.
-        ValueError: `formula` has no "~".
-    """
-    if not isinstance(formula, str):
-        raise ArgumentTypeError(
-            f"must be {words().text}, not {checks.shown(formula)}", argument="formula"
-        )
-    left, tilde, right = formula.partition("~")
-    if not tilde or not right.strip():
-        raise ArgumentError(f"must be like 'y ~ x', not {formula!r}", argument="formula")
-    return left.strip(), right.strip()
-
-
-def complete_rows(frame: object, formula: str, labels: Sequence[str | None]) -> Ints:
-    """Return rows with a label and no missing value in the formula's columns.
-
-    Raises:
-        ImportError: formulaic is not installed.
-        ValueError: The formula cannot be read.
-    """
-    rows = formula_rows(frame, sorted(_required(formula)), "")
-    return rows[[labels[i] is not None for i in rows]]
-
-
-def columns_in(formula: str) -> set[str]:
-    """Return the names that occur in a formula."""
-    return _required(formula)
 
 
 def check_label(formula: str, label: str, *, several: bool = False) -> None:
@@ -120,14 +92,14 @@ def check_label(formula: str, label: str, *, several: bool = False) -> None:
         ValueError: The formula does not use labels, or it compares a text's joined labels
             instead of using `has_label`.
     """
-    if label not in _required(formula):
+    if label not in columns_in(formula):
         raise ArgumentError(
             f"must use the column of labels, {label!r}, on one of its sides: "
             f"{formula!r} does not",
             argument="formula",
         )
     one = rf"{HAS_LABEL}\(\s*`?{re.escape(label)}`?\s*,"
-    if several and label in _required(re.sub(one, f"{HAS_LABEL}(0,", formula)):
+    if several and label in columns_in(re.sub(one, f"{HAS_LABEL}(0,", formula)):
         raise ArgumentError(
             f"must name one label where a text may have several, such as "
             f"{HAS_LABEL}({label}, 'x') ~ age: {formula!r} compares a whole set",
@@ -173,7 +145,7 @@ def matrices(
     """
     left, right = split(formula)
     label = texts.label_column or ""
-    names = sorted(_required(formula) | {label})
+    names = sorted(columns_in(formula) | {label})
     rows = formula_rows(texts.frame, names, label)
     if is_numeric(texts):  # formula functions then never see missing numbers
         rows = rows[[texts.labels[i] is not None for i in rows]]
@@ -183,7 +155,8 @@ def matrices(
     columns = used_columns(texts.frame, names, rows, used)
     columns[label], again = recoded(texts, rows, coded, gold)
     mixed = columns.assign(**{label: again})
-    made, by_codes = _evaluated(formula, columns, mixed)
+    known = frames.names(texts.frame)
+    made, by_codes = _evaluated(formula, columns, mixed, known)
     spec = made.model_spec
     x_hat, y_hat = _numbers(made.rhs), _numbers(made.lhs)
     x, y = _numbers(by_codes.rhs), _numbers(by_codes.lhs)
@@ -206,7 +179,7 @@ def matrices(
         y=y[coded, 0],
         terms=tuple(each for each, has in zip(terms, there, strict=True) if has),
         outcome=left,
-        has_label_right=label in _required(f"~ {right}"),
+        has_label_right=label in columns_in(f"~ {right}"),
     )
     if not predicted:
         return [plain]
@@ -249,9 +222,14 @@ def averaged(
     return made
 
 
-def _evaluated(formula: str, columns: Any, mixed: Any) -> tuple[Any, Any]:  # noqa: ANN401 - of pandas
+def _evaluated(
+    formula: str,
+    columns: Any,  # noqa: ANN401 - of pandas
+    mixed: Any,  # noqa: ANN401 - of pandas
+    known: Sequence[str],
+) -> tuple[Any, Any]:
     """Return the matrices computed from labels and from codes, with the same terms."""
-    formulaic = _formulaic()
+    formulaic = formulaic_module()
     left, right = split(formula)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # Unused rows may have missing values.
@@ -264,10 +242,26 @@ def _evaluated(formula: str, columns: Any, mixed: Any) -> tuple[Any, Any]:  # no
                 context=_KNOWN,
             )
             return made, made.model_spec.get_model_matrix(mixed, context=_KNOWN)
-        except formulaic.errors.FormulaicError as error:
-            raise ArgumentError(
-                f"{formula!r} cannot be evaluated: {error}", argument="formula"
-            ) from error
+        except (formulaic.errors.FormulaicError, TypeError, ValueError) as error:
+            terms = _terms(left, right, columns)
+            raise explained(formula, columns, known, terms, error) from error
+
+
+def _terms(left: str, right: str, columns: Any) -> dict[str, Callable[[], object]]:  # noqa: ANN401 - of pandas
+    """Return functions that evaluate the left side, and each term of the right side."""
+    formulaic = formulaic_module()
+
+    def alone(term: str) -> Floats:
+        made = formulaic.model_matrix(
+            f"0 + {{{term}}}", columns, na_action="ignore", context=_KNOWN
+        )
+        return _numbers(made)
+
+    read = formulaic.Formula(f"~ {right}")
+    names = [str(each.expr) for term in read for each in term.factors]
+    found: dict[str, Callable[[], object]] = {left: partial(alone, f"({left}) * 1.0")}
+    found |= {name: partial(alone, name) for name in names if name != "1"}
+    return found
 
 
 def check_by_row(by_labels: Floats, by_codes: Floats, terms: Sequence[str]) -> None:
@@ -291,42 +285,4 @@ def _numbers(matrix: Any) -> Floats:  # noqa: ANN401 - of formulaic
     return np.asarray(matrix, dtype=np.float64)
 
 
-def _required(formula: str) -> set[str]:
-    formulaic = _formulaic()
-    left, right = split(formula)
-    try:
-        whole = f"{{({left})}} ~ {right}" if left else f"~ {right}"
-        read = formulaic.Formula(whole)
-        sides = [read.lhs, read.rhs] if left else [read]
-        factors = [each for side in sides for term in side for each in term.factors]
-        needed = {str(name) for name in read.required_variables}
-        # Names within scale(), poly(), bs() and similar calls are not reported.
-        needed |= {name for each in factors for name in _named_in(each.expr)}
-        return needed - {HAS_LABEL}
-    except formulaic.errors.FormulaicError as error:
-        raise ArgumentError(
-            f"{formula!r} cannot be read: {error}", argument="formula"
-        ) from error
-
-
-def _named_in(expression: str) -> set[str]:
-    """Return the names in a Python expression; an empty set if it cannot be parsed."""
-    try:
-        tree = ast.parse(expression, mode="eval")
-    except SyntaxError:
-        return set()
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-
-
 _KNOWN = {HAS_LABEL: has_label}  # functions for formulas, besides formulaic's own
-
-
-def _formulaic() -> Any:  # noqa: ANN401 - it is optional
-    try:
-        import formulaic  # noqa: PLC0415 - optional
-        import formulaic.errors  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError(
-            f"formulas need the package formulaic: {installing.command('research')}"
-        ) from error
-    return formulaic

@@ -11,6 +11,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.core.words import setting
 from llamaherd.research import frames
 from llamaherd.research.codes import numbers_of
@@ -333,7 +334,8 @@ def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
     rows = same_rows(drawn.texts, [each.text for each in examples])
     if rows:
         warn_caller(
-            f"{len(rows)} of {len(drawn)} texts of the gold sample are examples of the "
+            f"{len(rows)} of {count_of(len(drawn), 'text')} of the gold sample are "
+            "examples of the "
             f"codebook (ids {listed_ids(drawn.ids, rows)}), whose labels the prompt "
             "contains: accuracy measured with them is too high. Remove examples from the "
             "data before you draw"

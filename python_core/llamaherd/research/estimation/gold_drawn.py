@@ -12,6 +12,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.label_sets import (
     joined,
     labels_in,
@@ -386,8 +387,9 @@ class GoldSample:
     def __repr__(self) -> str:
         n_coded = sum(code is not None for code in self.gold)
         return (
-            f"<GoldSample: {len(self)} of {len(self.all_probs)} texts, "
-            f"{self.design['kind']}, {n_coded} coded by {len(self.coders)} coders>"
+            f"<GoldSample: {len(self)} of {count_of(len(self.all_probs), 'text')}, "
+            f"{self.design['kind']}, {n_coded} coded by "
+            f"{count_of(len(self.coders), 'coder')}>"
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.core.words import words
 from llamaherd.research.codes import numbers_of, text_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -109,7 +110,7 @@ def used_gold(
     codes = [text_of(code) for code in gold]
     if len(codes) != n_texts:
         raise ArgumentError(
-            f"must have {n_texts} codes, one for each text and "
+            f"must have {count_of(n_texts, 'code')}, one for each text and "
             f"{words().constant(None)} for texts "
             f"without one, not {len(codes)}",
             argument="gold",
@@ -156,7 +157,8 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
     open_wave = []
     if len(gold) < n_drawn:
         note = (
-            f"{n_drawn - len(gold)} texts of the last wave have no codes yet: only the "
+            f"{count_of(n_drawn - len(gold), 'text')} of the last wave "
+            f"{verb(n_drawn - len(gold), 'has', 'have')} no codes yet: only the "
             "waves before it are used"
         )
         open_wave = [note]
@@ -257,7 +259,8 @@ def _check_positive(probs: Floats, kept: Ints, ids: Sequence[str]) -> None:
         named = ", ".join(ids[i] for i in never[:5])
         more = f" and {len(never) - 5} more" if len(never) > 5 else ""
         raise ArgumentError(
-            f"{len(never)} texts could never be drawn for the gold sample (ids "
+            f"{count_of(len(never), 'text')} could never be drawn for the gold sample "
+            "(ids "
             f"{named}{more}), so the errors of their labels are unknown. Draw a sample "
             "in which all texts have a probability above 0, or leave these texts out",
             argument="gold",

@@ -10,6 +10,7 @@ import numpy as np
 from llamaherd.api.embed import embed_parallel
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.core.stats import Stats
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
@@ -179,7 +180,7 @@ def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa:
         values = np.array(embeddings, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(texts) or values.shape[1] < 1:
         raise ArgumentError(
-            f"must have a row for each of {len(texts)} texts, not the shape "
+            f"must have a row for each of {count_of(len(texts), 'text')}, not the shape "
             f"{values.shape}",
             argument="embeddings",
             code="wrong_length",
@@ -191,7 +192,10 @@ def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa:
         )
     n_bad = sum(each is not None and not ok for each, ok in zip(texts, good, strict=True))
     if n_bad:
-        note = f"{n_bad} texts have no embedding: the mean of the others is used"
+        note = (
+            f"{count_of(n_bad, 'text')} {verb(n_bad, 'has', 'have')} no embedding: the "
+            "mean of the others is used"
+        )
         warnings.warn(note, UserWarning, stacklevel=3)
     values[~good] = values[good].mean(axis=0)
     return values

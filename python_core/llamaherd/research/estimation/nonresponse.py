@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of, verb
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -65,7 +66,8 @@ def answered(gold: GoldSample, coded: Ints) -> Answered:
             argument="gold",
         )
     head = (
-        f"{len(gold) - len(coded)} of {len(gold)} texts of the gold sample have no code"
+        f"{len(gold) - len(coded)} of {count_of(len(gold), 'text')} of the gold sample "
+        f"{verb(len(gold) - len(coded), 'has', 'have')} no code"
     )
     of_all = np.where(gold.strata >= 0, len(coded) / len(gold), 0.0)
     if not gold.waves:

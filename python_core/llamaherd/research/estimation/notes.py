@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core.caller import warn_caller
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.estimation import few_codes
 from llamaherd.research.statistics.intervals import kish_n, wilson
 
@@ -45,7 +46,12 @@ def few_coefficients(n_gold: int, p: int) -> list[str]:
     """Return a note if a regression has few codes for its coefficients."""
     if n_gold >= FEW * p:
         return []
-    return [f"{n_gold} codes for {p} coefficients are few: intervals may be too short"]
+    return [
+        (
+            f"{count_of(n_gold, 'code')} for {p} coefficients "
+            f"{verb(n_gold, 'is', 'are')} few: intervals may be too short"
+        )
+    ]
 
 
 def few_groups(names: Sequence[str], counts: Floats) -> list[str]:
@@ -61,7 +67,8 @@ def rare_label(outcome: str, y: Floats) -> list[str]:
     if min(n_given, len(y) - n_given) >= RARE:
         return []
     why = "its intervals are unreliable"
-    return [f"{outcome}: people gave this label {n_given} times in {len(y)}; {why}"]
+    times = count_of(n_given, "time")
+    return [f"{outcome}: people gave this label {times} in {len(y)}; {why}"]
 
 
 def rare_errors(
@@ -104,8 +111,8 @@ def _rare_in_strata(
         most = wilson(k / max(n, 1), n, 0.95)[1]
         name = strata.get(int(h), f"stratum {h + 1}")
         line = (
-            f"{name!r} ({share:.0%} of the texts): {k} of {n} codes show a wrong label, "
-            f"up to {most:.1%} may be wrong"
+            f"{name!r} ({share:.0%} of the texts): {k} of {count_of(n, 'code')} show a "
+            f"wrong label, up to {most:.1%} may be wrong"
         )
         lines.append((share, line))
     lines.sort(key=lambda each: -each[0])
@@ -147,7 +154,8 @@ def _unequal(problem: Problem) -> list[str]:
     if effective >= n / 2:
         return []
     note = (
-        f"codes have very unequal weights: {n} codes are as precise as {effective:.0f} "
+        f"codes have very unequal weights: {count_of(n, 'code')} are as precise as "
+        f"{effective:.0f} "
         "with equal weights (Kish's effective number), intervals may be too short; draw "
         "with probabilities that differ less"
     )
@@ -182,7 +190,12 @@ def few_clusters(problem: Problem) -> list[str]:
     n = len(np.unique(problem.clusters[problem.rows]))
     if n >= _CLUSTERS:
         return []
-    return [f"{n} clusters have codes ({_CLUSTERS} are few): intervals may be too short"]
+    return [
+        (
+            f"{count_of(n, 'cluster')} {verb(n, 'has', 'have')} codes ({_CLUSTERS} are "
+            "few): intervals may be too short"
+        )
+    ]
 
 
 def high_leverage(problem: Problem) -> list[str]:

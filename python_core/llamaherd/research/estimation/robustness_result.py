@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.source import Source
 from llamaherd.research.estimation.estimates import TITLES
@@ -102,7 +103,10 @@ class Robustness:
     def __str__(self) -> str:
         wide = max(map(len, self.variants))
         lines = [
-            f"<Robustness: {len(self.rows)} texts, {len(self.variants)} variants>",
+            (
+                f"<Robustness: {count_of(len(self.rows), 'text')}, "
+                f"{count_of(len(self.variants), 'variant')}>"
+            ),
             f"{'':<{wide}}  flips  " + "  ".join(f"{name:>8.8}" for name in self.names),
         ]
         for i, name in enumerate(self.variants):

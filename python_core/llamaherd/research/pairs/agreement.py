@@ -11,6 +11,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.research import frames
 from llamaherd.research.pairs.comparison import PairComparison
 from llamaherd.research.statistics.bradley_terry import dyadic_variance
@@ -78,7 +79,7 @@ class ComparisonAgreement:
             for name, each in self.measures.items()
         ]
         if self.n_ties:
-            left = "1 pair" if self.n_ties == 1 else f"{self.n_ties} pairs"
+            left = count_of(self.n_ties, "pair")
             verb = "is" if self.n_ties == 1 else "are"
             lines.append(f"{left} without a winner {verb} left out")
         return "\n".join(["<ComparisonAgreement>", *lines])

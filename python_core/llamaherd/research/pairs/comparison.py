@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.plurals import count_of
 from llamaherd.research.statistics.bradley_terry import (
     components,
     dyadic_variance,
@@ -169,7 +170,10 @@ class PairComparison:
         connected = "yes" if self.is_connected else f"no, {self.n_parts} parts"
         converged = "yes" if self.is_converged else "no"
         lines = [
-            f"<PairComparison: {len(self.strengths)} texts, {len(self.pairs)} pairs>",
+            (
+                f"<PairComparison: {count_of(len(self.strengths), 'text')}, "
+                f"{count_of(len(self.pairs), 'pair')}>"
+            ),
             self.question,
             "",
             f"design         {self.design}, seed {self.seed}, {n_rounds} {rounds}",
@@ -316,13 +320,18 @@ def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> lis
     notes = []
     if made.n_failed:
         reason = next(each.error for each in made.pairs if each.error)
-        notes.append(f"{made.n_failed} of {len(made.pairs)} pairs failed: {reason}")
+        notes.append(
+            f"{made.n_failed} of {count_of(len(made.pairs), 'pair')} failed: {reason}"
+        )
     if len(made.pairs) < work.n_pairs:
-        notes.append(f"{len(made.pairs)} of {work.n_pairs} pairs were compared")
+        notes.append(
+            f"{len(made.pairs)} of {count_of(work.n_pairs, 'pair')} were compared"
+        )
     n_without = sum(each.rank is None for each in made.strengths)
     if n_without:
         notes.append(
-            f"pairs do not connect all texts: {n_without} of {len(made.strengths)} texts "
+            f"pairs do not connect all texts: {n_without} of "
+            f"{count_of(len(made.strengths), 'text')} "
             "have no strength that could be compared with the others"
         )
     if fit is not None and not fit.is_converged:
@@ -335,7 +344,8 @@ def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> lis
     one_sided = _one_sided(made)
     if one_sided:
         notes.append(
-            f"{one_sided} of {len(made.strengths)} texts won, or lost, each pair with a "
+            f"{one_sided} of {count_of(len(made.strengths), 'text')} won, or lost, each "
+            "pair with a "
             "probability above 0.99: their distance to other texts is more uncertain "
             "than the intervals show"
         )

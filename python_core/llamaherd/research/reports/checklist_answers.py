@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.ready_codebooks import sources_of
 from llamaherd.research.references import REFERENCES
-from llamaherd.research.reports.methods_words import listed, several, short_hash
+from llamaherd.research.reports.methods_words import listed, short_hash
 from llamaherd.research.reports.report_data import sha256_of
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def changed_model(contents: Contents) -> str:
     if not loras:
         return "not by llamaherd: the file's weights were used, without adapters (Model)"
     files = listed([str(each["file"] or "an unnamed file") for each in loras])
-    return f"by {several(len(loras), 'LoRA adapter')}: {files} (Model)"
+    return f"by {count_of(len(loras), 'LoRA adapter')}: {files} (Model)"
 
 
 def prompt(contents: Contents) -> str:
@@ -57,8 +58,12 @@ def prompt(contents: Contents) -> str:
     book = Codebook.from_dict(content)
     n_labels = len(book.names)
     n_defined = sum(1 for each in book.definitions.values() if each)
-    defined = f", {n_defined} of {n_labels} labels with a definition" if n_labels else ""
-    return f"in full, with {several(n, 'example')}{defined} (Codebook, Prompts)"
+    defined = (
+        f", {n_defined} of {count_of(n_labels, 'label')} with a definition"
+        if n_labels
+        else ""
+    )
+    return f"in full, with {count_of(n, 'example')}{defined} (Codebook, Prompts)"
 
 
 def alone(contents: Contents) -> str:
@@ -117,7 +122,7 @@ def computing(contents: Contents) -> str | None:
     n_stored = run.get("n_journal", 0)
     stored = f", {n_stored:,} of them from the journal" if n_stored else ""
     seconds = f"{run['seconds']:,.1f} s on {run['machine']['processor']}"
-    return f"{several(run['n_prompts'], 'prompt')}{stored}, in {seconds}"
+    return f"{count_of(run['n_prompts'], 'prompt')}{stored}, in {seconds}"
 
 
 def reproduced(contents: Contents) -> str | None:
@@ -137,7 +142,7 @@ def shared(contents: Contents) -> str | None:
 def missing(contents: Contents) -> str:
     """Count texts without a label."""
     n = len(contents["errors"])
-    return f"{several(n, 'different text')} without a label" if n else "all have a label"
+    return f"{count_of(n, 'different text')} without a label" if n else "all have a label"
 
 
 def edited(contents: Contents) -> str:

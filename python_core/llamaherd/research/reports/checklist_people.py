@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.plurals import count_of
 from llamaherd.research.reports.methods_words import (
     listed,
     measured,
     number,
-    several,
 )
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def errors(contents: Contents) -> str | None:
         if n and given != right
     ]
     if not wrong:
-        return f"none in {several(found['accuracy']['n'], 'text')}"
+        return f"none in {count_of(found['accuracy']['n'], 'text')}"
     wrong.sort(key=lambda each: -each[0])
     most = [
         f"\u201c{given}\u201d for \u201c{right}\u201d ({n:,})"
@@ -169,7 +169,7 @@ def _is_corrected(found: Mapping[str, Any]) -> bool:
 def tried(contents: Contents) -> str | None:
     """Count the candidates among which the codebook was chosen."""
     found = contents.get("evaluation")
-    return None if found is None else several(found["n_candidates"], "candidate")
+    return None if found is None else count_of(found["n_candidates"], "candidate")
 
 
 def apart(contents: Contents) -> str | None:
@@ -178,10 +178,10 @@ def apart(contents: Contents) -> str | None:
     if found is None:
         return None
     again = found["n_openings"] - 1
-    used = f", used {several(again, 'time')} before" if again else ", used once"
+    used = f", used {count_of(again, 'time')} before" if again else ", used once"
     return (
         f"chosen on other texts ({found['on_select']:.2f} there); "
-        f"{number(found['value'])} on {found['n']:,} texts{used}"
+        f"{number(found['value'])} on {count_of(found['n'], 'text')}{used}"
     )
 
 
@@ -191,4 +191,4 @@ def robust(contents: Contents) -> str | None:
     if found is None or found["agreement"] is None:
         return None
     n = len(found["variants"])
-    return f"{several(n, 'variant')}, mean agreement {found['agreement']:.0%}"
+    return f"{count_of(n, 'variant')}, mean agreement {found['agreement']:.0%}"

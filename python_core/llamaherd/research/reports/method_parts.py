@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.plurals import count_of
 from llamaherd.research.references import REFERENCES
 from llamaherd.research.reports.checklist import ASKED_BY, OPEN
 from llamaherd.research.reports.methods import methods_of
-from llamaherd.research.reports.methods_words import measured, several
+from llamaherd.research.reports.methods_words import measured
 from llamaherd.research.selection.comparison import TITLES
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def choice_blocks(contents: Contents) -> list[Block | None]:
     measure = TITLES[found["measure"]]
     tied = ", ".join(found["tied"]) or "none"
     rows = [
-        ["chosen", f"{found['name']}, of {several(found['n_candidates'], 'candidate')}"],
+        ["chosen", f"{found['name']}, of {count_of(found['n_candidates'], 'candidate')}"],
         ["candidates that do not differ from it significantly", tied],
         [f"{measure} on the texts used to choose it", f"{found['on_select']:.2f}"],
         [f"{measure} on {found['n']:,} other texts", measured(found, found["level"])],

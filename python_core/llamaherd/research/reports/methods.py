@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.ready_codebooks import sources_of
 from llamaherd.research.references import REFERENCES, Reference
@@ -16,7 +17,6 @@ from llamaherd.research.reports.methods_words import (
     date_of,
     listed,
     number,
-    several,
     short_hash,
 )
 
@@ -125,7 +125,7 @@ def _model(contents: Contents, used: list[str]) -> Iterator[str]:
     run, rows = contents["run"], contents["data"]["rows"]
     model = run["model"]
     n, n_different = len(rows), len(set(rows) - {None})
-    what = f"{n:,} texts" + (
+    what = f"{count_of(n, 'text')}" + (
         f" ({n_different:,} different ones)" if n > n_different else ""
     )
     name = model["metadata"].get("general.name")
@@ -149,10 +149,10 @@ def _model(contents: Contents, used: list[str]) -> Iterator[str]:
     loras = model["loras"]
     if loras:
         files = listed([str(each["file"] or "an unnamed file") for each in loras])
-        yield f"The model had {several(len(loras), 'LoRA adapter')}: {files}."
+        yield f"The model had {count_of(len(loras), 'LoRA adapter')}: {files}."
     if contents["errors"]:
         n_failed = len(contents["errors"])
-        yield f"{several(n_failed, 'different text')} could not be coded."
+        yield f"{count_of(n_failed, 'different text')} could not be coded."
 
 
 def _codebook(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
@@ -162,11 +162,11 @@ def _codebook(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     told = f"The codebook asks for {_TYPES[book.type]}: \u201c{question}\u201d"
     names = list(book.names)
     if book.type == "scale":
-        told += f" (from {names[0]} to {names[-1]}, {len(names)} values)"
+        told += f" (from {names[0]} to {names[-1]}, {count_of(len(names), 'value')})"
     elif 0 < len(names) <= _MANY_LABELS:
         told += f" (labels: {listed(names)})"
     elif names:
-        told += f" ({len(names)} labels)"
+        told += f" ({count_of(len(names), 'label')})"
     yield told + ("" if told.endswith((".", "?")) else ".")
     n_defined = sum(1 for each in book.definitions.values() if each)
     if names and book.type != "scale":
@@ -186,7 +186,7 @@ def _codebook(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
             f"definitions {works}."
         )
     n_examples = len(book.examples)
-    shown = several(n_examples, "coded example") if n_examples else "no coded examples"
+    shown = count_of(n_examples, "coded example") if n_examples else "no coded examples"
     yield (
         f"The codebook contains {shown}; {short_hash(run['codebook']['hash'])} "
         "identifies its content."
@@ -265,7 +265,8 @@ def _calibrated(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     after = number(found["cross_validated"]["accuracy"]["value"])
     yield (
         "Labels and probabilities were then recalibrated by a ridge multinomial "
-        f"logistic regression of {found['n_codes']:,} codes of people on {features}, "
+        f"logistic regression of {count_of(found['n_codes'], 'code')} of people on "
+        f"{features}, "
         f"cross-fitted in {found['n_folds']} folds; accuracy was {before} before, "
         f"and {after} after by cross-validation."
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.estimation.gold_waves import WAVES
-from llamaherd.research.reports.methods_words import cite, listed, measured, several
+from llamaherd.research.reports.methods_words import cite, listed, measured
 from llamaherd.research.selection.comparison import TITLES
 
 if TYPE_CHECKING:
@@ -40,14 +41,14 @@ def chosen(contents: Contents) -> Iterator[str]:
     measure = TITLES[found["measure"]]
     yield (
         f"Codebook, settings and model were chosen among "
-        f"{several(found['n_candidates'], 'candidate')} by their {measure} on one part "
+        f"{count_of(found['n_candidates'], 'candidate')} by their {measure} on one part "
         f"of the texts coded by people ({found['on_select']:.2f} on that part), and "
         f"measured on {found['n']:,} other texts: {measure} "
         f"{measured(found, found['level'])}."
     )
     n = found["n_openings"]
     if n > 1:
-        earlier = several(n - 1, "earlier evaluation")
+        earlier = count_of(n - 1, "earlier evaluation")
         yield f"These texts had been used before ({earlier})."
 
 
@@ -58,7 +59,9 @@ def people(contents: Contents, used: list[str]) -> Iterator[str]:
         return
     coders = len(found["coders"])
     who = "one person" if coders == 1 else f"{coders} people"
-    yield f"To measure quality, {found['n_gold']:,} texts were coded by {who}."
+    verb_of = verb(found["n_gold"], "was", "were")
+    n_texts = count_of(found["n_gold"], "text")
+    yield f"To measure quality, {n_texts} {verb_of} coded by {who}."
     yield from _drawn(found.get("design"), used)
     yield from _between_people(found, used)
     yield from _of_model(found, used)
@@ -75,18 +78,21 @@ def _drawn(design: Mapping[str, Any] | None, used: list[str]) -> Iterator[str]:
     if design["kind"] == WAVES:
         sizes = listed([f"{wave['n']:,}" for wave in history])
         yield (
-            f"These texts belong to a sample of {design['n']:,} of {n_all:,} texts, "
-            f"drawn in {len(history)} waves ({sizes} texts) of different designs, as in "
+            f"These texts belong to a sample of {design['n']:,} of "
+            f"{count_of(n_all, 'text')}, "
+            f"drawn in {count_of(len(history), 'wave')} ({sizes} texts) of "
+            "different designs, as in "
             f"active inference {cite(used, 'zrnic2024active')}. The weights of all waves "
             "give unbiased estimates, although later waves may depend on earlier codes "
             f"{cite(used, 'farquhar2021')}."
         )
         return
     by = design.get("by")
-    waves = f" in {len(history)} waves" if len(history) > 1 else ""
+    waves = f" in {count_of(len(history), 'wave')}" if len(history) > 1 else ""
     columns = "" if by is None else f" of {by if isinstance(by, str) else listed(by)}"
     yield (
-        f"These texts belong to a sample of {design['n']:,} of {n_all:,} texts, "
+        f"These texts belong to a sample of {design['n']:,} of "
+        f"{count_of(n_all, 'text')}, "
         f"drawn{waves} {_DRAWN[design['kind']]}{columns} (seed {design['seed']})."
     )
 
@@ -169,7 +175,7 @@ def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
         else "shares and means"
     )
     yield (
-        f"We estimated {what} from {found['n_texts']:,} texts, of which "
+        f"We estimated {what} from {count_of(found['n_texts'], 'text')}, of which "
         f"{found['n_gold']:,} were coded by people."
     )
     corrected = []
@@ -234,6 +240,7 @@ def _variants(contents: Contents) -> Iterator[str]:
     )
     named = listed(found["variants"])
     yield (
-        f"To test robustness, {found['n_texts']:,} texts were coded in "
-        f"{several(len(found['variants']), 'variant')} ({named}){mean}."
+        f"To test robustness, {count_of(found['n_texts'], 'text')} "
+        f"{verb(found['n_texts'], 'was', 'were')} coded in "
+        f"{count_of(len(found['variants']), 'variant')} ({named}){mean}."
     )

@@ -26,11 +26,6 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def several(n: int, what: str) -> str:
-    """Return a number with its noun, in the plural unless the number is 1."""
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
-
-
 def number(value: float | None) -> str:
     """Format a measure; "not available" for None."""
     return "not available" if value is None else f"{value:.2f}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.reports.picture_parts import alt, cut, interval, short
 from llamaherd.research.reports.shapes import Forest, Point, Words
 
@@ -41,7 +42,8 @@ def strengths_picture(x: PairComparison) -> Forest:
     ]
     return Forest(
         words=Words(
-            title=f"{cut(x.question, _LONGEST)}: {len(x.strengths):,} texts{part}",
+            title=f"{cut(x.question, _LONGEST)}: "
+            f"{count_of(len(x.strengths), 'text')}{part}",
             x=f"strength (log-odds), with {interval(x.level)}",
             alt=alt(names, points),
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.reports.highlights import passages_of
 from llamaherd.research.reports.picture_parts import Fields, forest, point
 from llamaherd.research.reports.shapes import Bars, Words
@@ -22,8 +23,10 @@ _MEASURES = {
     "overlap recall": "overlap recall",
     "overlap f1": "overlap F1",
     "unitizing alpha": "unitizing alpha",
+    "gamma": "gamma",
 }
-_OF_LABELS = ("exact f1", "overlap f1", "unitizing alpha")  # measures of each label
+# Measures of each label.
+_OF_LABELS = ("exact f1", "overlap f1", "unitizing alpha", "gamma")
 
 
 def passage_counts(
@@ -74,7 +77,8 @@ def passages_picture(counts: Sequence[dict[str, Any]], n_texts: int) -> Bars:
         raise ArgumentError("has no passages", argument="x", code="nothing_to_plot")
     return Bars(
         words=Words(
-            title=f"Passages in {n_texts:,} texts (share of texts; mean characters)",
+            title=f"Passages in {count_of(n_texts, 'text')} "
+            "(share of texts; mean characters)",
             x="number of passages",
             alt="; ".join(f"{each['label']}: {_note(each)}" for each in counts),
         ),
@@ -145,7 +149,7 @@ def _is_of_model(part: str) -> bool:
 
 def _title(fields: Fields) -> str:
     n = max((int(row["n"]) for row in fields["rows"]), default=0)
-    return f"Passages of the model and of people, {n:,} texts"
+    return f"Passages of the model and of people, {count_of(n, 'text')}"
 
 
 OF_SPANS = {"measures": span_measures_picture, "labels": span_labels_picture}

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.estimation.estimates import group_name
 from llamaherd.research.reports.picture_parts import (
     Fields,
@@ -141,8 +142,9 @@ def _side_by_side(fields: Fields, by: str, titles: Mapping[str, str]) -> Forest 
 
 def _estimates_title(fields: Fields, n_variants: int | None) -> str:
     what = cut(fields["formula"] or "Estimates", 60)
-    variants = "" if n_variants is None else f" in {n_variants} variants"
-    return f"{what}{variants}: {fields['n_texts']:,} texts, {fields['n_gold']:,} coded"
+    variants = "" if n_variants is None else f" in {count_of(n_variants, 'variant')}"
+    texts = count_of(fields["n_texts"], "text")
+    return f"{what}{variants}: {texts}, {fields['n_gold']:,} coded"
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -195,8 +197,8 @@ def robustness_picture(fields: Fields) -> Forest:
     ]
     return Forest(
         words=Words(
-            title=f"Shares of labels in {len(variants)} variants, "
-            f"{fields['n_texts']:,} texts",
+            title=f"Shares of labels in {count_of(len(variants), 'variant')}, "
+            f"{count_of(fields['n_texts'], 'text')}",
             x="share of texts",
             alt=alt(names, points),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.reports import pictures
 from llamaherd.research.reports import validation_pictures as of_validation
 from llamaherd.research.reports.method_parts import (
@@ -112,8 +113,8 @@ def lead_of(contents: Contents) -> str:
     run, data = contents["run"], contents["data"]
     file = run["model"]["file"] or "a model"
     return shown(
-        f"{data['n_rows']:,} texts ({len(set(data['rows']) - {None}):,} different ones) "
-        f"coded with {file}{_took(run)}, {run['started']}"
+        f"{count_of(data['n_rows'], 'text')} ({len(set(data['rows']) - {None}):,} "
+        f"different ones) coded with {file}{_took(run)}, {run['started']}"
     )
 
 
@@ -201,8 +202,8 @@ def _recalibrated(found: Mapping[str, Any]) -> str:
 
     return (
         f"Labels and probabilities are recalibrated: a ridge multinomial logistic "
-        f"regression of {found['n_codes']} codes on {features}, cross-fitted in "
-        f"{found['n_folds']} folds. Accuracy of the model {score('raw', 'accuracy')}, "
+        f"regression of {count_of(found['n_codes'], 'code')} on {features}, cross-fitted "
+        f"in {found['n_folds']} folds. Accuracy of the model {score('raw', 'accuracy')}, "
         f"recalibrated, by cross-validation, {score('cross_validated', 'accuracy')}; "
         f"Brier score {score('raw', 'brier')}, then {score('cross_validated', 'brier')}. "
         "reproduce() compares the model's own labels."
@@ -218,7 +219,8 @@ def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
     weighted = ", weighted by 1 / inclusion probability" if fields["is_weighted"] else ""
     blocks: list[Block | None] = [
         text_block(
-            f"{fields['n_gold']:,} texts were coded by {who}{weighted}. "
+            f"{count_of(fields['n_gold'], 'text')} "
+            f"{verb(fields['n_gold'], 'was', 'were')} coded by {who}{weighted}. "
             + _SCALES[fields["scale"]]
         ),
         *_drawn(fields.get("design"), fields["coders"]),
@@ -277,7 +279,7 @@ def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Bloc
         facts.append([f"of {name}", f"{n:,} of {design['strata'][name]:,}"])
     for wave in design.get("history", ()):
         what = f"{wave['n']:,} of {wave['N']:,}, {_KINDS[wave['kind']]}"
-        after = f"; {wave['n_coded']:,} codes before it; seed {wave['seed']}"
+        after = f"; {count_of(wave['n_coded'], 'code')} before it; seed {wave['seed']}"
         facts.append([f"wave {wave['wave']}", what + after])
     facts.append(["seed", str(design["seed"])])
     if "sha256" in design:  # missing for a part of the texts
@@ -362,8 +364,8 @@ def _estimates(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | Non
     what = f"{shown(fields['formula'])}. " if fields["formula"] else ""
     return [
         text_block(
-            f"{what}{fields['n_texts']:,} texts; {fields['n_gold']:,} of them were coded "
-            f"by people ({shown(fields['design'])})."
+            f"{what}{count_of(fields['n_texts'], 'text')}; {fields['n_gold']:,} of them "
+            f"were coded by people ({shown(fields['design'])})."
         ),
         text_block(f"{shown(fields['agreement'])}.") if fields.get("agreement") else None,
         text_block(TOGETHER[fields["simultaneous"]])
@@ -390,7 +392,8 @@ def _robustness(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
     head = ["variant", "labels that change", *map(shown, fields["names"])]
     return [
         text_block(
-            f"The same {fields['n_texts']:,} texts, {len(fields['variants'])} variants. "
+            f"The same {count_of(fields['n_texts'], 'text')}, "
+            f"{count_of(len(fields['variants']), 'variant')}. "
             f"Mean agreement of two variants: {share_text(fields['agreement'])}{more}."
         ),
         table_block(head, rows, caption="Against the first variant; shares of labels"),

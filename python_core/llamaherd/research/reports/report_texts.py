@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.span_type import SPANS
 from llamaherd.research.reports.highlights import (
     N_COLOURS,
@@ -113,4 +114,6 @@ def _colour(label: str, names: Sequence[str]) -> int:
 
 def _legend(contents: Contents) -> Block:
     n = len(contents["examples"])
-    return text_block(f"The first {n:,} texts; the label is before each passage.")
+    return text_block(
+        f"The first {count_of(n, 'text')}; the label is before each passage."
+    )

@@ -14,6 +14,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.failure import is_cancelled, stored
+from llamaherd.core.plurals import count_of
 from llamaherd.core.words import setting, words
 from llamaherd.memory import hardware
 from llamaherd.model.model import Model
@@ -249,7 +250,8 @@ def _frame(
     given = checked_texts(frames.column(data, name, "text"), name)
     if len(given) != len(recorded["rows"]):
         raise ArgumentError(
-            f"has {len(given):,} rows, but the report has {len(recorded['rows']):,}",
+            f"has {count_of(len(given), 'row')}, but the report has "
+            f"{len(recorded['rows']):,}",
             argument="data",
         )
     hashes = recorded.get("texts_sha256") or [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.plurals import count_of
 from llamaherd.core.words import setting
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ class Reproduction:
         if not self.is_same:
             if self.has_probs:
                 lines.append(
-                    f"{self.n_same_labels:,} of {self.n:,} labels are the same; "
-                    f"probabilities differ by {self.largest_difference:.2g} at most"
+                    f"{self.n_same_labels:,} of {count_of(self.n, 'label')} are the "
+                    f"same; probabilities differ by {self.largest_difference:.2g} at most"
                 )
             lines += [
                 f"  row {each.row + 1}: {each.then!r} then, {each.now!r} now"

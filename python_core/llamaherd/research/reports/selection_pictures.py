@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from llamaherd.core.plurals import count_of
 from llamaherd.research.reports.picture_parts import apart, interval, short
 from llamaherd.research.reports.shapes import Forest, Point, Tradeoff, Words
 from llamaherd.research.selection.comparison import TITLES
@@ -23,14 +24,14 @@ def comparison_picture(x: CodebookComparison) -> Tradeoff | Forest:
     names = short(list(x.names))
     if x.is_error:
         measure += " (smaller is better)"
-    what = f"{measure} on {x.n:,} texts, with {interval(x.level)}"
+    what = f"{measure} on {count_of(x.n, 'text')}, with {interval(x.level)}"
     rows = [i for i, each in enumerate(x.candidates) if not math.isnan(each.value.value)]
     timed = [i for i in rows if not math.isnan(x.candidates[i].seconds)]
     kinds = [0 if x.is_tied(i) else 1 for i in range(len(names))]
     alt = "; ".join(
         f"{x.names[i]}: {x.candidates[i].value.value:.3g}, {x.verdict(i)}" for i in rows
     )
-    title = f"{len(names)} candidates on the same texts"
+    title = f"{count_of(len(names), 'candidate')} on the same texts"
     if not timed:
         values = [x.candidates[i].value for i in rows]
         return Forest(

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.reports.picture_parts import (
     Fields,
     cut,
@@ -72,8 +73,9 @@ def measures_picture(fields: Fields) -> Forest:
 def _measures_title(n_gold: int, n_used: int) -> str:
     """Return a title with the numbers of coded texts and of texts used for accuracy."""
     if n_used == n_gold:
-        return f"Labels compared with human codes, {n_gold:,} texts"
-    return f"Labels compared with human codes ({n_gold:,} texts; accuracy: {n_used:,})"
+        return f"Labels compared with human codes, {count_of(n_gold, 'text')}"
+    n = count_of(n_gold, "text")
+    return f"Labels compared with human codes ({n}; accuracy: {n_used:,})"
 
 
 def numbers_picture(fields: Fields) -> Scatter:
@@ -99,7 +101,7 @@ def numbers_picture(fields: Fields) -> Scatter:
     ]
     return Scatter(
         words=Words(
-            title=f"Numbers by the model and by people, {found['n']:,} texts",
+            title=f"Numbers by the model and by people, {count_of(found['n'], 'text')}",
             x="mean of model and people",
             y="model minus people",
             alt="; ".join(name for _, name in lines),
@@ -151,7 +153,7 @@ def confusion_picture(fields: Fields) -> Matrix:
             title="Texts by label and code",
             x="code of people",
             y="label of the model",
-            alt=f"{right:,} of {sum(map(sum, counts)):,} texts on the diagonal",
+            alt=f"{right:,} of {count_of(sum(map(sum, counts)), 'text')} on the diagonal",
         ),
         legend="share of the texts with this label",
         rows=names,
@@ -170,7 +172,8 @@ def calibration_picture(fields: Fields) -> Curve:
     bins = found["bins"]
     return Curve(
         words=Words(
-            title=f"Calibration (error {found['ece']:.3f}, {found['n']:,} texts)",
+            title=f"Calibration (error {found['ece']:.3f}, "
+            f"{count_of(found['n'], 'text')})",
             x="mean probability of the label",
             y=f"share that is right, with {interval(fields['level'])}",
             alt="; ".join(
@@ -209,7 +212,8 @@ def coverage_picture(fields: Fields) -> Curve:
     ends = {name: [number(value) for value in found[name]] for name in ("low", "high")}
     return Curve(
         words=Words(
-            title=f"Accuracy of the most confident labels, {found['n']:,} texts",
+            title="Accuracy of the most confident labels, "
+            f"{count_of(found['n'], 'text')}",
             x="share of texts that the model labels, most confident first",
             y=f"share of these labels that is right, with {interval(fields['level'])}",
             alt=f"all texts: {all_of_them:.2f}",
@@ -233,7 +237,7 @@ def agreement_picture(found: Sequence[Mapping[str, Any]], level: float | None) -
     n_coders = max((int(each["n_coders"]) for each in found), default=0)
     n_units = max((int(each["n_units"]) for each in found), default=0)
     return forest(
-        f"Agreement of {n_coders:,} coders on {n_units:,} units",
+        f"Agreement of {count_of(n_coders, 'coder')} on {count_of(n_units, 'unit')}",
         level,
         rows,
         ["agreement"],

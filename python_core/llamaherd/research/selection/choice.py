@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.selection.candidates import hash_of
 from llamaherd.research.selection.comparison import (
@@ -79,8 +80,8 @@ class CodebookChoice:
         title = TITLES[self.measure]
         lines = [
             (
-                f"<CodebookChoice: {self.name!r} of {self.n_candidates} candidates "
-                f"({self.hash[:12]})>"
+                f"<CodebookChoice: {self.name!r} of "
+                f"{count_of(self.n_candidates, 'candidate')} ({self.hash[:12]})>"
             ),
             f"model     {self.model.get('file')}",
             f"settings  {json.dumps(self.settings, ensure_ascii=False)}",

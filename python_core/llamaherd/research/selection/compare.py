@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, Interrupted
+from llamaherd.core.plurals import count_of
 from llamaherd.core.progress import reporter
 from llamaherd.core.words import words
 from llamaherd.research import frames
@@ -207,8 +208,8 @@ def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     """Return notes on failed texts and on identical candidates."""
     end = "the wrong end of the scale" if of_numbers else "wrong"
     notes = [
-        f"{each.n_failed} of {len(each.labels)} texts have no label by {each.name!r}; "
-        f"they are treated as {end}"
+        f"{each.n_failed} of {count_of(len(each.labels), 'text')} have no label by "
+        f"{each.name!r}; they are treated as {end}"
         for each in made
         if each.n_failed
     ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.statistics.intervals import Measure
 from llamaherd.research.statistics.paired import MeasureName, PairedDifference
 from llamaherd.research.statistics.paired_numbers import ERRORS, NumberMeasure
@@ -217,8 +218,8 @@ class CodebookComparison:
         wide = max(9, *map(len, self.names))
         title = TITLES[self.measure]
         head = (
-            f"<CodebookComparison: {len(self.candidates)} candidates, {self.n} texts of "
-            "select>"
+            f"<CodebookComparison: {count_of(len(self.candidates), 'candidate')}, "
+            f"{count_of(self.n, 'text')} of select>"
         )
         held = "simultaneous" if self.adjust == "max-t" else "one by one"
         under = f"[{self.level:.0%} confidence intervals; differences {held}]"
@@ -258,8 +259,8 @@ class CodebookComparison:
         else:
             named = ", ".join(map(repr, others))
             said = (
-                f"{best} and {named} cannot be told apart by {self.n} texts: any of them "
-                "may be the best."
+                f"{best} and {named} cannot be told apart by {count_of(self.n, 'text')}: "
+                "any of them may be the best."
             )
         not_yet = _NOT_YET.format(good="low" if self.is_error else "high")
         return textwrap.fill(f"{said} {not_yet}", _LINE)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.core.words import setting
 from llamaherd.research.coding.label_sets import joined
 from llamaherd.research.selection.given_labels import GivenLabels
@@ -64,7 +65,7 @@ class Disagreements:
         return pd.DataFrame(self.columns)
 
     def __str__(self) -> str:
-        lines = [f"<Disagreements: {len(self)} of {self.n_compared} texts>"]
+        lines = [f"<Disagreements: {len(self)} of {count_of(self.n_compared, 'text')}>"]
         for row in self.to_dicts()[:_SHOWN]:
             text = " ".join(str(row["text"]).split())
             shown = text if len(text) <= _WIDE else f"{text[: _WIDE - 3]}..."

@@ -9,6 +9,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +62,8 @@ def checked_vectors(embeddings: Any, n: int) -> Floats:  # noqa: ANN401 - array-
         found = np.zeros(0)
     if found.ndim != 2 or len(found) != n or found.shape[1] == 0:
         raise ArgumentError(
-            f"must have a row of numbers for each of the {n} texts of the sample, not "
-            f"{checks.shown(embeddings)}",
+            f"must have a row of numbers for each of the {count_of(n, 'text')} of the "
+            f"sample, not {checks.shown(embeddings)}",
             argument="embeddings",
             code="wrong_length",
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from llamaherd.api.scoring import open_context
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.annotate import annotated
 from llamaherd.research.coding.record import model_record
 from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
@@ -90,9 +91,9 @@ class Evaluation:
         title, choice = TITLES[self.measure], self.choice
         interval = f"[{self.value.low:.2f}, {self.value.high:.2f}]"
         head = f"<Evaluation: {choice.name!r} ({choice.hash[:12]}), "
-        head += f"{self.n} texts of evaluate>"
+        head += f"{count_of(self.n, 'text')} of evaluate>"
         on_select = f"{'on select':<18} {choice.value:.2f}, "
-        on_select += f"of {choice.n_candidates} candidates, used to choose"
+        on_select += f"of {count_of(choice.n_candidates, 'candidate')}, used to choose"
         lines = [
             head,
             f"{title:<18} {self.value.value:.2f} {interval}, not used to choose",
@@ -100,7 +101,10 @@ class Evaluation:
         ]
         if self.n_failed:
             end = "the wrong end of the scale" if is_of_numbers(self.measure) else "wrong"
-            lines.append(f"{self.n_failed} texts have no label and are treated as {end}")
+            lines.append(
+                f"{count_of(self.n_failed, 'text')} {verb(self.n_failed, 'has', 'have')} "
+                f"no label and {verb(self.n_failed, 'is', 'are')} treated as {end}"
+            )
         first = self.opened[0]
         if self.is_first:
             lines.append(f"evaluate was opened for the first time, {first['at']}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.core.words import setting
 from llamaherd.research.coding.codebook import Codebook, Example
 from llamaherd.research.coding.texts import is_blank, same_rows
@@ -117,8 +118,8 @@ def choose_examples(
         )
     if len(chosen) < k:
         warnings.warn(
-            f"{len(chosen)} examples instead of {k}: explore has no more coded texts "
-            "that can be examples",
+            f"{count_of(len(chosen), 'example')} instead of {k}: explore has no more "
+            "coded texts that can be examples",
             UserWarning,
             stacklevel=2,
         )

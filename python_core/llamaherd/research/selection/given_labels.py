@@ -9,6 +9,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 
@@ -112,8 +113,8 @@ class GivenLabels:
         missing = [i for i, row in enumerate(at) if row < 0]
         if missing and not partly:
             raise ArgumentError(
-                f"has no labels of {len(missing)} of {len(texts)} texts, such as "
-                f"{checks.shown(texts[missing[0]])}: code all texts of the part",
+                f"has no labels of {len(missing)} of {count_of(len(texts), 'text')}, "
+                f"such as {checks.shown(texts[missing[0]])}: code all texts of the part",
                 argument="coded",
                 code="missing",
             )

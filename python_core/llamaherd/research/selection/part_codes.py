@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.codes import number_in
 from llamaherd.research.coding.label_sets import in_order, labels_in, majority
 from llamaherd.research.estimation.nonresponse import answered
@@ -120,8 +121,8 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     kept = [i for i in coded if decided[i] is not None]
     if len(kept) < _LEAST:
         raise ArgumentError(
-            f"has codes of {len(kept)} of {len(sample)} texts of the part {part!r}: "
-            "let people code them, and read them with read_gold()",
+            f"has codes of {len(kept)} of {count_of(len(sample), 'text')} of the part "
+            f"{part!r}: let people code them, and read them with read_gold()",
             argument="gold",
             code="too_few",
         )
@@ -138,8 +139,8 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     notes = list(answers.notes)
     if len(kept) < len(coded):
         notes.append(
-            f"{len(coded) - len(kept)} texts of {part} are left out, because coders "
-            "tie on them"
+            f"{count_of(len(coded) - len(kept), 'text')} of {part} are left out, because "
+            "coders tie on them"
         )
     codes: list[Labels] = [
         each for each in (decided[i] for i in kept) if each is not None

@@ -21,6 +21,7 @@ import numpy as np
 
 from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
 from llamaherd.research.estimation.gold_read import read_gold
 
@@ -237,7 +238,8 @@ def _allotted(
         at = np.flatnonzero(strata == stratum)
         if len(at) < np.count_nonzero(wanted):
             raise ArgumentError(
-                f"has {len(at)} texts in {_named(gold, int(stratum))}, too few for "
+                f"has {count_of(len(at), 'text')} in {_named(gold, int(stratum))}, too "
+                "few for "
                 f"{np.count_nonzero(wanted)} parts: draw more texts, or leave one part "
                 "out with explore=0",
                 argument="gold",
@@ -269,8 +271,8 @@ def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
         n = allotted.count(name)
         if wanted > 0 and n < _LEAST:
             raise ArgumentError(
-                f"would have {n} of {len(allotted)} texts, and needs {_LEAST} at least: "
-                "give it a larger share, or draw more texts",
+                f"would have {n} of {count_of(len(allotted), 'text')}, and needs "
+                f"{_LEAST} at least: give it a larger share, or draw more texts",
                 argument=name,
                 code="too_few",
             )

@@ -191,45 +191,27 @@ def naive(problem: Problem) -> Estimated:
     return Estimated(theta=theta, covariance=sandwich(bread, meat))
 
 
-def tuned(problem: Problem) -> Estimated:
-    """Estimate with the lam in [0, 1] that minimizes the sum of variances.
+def rectified(problem: Problem, lam: float | Floats) -> Estimated:
+    """Estimate with a given lam; one for each group as in `tuned_means`, float64[p].
 
     Raises:
         FitError: The equation has no solution.
     """
-    theta = _solution(problem, 1.0)
-    bread = _bread(problem, 1.0, theta)
-
-    def total(lam: float) -> float:
-        return float(np.trace(sandwich(bread, _meat(problem, lam, theta))))
-
-    none, half, full = total(0.0), total(0.5), total(1.0)
-    square = 2 * (none - 2 * half + full)  # the sum of variances is a parabola in lam
-    slope = full - none - square
-    lam = (
-        float(np.clip(-slope / (2 * square), 0, 1)) if square > 0 else float(full < none)
-    )
-    return rectified(problem, lam)
-
-
-def rectified(problem: Problem, lam: float) -> Estimated:
-    """Estimate with a given lam.
-
-    Raises:
-        FitError: The equation has no solution.
-    """
-    theta = _solution(problem, lam)
-    bread, meat = _bread(problem, lam, theta), _meat(problem, lam, theta)
+    theta = solution_at(problem, lam)
+    bread, meat = bread_at(problem, lam, theta), meat_at(problem, lam, theta)
     covariance = sandwich(bread, meat)
     if not (np.diag(covariance) >= 0).all():
         raise FitError(
             "the gold sample is too small for its design: a variance is negative"
         )
     df = _freedom(problem, lam, theta, bread)
-    return Estimated(theta=theta, covariance=covariance, lam=lam, df=df)
+    one = float(lam) if np.ndim(lam) == 0 else float("nan")
+    return Estimated(theta=theta, covariance=covariance, lam=one, df=df)
 
 
-def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floats | None:
+def _freedom(
+    problem: Problem, lam: float | Floats, theta: Floats, bread: Floats
+) -> Floats | None:
     """Return Satterthwaite's degrees of freedom of each coefficient, float64[p].
 
     The variance component of each stratum has as many degrees of freedom as the stratum
@@ -261,29 +243,36 @@ def _freedom(problem: Problem, lam: float, theta: Floats, bread: Floats) -> Floa
     return np.array([satterthwaite(part, df, 0.0) for part in parts.T])
 
 
-def _stacked(problem: Problem, lam: float) -> tuple[Floats, Floats, Floats]:
+def _stacked(problem: Problem, lam: float | Floats) -> tuple[Floats, Floats, Floats]:
     """Stack the rows of the equation: labels, codes, and labels that codes replace."""
     x_hat, y_hat, rows = problem.x_hat, problem.y_hat, problem.rows
     inverse = problem.code_weights
-    if lam == 0:
+    if not np.any(lam):
         return problem.x, problem.y, inverse
+    own = np.asarray(np.full(len(y_hat), lam) if np.ndim(lam) == 0 else x_hat @ lam)
     x = np.concatenate([x_hat, problem.x, x_hat[rows]])
     y = np.concatenate([y_hat, problem.y, y_hat[rows]])
-    weights = np.concatenate([lam * problem.survey, inverse, -lam * inverse])
+    weights = np.concatenate([own * problem.survey, inverse, -own[rows] * inverse])
     return x, y, weights
 
 
-def _solution(problem: Problem, lam: float) -> Floats:
+def solution_at(problem: Problem, lam: float | Floats) -> Floats:
+    """Return the coefficients with a given lam, float64[p].
+
+    Raises:
+        FitError: The equation has no solution.
+    """
     x, y, weights = _stacked(problem, lam)
     return fitted(problem.kind, x, y, weights)
 
 
-def _bread(problem: Problem, lam: float, theta: Floats) -> Floats:
+def bread_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
+    """Return the derivative of the equation's left side, float64[p, p]."""
     x, _, weights = _stacked(problem, lam)
     return information(problem.kind, x, weights, theta)
 
 
-def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
+def meat_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     """Return the variance of the equation's left side, float64[p, p]."""
     kind, rows, probs = problem.kind, problem.rows, problem.probs[:, None]
     v = problem.survey[:, None]
@@ -313,7 +302,7 @@ def _meat(problem: Problem, lam: float, theta: Floats) -> Floats:
     return np.asarray(texts + drawn)
 
 
-def _jackknife(problem: Problem, lam: float, theta: Floats) -> Floats:
+def _jackknife(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     """Return the jackknife's factors 1 / (1 - h) of the codes' terms, float64[n].
 
     h is the leverage of a coded text: the influence of the text's weight in the fit on
@@ -323,7 +312,7 @@ def _jackknife(problem: Problem, lam: float, theta: Floats) -> Floats:
     Source: MacKinnon, White, "Some heteroskedasticity-consistent covariance matrix
     estimators with improved finite sample properties", J. Econometrics 29, 1985.
     """
-    inverse = np.linalg.pinv(_bread(problem, lam, theta))
+    inverse = np.linalg.pinv(bread_at(problem, lam, theta))
     hat = problem.x_hat[problem.rows]
     own = np.einsum("ij,jk,ik->i", problem.x, inverse, problem.x)
     own -= lam * np.einsum("ij,jk,ik->i", hat, inverse, hat)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.core.words import setting
 from llamaherd.research.statistics.paired_number_size import (
     ErrorMeasure,
@@ -68,12 +69,16 @@ class GoldSize:
     def __str__(self) -> str:
         lines = [
             f"A share of {self.share:g} +- {self.width:g}, {self.level:.0%} confidence:",
-            f"  {self.gold} texts by people's codes alone",
+            f"  {count_of(self.gold, 'text')} by people's codes alone",
         ]
         if self.kappa is not None:
             known = f"if model and people agree with kappa {self.kappa:.2f}"
-            lines.append(f"  {self.dsl} texts by DSL, {known}")
-            lines.append(f"  {self.ppi} texts by PPI++, {known}")
+            sizes = {"DSL": self.dsl, "PPI++": self.ppi}
+            lines += [
+                f"  {count_of(n, 'text')} by {name}, {known}"
+                for name, n in sizes.items()
+                if n is not None
+            ]
         return "\n".join(lines)
 
 
@@ -235,8 +240,8 @@ def gold_size(
         if left <= 0:
             best = z * math.sqrt(variance * others)
             raise ArgumentError(
-                f"{population} texts are too few for a width of {width:g}: "
-                f"the width is {best:.3g} even if all texts are coded. "
+                f"{count_of(population or 0, 'text')} are too few for a width of "
+                f"{width:g}: the width is {best:.3g} even if all texts are coded. "
                 f"{setting('target', 'texts')} gives an interval for these texts only",
                 argument="population",
                 code="out_of_range",

@@ -8,6 +8,7 @@ from typing import Literal
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.statistics.paired_size import (
     LEAST_TEXTS,
     among,
@@ -50,8 +51,8 @@ class NumberSize:
             f"A difference of {self.compare:g} in the {_TITLES[self.measure]}"
             f"{among(self.candidates)}, {self.level:.0%} confidence, "
             f"power {self.power:g}:\n"
-            f"  {self.gold} texts to compare on, if the difference has a standard "
-            f"deviation of {self.spread:.3g} over texts"
+            f"  {count_of(self.gold, 'text')} to compare on, if the difference has a "
+            f"standard deviation of {self.spread:.3g} over texts"
         )
 
 

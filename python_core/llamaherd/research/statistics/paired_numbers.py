@@ -1,10 +1,16 @@
 """Paired comparison of several raters' numbers with the same right numbers.
 
 The measures are defined in `number_agreement`. As in `paired`, the variance of a
-difference follows from the differences of the units' influences, the derivatives of a
-measure by the unit's weight.
+difference follows from the differences of the units' influences. Here the influence of a
+unit is the change of the measure if the unit is left out (jackknife), because a few
+units with extreme numbers determine correlations.
 
-Source: Särndal, Swensson, Wretman, "Model Assisted Survey Sampling", 1992, section 5.5.
+An interval of a difference of two correlations is computed from the limits of both, which
+are t intervals of Fisher's z, and from the correlation of their errors (MOVER).
+
+Sources: Shao, Tu, "The Jackknife and Bootstrap", 1995, section 6.2 (stratified samples);
+Zou, "Toward Using Confidence Intervals to Compare Correlations", Psychological Methods
+12, 2007.
 """
 
 from __future__ import annotations
@@ -40,6 +46,7 @@ if TYPE_CHECKING:
 NumberMeasure = Literal["mae", "rmse", "pearson"]
 NUMBER_MEASURES: tuple[NumberMeasure, ...] = ("mae", "rmse", "pearson")
 ERRORS = ("mae", "rmse")  # for these measures smaller values are better
+_CLOSE = 1 - 1e-12  # largest correlation whose Fisher's z is used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,9 +83,9 @@ def compare_numbers(
 ) -> Paired:
     """Compare raters' numbers with the right numbers of the same units.
 
-    Intervals of differences are t intervals, simultaneous with `adjust="max-t"` as in
-    `paired.compare`. `PairedDifference.differ` is the weighted share of units on which
-    the absolute errors of both raters differ.
+    Intervals of differences are t intervals, for correlations by Zou's method;
+    simultaneous with `adjust="max-t"` as in `paired.compare`. `PairedDifference.differ`
+    is the weighted share of units on which the absolute errors of both raters differ.
 
     Args:
         given: For each rater float64[n]; a missing number, NaN, is replaced by the end of
@@ -98,12 +105,13 @@ def compare_numbers(
     checks.choice("measure", measure, NUMBER_MEASURES)
     checks.choice("adjust", adjust, ADJUST)
     filled = [units.filled(np.asarray(each, dtype=np.float64)) for each in given]
-    made = [_influence(measure, each, units) for each in filled]
-    influences = np.array([own for _, own in made]).reshape(len(made), -1)
+    made = [_Estimated.of(measure, each, units) for each in filled]
+    influences = np.array([each.influence for each in made]).reshape(len(made), -1)
     covariance, df = covariance_of(influences, units.strata)
     critical = student_quantile(level, df)
     if adjust == "max-t" and len(made) > 2:
         critical = critical_of(covariance, df, level, seed)
+    bounds = _Bounds.of(measure, made, covariance, units.strata)
     values = tuple(
         number_agreement(
             np.stack([each, units.numbers]), unit_weights=units.weights, level=level
@@ -112,48 +120,154 @@ def compare_numbers(
     )
     found = []
     for i, j in combinations(range(len(made)), 2):
-        variance = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
-        value = made[i][0] - made[j][0]
-        reach = critical * math.sqrt(max(float(variance), 0.0))
+        low, high = bounds.of_difference(i, j, critical)
         errors = [abs(filled[k] - units.numbers) for k in (i, j)]
         apart = abs(errors[0] - errors[1]) > LEAST_SPREAD
         found.append(
             PairedDifference(
                 first=i,
                 second=j,
-                value=value,
-                low=value - reach,
-                high=value + reach,
+                value=made[i].value - made[j].value,
+                low=low,
+                high=high,
                 differ=float(np.average(apart, weights=units.weights)),
             )
         )
     return Paired(values=values, differences=tuple(found), critical=critical)
 
 
-def _influence(
-    measure: NumberMeasure, given: Floats, units: UnitNumbers
-) -> tuple[float, Floats]:
-    """Return a measure, and the influence of each unit times the unit's weight."""
-    w = units.weights / units.weights.sum()
-    if measure == "pearson":
-        return _correlation(given, units.numbers, w)
-    error = given - units.numbers
-    if measure == "mae":
-        value = float(w @ abs(error))
-        return value, w * (abs(error) - value)
-    square = float(w @ error**2)
-    value = math.sqrt(square)
-    if value < LEAST_SPREAD:
-        return value, np.zeros(len(w))
-    return value, w * (error**2 - square) / (2 * value)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Estimated:
+    """Measure of a rater.
+
+    Attributes:
+        value: The measure; NaN for a correlation if a variance is 0.
+        influence: float64[n], change of the measure by each unit.
+        of_z: float64[n], change of Fisher's z of the measure, for correlations.
+    """
+
+    value: float
+    influence: Floats
+    of_z: Floats
+
+    @classmethod
+    def of(cls, measure: NumberMeasure, given: Floats, units: UnitNumbers) -> _Estimated:
+        """Return the measure, and the influences by leaving out each unit."""
+        if measure == "pearson":
+            x, y = given - given.mean(), units.numbers - units.numbers.mean()
+            parts = np.stack([x, y, x * x, y * y, x * y])
+            function = _correlation
+        else:
+            error = given - units.numbers
+            parts = (abs(error) if measure == "mae" else error**2)[None]
+            function = _mean if measure == "mae" else _root
+        weighted = units.weights * np.vstack([np.ones(len(given)), parts])
+        value = float(function(weighted.sum(axis=1)))
+        left = function(_without_each(weighted, units.strata))
+        left = np.where(np.isfinite(left), left, value)
+        sizes = _sizes(units.strata)
+        share = np.where(sizes > 1, (sizes - 1) / sizes, 1.0)
+        none = np.zeros(len(given))
+        if math.isnan(value):
+            return cls(value=value, influence=none, of_z=none)
+        influence = share * (value - left)
+        is_z = measure == "pearson"
+        of_z = share * (_z(np.array(value)) - _z(left)) if is_z else none
+        return cls(value=value, influence=influence, of_z=of_z)
 
 
-def _correlation(x: Floats, y: Floats, w: Floats) -> tuple[float, Floats]:
-    """Return Pearson's correlation, NaN if a variance is 0, and influences."""
-    x, y = x - w @ x, y - w @ y
-    spread = math.sqrt(w @ x**2), math.sqrt(w @ y**2)
-    if min(spread) < LEAST_SPREAD:
-        return math.nan, np.zeros(len(w))
-    x, y = x / spread[0], y / spread[1]
-    value = float(w @ (x * y))
-    return value, w * (x * y - value * (x**2 + y**2) / 2)
+def _sizes(strata: Integers) -> Integers:
+    """Return the number of units in the stratum of each unit."""
+    numbers = np.unique(strata, return_inverse=True)[1]
+    return np.bincount(numbers)[numbers]
+
+
+def _without_each(weighted: Floats, strata: Integers) -> Floats:
+    """Return totals without each unit, float64[k, n].
+
+    The other units of its stratum get the weight of the unit that is left out.
+
+    Args:
+        weighted: float64[k, n], numbers times weights.
+        strata: int64[n], strata of the units.
+    """
+    numbers = np.unique(strata, return_inverse=True)[1]
+    totals = np.stack([np.bincount(numbers, row)[numbers] for row in weighted])
+    others = np.maximum(_sizes(strata) - 1, 1)
+    grown = np.where(_sizes(strata) > 1, (totals - weighted) / others, 0.0)
+    return np.asarray(weighted.sum(axis=1, keepdims=True) - weighted + grown)
+
+
+def _mean(totals: Floats) -> Floats:
+    return np.asarray(totals[1] / totals[0])
+
+
+def _root(totals: Floats) -> Floats:
+    return np.asarray(np.sqrt(np.maximum(totals[1] / totals[0], 0.0)))
+
+
+def _correlation(totals: Floats) -> Floats:
+    """Return Pearson's correlation from weights and moments; NaN if a variance is 0."""
+    x, y, xx, yy, xy = totals[1:] / totals[0]
+    spread = np.maximum(xx - x * x, 0.0), np.maximum(yy - y * y, 0.0)
+    product = np.sqrt(spread[0]) * np.sqrt(spread[1])
+    none = np.minimum(*spread) < LEAST_SPREAD**2
+    return np.where(none, np.nan, (xy - x * y) / np.where(none, 1.0, product))
+
+
+def _z(correlation: Floats) -> Floats:
+    """Return Fisher's z; finite for perfect correlations, too."""
+    return np.arctanh(np.clip(correlation, -_CLOSE, _CLOSE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Bounds:
+    """Intervals of differences of two measures.
+
+    Attributes:
+        values: float64[m], measures.
+        covariance: float64[m, m], covariance of the measures, or of Fisher's z.
+        is_z: True if the covariance is of Fisher's z.
+    """
+
+    values: Floats
+    covariance: Floats
+    is_z: bool
+
+    @classmethod
+    def of(
+        cls,
+        measure: NumberMeasure,
+        made: Sequence[_Estimated],
+        covariance: Floats,
+        strata: Integers,
+    ) -> _Bounds:
+        """Collect the measures; `covariance` is that of the measures."""
+        values, is_z = np.array([each.value for each in made]), measure == "pearson"
+        if is_z:
+            of_z = np.array([each.of_z for each in made]).reshape(len(made), -1)
+            covariance = covariance_of(of_z, strata)[0]
+        return cls(values=values, covariance=covariance, is_z=is_z)
+
+    def of_difference(self, i: int, j: int, critical: float) -> tuple[float, float]:
+        """Return the limits of measure i minus measure j."""
+        value = float(self.values[i] - self.values[j])
+        own = self.covariance[np.ix_([i, j], [i, j])]
+        if not self.is_z:
+            variance = float(own[0, 0] + own[1, 1] - 2 * own[0, 1])
+            reach = critical * math.sqrt(max(variance, 0.0))
+            return value - reach, value + reach
+        spread = np.sqrt(np.maximum(np.diag(own), 0.0))
+        both = float(spread[0] * spread[1])
+        shared = float(np.clip(own[0, 1] / both, -1, 1)) if both > 0 else 0.0
+        z, near = _z(self.values[[i, j]]), self.values[[i, j]]
+        below = np.where(spread > 0, near - np.tanh(z - critical * spread), 0.0)
+        above = np.where(spread > 0, np.tanh(z + critical * spread) - near, 0.0)
+        low = _combined(float(below[0]), float(above[1]), shared)
+        high = _combined(float(above[0]), float(below[1]), shared)
+        return value - low, value + high
+
+
+def _combined(one: float, other: float, shared: float) -> float:
+    """Return a distance from a difference to its limit, by those of both measures."""
+    return math.sqrt(max(one**2 + other**2 - 2 * shared * one * other, 0.0))

@@ -8,7 +8,7 @@ drawn from the same population. The estimate weights predictions by their useful
 where L is the mean loss over n or N texts. lam = 0 uses only the codes. The best lam is
 estimated, so that asymptotically the interval is never wider than with codes alone. The
 coded texts must be drawn at random with equal probabilities. For unequal probabilities
-see `llamaherd.research.statistics.dsl.tuned`.
+see `llamaherd.research.statistics.tuning`.
 
 Least squares: as in the authors' package ppi-python, the estimate is lam times a fit to
 the predictions of the N texts plus a fit to Y - lam f of the n texts. The two fits are

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from llamaherd.core.plurals import count_of
+
 if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats
 
@@ -114,7 +116,9 @@ def check_rank(x: Floats, weights: Floats) -> None:
     used = x[weights != 0]
     scales = np.sqrt((used**2).sum(axis=0))
     if len(used) < x.shape[1]:
-        raise FitError(f"there are {len(used)} rows for {x.shape[1]} coefficients")
+        raise FitError(
+            f"there are {count_of(len(used), 'row')} for {x.shape[1]} coefficients"
+        )
     if not (scales > 0).all():
         raise FitError(
             f"column {int(np.argmin(scales)) + 1} of the model is 0 everywhere"

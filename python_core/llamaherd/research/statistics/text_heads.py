@@ -115,3 +115,15 @@ def text_head(vectors: Floats, probs: Floats, rng: np.random.Generator) -> TextH
         confidence=held.max(axis=1),
         hits=held.argmax(axis=1) == labels,
     )
+
+
+def least_sure(probs: Floats, n: int) -> Any:  # noqa: ANN401 - int64[n]
+    """Return the sorted positions of the n texts with the lowest best probability.
+
+    Args:
+        probs: float64[m, k]; rows of NaN are the least sure.
+        n: Number of texts.
+    """
+    known = np.asarray(np.isfinite(probs).all(axis=1))
+    best = np.where(known, np.where(known[:, None], probs, 0.0).max(axis=1), -1.0)
+    return np.sort(np.argsort(best, kind="stable")[:n])

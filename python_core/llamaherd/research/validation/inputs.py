@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import is_missing, numbers_of, read
@@ -181,8 +182,8 @@ def _probabilities(
     values = numbers_of(prob, "prob")
     if values.shape[:1] != (len(labels),) or values.ndim > 2:
         raise ArgumentError(
-            f"must have a value, or a row, for each of {len(labels)} texts, not the "
-            f"shape {values.shape}",
+            f"must have a value, or a row, for each of {count_of(len(labels), 'text')}, "
+            f"not the shape {values.shape}",
             argument="prob",
         )
     is_bad = (values < -_ROUNDING) | (values > 1 + _ROUNDING)
@@ -296,8 +297,8 @@ def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
     for coder, column in by_coder.items():
         if len(column) != n:
             raise ArgumentError(
-                f"must have a code, or {words().constant(None)}, for each of {n} texts, "
-                f"not {len(column)} of {coder!r}",
+                f"must have a code, or {words().constant(None)}, for each of "
+                f"{count_of(n, 'text')}, not {len(column)} of {coder!r}",
                 argument="gold",
             )
     columns = [
@@ -322,7 +323,8 @@ def _of_sample(
     given = [int(row) if new_rows is None else new_rows[int(row)] for row in gold.rows]
     if given and not 0 <= min(given) <= max(given) < n:
         raise ArgumentError(
-            f"must be drawn from these {n} texts, but has the row {max(given)}",
+            f"must be drawn from these {count_of(n, 'text')}, but has the row "
+            f"{max(given)}",
             argument="gold",
         )
     columns = [

@@ -5,34 +5,29 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.research import frames
 from llamaherd.research.codes.span_files import FORMATS, Unit, marked_texts
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.span_type import SPANS
-from llamaherd.research.statistics.intervals import Measure, level_of, percentiles
-from llamaherd.research.statistics.unitizing import Unitizing, f1_of, matches
+from llamaherd.research.statistics.intervals import level_of
+from llamaherd.research.validation.span_measures import SpanComparison, SpanDraws
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from llamaherd.research.codes.span_files import Format, MarkedText
-    from llamaherd.research.statistics.ratings import Integers
-
-    Texts = dict[str, tuple[Unit, ...]]  # passages by text
+    from llamaherd.research.statistics.intervals import Measure
+    from llamaherd.research.validation.span_measures import Texts
 
 COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
 MODEL = "model"
-_ALPHA = "unitizing alpha"
-_OF_LABELS = ("exact f1", "overlap f1")
 _MOST_SHOWN = 40
 
 
@@ -76,7 +71,8 @@ class SpanCodes:
     def __repr__(self) -> str:
         n = sum(len(us) for own in self.coders.values() for us in own.values())
         names = ", ".join(self.coders)
-        return f"<SpanCodes: {len(self.ids)} texts, {n} passages, coders {names}>"
+        what = f"{count_of(len(self.ids), 'text')}, {count_of(n, 'passage')}"
+        return f"<SpanCodes: {what}, coders {names}>"
 
 
 def read_spans(
@@ -160,7 +156,7 @@ class SpanValidation:
         part = None
         for (name, measure, label), found in self.measures.items():
             if name != part:
-                lines += ["", f"{name} ({found.n} texts)"]
+                lines += ["", f"{name} ({count_of(found.n, 'text')})"]
                 part = name
             what = f"{measure} {label}".strip()
             limits = f"[{found.low:.3f}, {found.high:.3f}]"
@@ -174,6 +170,7 @@ def validate_spans(
     coded: Coded | SpanCodes,
     gold: SpanCodes,
     *,
+    gamma: bool = False,
     level: float = 0.95,
     n_bootstrap: int = 1000,
     seed: int = 1,
@@ -183,20 +180,24 @@ def validate_spans(
     "exact" counts a passage if its begin, end and label are equal, "overlap" if it shares
     at least one character with a passage of the same label. "unitizing alpha" is
     Krippendorff's coefficient (2004) of the agreement of all coders over all texts.
-    Intervals are percentiles of a bootstrap of texts.
+    "gamma" is the coefficient of Mathet, Widlocher and Metivier (2015), which aligns the
+    passages of all coders first. Intervals are percentiles of a bootstrap of texts; those
+    of gamma keep the disorder that is expected by chance.
 
     Args:
         coded: Texts that `annotate` coded by a codebook of the type "spans"; or passages
             of one coder, from `read_spans`.
         gold: Passages that people marked. Texts are matched by their content.
+        gamma: True to compute gamma, too, which needs scipy and takes longer.
         level: Confidence level.
         n_bootstrap: Number of bootstrap draws; 0 for no intervals.
-        seed: Seed of the bootstrap.
+        seed: Seed of the bootstrap, and of the random passages for gamma.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The codebook has another type, or no text was coded both by the model
-            and by people.
+        ValueError: The codebook has another type, no text was coded both by the model
+            and by people, or too many passages overlap for gamma.
+        ImportError: `gamma` is True, and scipy is not installed.
     """
     if not isinstance(gold, SpanCodes):
         raise ArgumentTypeError(
@@ -206,10 +207,12 @@ def validate_spans(
     level = level_of(level)
     n_bootstrap = checks.integer("n_bootstrap", n_bootstrap, 0)
     model = _of_model(coded)
-    draws = _Draws(level, n_bootstrap, checks.integer("seed", seed, 0))
+    seed = checks.integer("seed", seed, 0)
+    draws = SpanDraws(level, n_bootstrap, seed)
     labels = sorted({*gold.labels, *(u.label for us in model.values() for u in us)})
     by_label = ("", *labels) if len(labels) > 1 else ("",)
-    comparison = _Comparison(by_label, draws)
+    of_gamma = seed if checks.flag("gamma", gamma) else None
+    comparison = SpanComparison(by_label, draws, of_gamma)
     for coder, own in gold.coders.items():
         comparison.compare(f"{MODEL} and {coder}", model, own)
     if not comparison.measures:
@@ -223,81 +226,8 @@ def validate_spans(
     comparison.agree(f"{MODEL} and people", [model, *people])
     if len(people) > 1:
         comparison.agree("between people", people)
-    return SpanValidation(comparison.measures, tuple(_notes(model, gold)), level)
-
-
-class _Draws:
-    """Bootstrap samples of texts; all measures of the same texts use the same samples."""
-
-    def __init__(self, level: float, n: int, seed: int) -> None:
-        self._level, self._n, self._seed = level, n, seed
-
-    def measures(
-        self, n: int, compute: Callable[[Integers | None], Mapping[str, float]]
-    ) -> dict[str, Measure]:
-        """Return bootstrap estimates with intervals.
-
-        `compute` is called with the indices of n resampled texts, or None for all texts.
-        """
-        generator = np.random.default_rng(self._seed)
-        found = compute(None)
-        rows: dict[str, list[float]] = {name: [] for name in found}
-        for _ in range(self._n):
-            for name, value in compute(generator.integers(0, n, n)).items():
-                rows[name].append(value)
-        made = {}
-        for name, value in found.items():
-            low, high = percentiles(np.array(rows[name]), self._level)
-            made[name] = Measure(value=value, low=low, high=high, n=n)
-        return made
-
-
-class _Comparison:
-    """Measures of passages, for all labels together and for each label.
-
-    Args:
-        labels: Labels for which to compute measures; "" for all labels together.
-        draws: Bootstrap samples of texts.
-
-    Attributes:
-        measures: Measures so far, by part, measure and label.
-    """
-
-    def __init__(self, labels: Sequence[str], draws: _Draws) -> None:
-        self.measures: dict[tuple[str, str, str], Measure] = {}
-        self._labels = labels
-        self._draws = draws
-
-    def compare(self, part: str, given: Texts, true: Texts) -> None:
-        """Compute precision, recall and F1 on the texts that both sides coded."""
-        texts = [text for text in true if text in given]
-        for label in self._labels if texts else ():
-            counts = matches(
-                [_only(given[text], label) for text in texts],
-                [_only(true[text], label) for text in texts],
-            )
-            found = self._draws.measures(len(texts), partial(f1_of, counts))
-            for name, measure in found.items():
-                if not label or name in _OF_LABELS:
-                    self.measures[part, name, label] = measure
-
-    def agree(self, part: str, coders: Sequence[Texts]) -> None:
-        """Compute alpha on the texts that all coders coded."""
-        texts = [text for text in coders[0] if all(text in own for own in coders)]
-        each = [[own[text] for text in texts] for own in coders]
-        lengths = [len(text) for text in texts]
-        for label in self._labels if texts else ():
-            of = Unitizing(each, lengths, [label] if label else None)
-            found = self._draws.measures(len(texts), partial(_alpha, of))
-            self.measures[part, _ALPHA, label] = found[_ALPHA]
-
-
-def _alpha(of: Unitizing, texts: Integers | None) -> dict[str, float]:
-    return {_ALPHA: of.alpha(texts)}
-
-
-def _only(units: Sequence[Unit], label: str) -> list[Unit]:
-    return [unit for unit in units if label in ("", unit.label)]
+    notes = (*_notes(model, gold), *comparison.notes)
+    return SpanValidation(comparison.measures, notes, level)
 
 
 def _of_model(coded: object) -> Texts:
@@ -334,4 +264,9 @@ def _notes(model: Texts, gold: SpanCodes) -> list[str]:
     if not missing:
         return []
     n = len(gold.ids)
-    return [f"{missing} of {n} texts that people coded have no passages of the model"]
+    return [
+        (
+            f"{missing} of {count_of(n, 'text')} that people coded have no passages of "
+            "the model"
+        )
+    ]

@@ -6,6 +6,7 @@ import math
 import textwrap
 from typing import Any
 
+from llamaherd.core.plurals import count_of
 from llamaherd.research.statistics.coder_codes import model_title
 from llamaherd.research.validation.numbers import NUMBERS
 
@@ -32,12 +33,12 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
         first: Number that the page shows for the text with index 0.
     """
     people = len(found.coders)
-    who = "1 person" if people == 1 else f"{people} people"
+    who = count_of(people, "person")
     counted = "; weighted by inclusion probability" if found.is_weighted else ""
-    coded = f"{found.n_gold:,} of {found.n_texts:,}"
+    coded = f"{found.n_gold:,} of {count_of(found.n_texts, 'text')}"
     parts = [
         [
-            f"<{name}> {coded} texts coded by {who}",
+            f"<{name}> {coded} coded by {who}",
             f"[{found.level:.0%} confidence intervals{counted}]",
         ],
         _summary(found),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.statistics.representative import label_check
 
@@ -42,7 +43,10 @@ def _of_numbers(found: Validation) -> list[str]:
     if measured.n == 0:
         return ["No text has both a label and a code: there is nothing to compare."]
     if measured.n < _FEW:
-        lines.append(f"Only {measured.n} texts are compared: the intervals are wide.")
+        lines.append(
+            f"Only {count_of(measured.n, 'text')} {verb(measured.n, 'is', 'are')} "
+            "compared: the intervals are wide."
+        )
     few = [
         f"{scores.label} ({scores.n_gold})"
         for scores in measured.per_label
@@ -113,12 +117,14 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
         )
     if codes.n_without:
         lines.append(
-            f"{codes.n_without} texts of the sample have no code: the numbers are right "
+            f"{count_of(codes.n_without, 'text')} of the sample "
+            f"{verb(codes.n_without, 'has', 'have')} no code: the numbers are right "
             "only if these texts are like the coded ones."
         )
     if n_ties:
         lines.append(
-            f"{n_ties} texts on which people tie are left out of accuracy, which "
+            f"{count_of(n_ties, 'text')} on which people tie {verb(n_ties, 'is', 'are')} "
+            "left out of accuracy, which "
             "therefore describes the clearer texts: compare how often the model agrees "
             "with single people."
         )
@@ -156,12 +162,16 @@ def _of_labels(found: Validation, answers: ModelLabels, codes: Codes) -> list[st
     lines = []
     n_missing = sum(answers.labels[row] is None for row in codes.rows)
     if n_missing:
-        lines.append(f"{n_missing} texts with codes have no label and are left out.")
+        lines.append(
+            f"{count_of(n_missing, 'text')} with codes {verb(n_missing, 'has', 'have')} "
+            f"no label and {verb(n_missing, 'is', 'are')} left out."
+        )
     texts = [answers.texts[row] for row in codes.rows] if answers.texts else []
     n_examples = len(same_rows(texts, answers.examples))
     if n_examples:
         lines.append(
-            f"{n_examples} texts with codes are examples of the codebook, whose labels "
+            f"{count_of(n_examples, 'text')} with codes {verb(n_examples, 'is', 'are')} "
+            "examples of the codebook, whose labels "
             "the prompt contains: accuracy is too high, and estimates are not valid if "
             "the examples were chosen from this gold sample. Remove their codes, or use "
             "other examples."

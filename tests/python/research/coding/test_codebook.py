@@ -330,3 +330,25 @@ def test_lines_are_found_by_path_and_not_by_text(label: str) -> None:
     start = f"c.yaml, line 9: examples[1].label must be one of the labels {label!r}, 'b'"
     assert str(caught.value).startswith(start)
     assert (caught.value.code, caught.value.place) == ("unknown_choice", (1, "label"))
+
+
+def test_examples_that_contradict_each_other_are_refused() -> None:
+    examples = [("It is.", "a"), ("Other.", "b"), ("It \n is.", "b")]
+    with pytest.raises(
+        ValueError,
+        match=r"examples has the text 'It .*with two different labels, 'a' \(str\) "
+        r"\(example 1\) and 'b' \(str\) \(example 3\)",
+    ):
+        lh.Codebook("Which?", ["a", "b"], examples=examples)
+    same = [("It is.", "a"), ("It is.", "a", "A reason.")]
+    assert len(lh.Codebook("Which?", ["a", "b"], examples=same).examples) == 2
+    sets = [("It is.", ["a", "b"]), ("It is.", ["b", "a"])]
+    book = lh.Codebook("Which?", ["a", "b", "c"], type="multiple", examples=sets)
+    assert len(book.examples) == 2
+    with pytest.raises(ValueError, match="two different labels"):
+        lh.Codebook(
+            "Which?",
+            ["a", "b", "c"],
+            type="multiple",
+            examples=[*sets, ("It is.", ["c"])],
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import sys
 import warnings
@@ -14,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import statsmodels.formula.api as smf
-from llamaherd.research.statistics import dsl, ppi
+from llamaherd.research.statistics import dsl, ppi, tuning
 from scipy.stats import t as student_t
 
 N, N_GOLD = 1200, 240
@@ -151,7 +152,7 @@ def test_a_regression_is_that_of_the_arrays(model: str) -> None:
         strata=drawn.strata[drawn.rows],
         has_leverage=model == "ols",
     )
-    for method, wanted in (("dsl", dsl.dsl(problem)), ("ppi", dsl.tuned(problem))):
+    for method, wanted in (("dsl", dsl.dsl(problem)), ("ppi", tuning.tuned(problem))):
         rows = found.by(method)
         assert [row.estimate for row in rows] == pytest.approx(wanted.theta.tolist())
         more = np.sqrt((N_GOLD - 4) / (N_GOLD - 5)) if method == "ppi" else 1
@@ -249,7 +250,7 @@ def test_a_sample_of_other_texts_is_refused() -> None:
     drawn = gold()
     with pytest.raises(ValueError, match="gold was drawn from other data"):
         lh.estimate(DATA.iloc[::-1], drawn)
-    with pytest.raises(ValueError, match="drawn from 1200 texts, but the data have 600"):
+    with pytest.raises(ValueError, match="drawn from 1,200 texts, but the data have 600"):
         lh.estimate(DATA.iloc[:600], drawn)
     named = DATA.assign(key=[f"k{i}" for i in range(N)])
     drawn = lh.gold_sample(named, 20, text="text", label="label", id="key")
@@ -291,7 +292,10 @@ def test_rows_with_something_missing_are_left_out() -> None:
     drawn = gold()
     data.loc[drawn.rows[0], "age"] = np.nan
     data.loc[[2, 7], "label"] = None
-    found = lh.estimate(data, drawn, "label == 'negative' ~ age")
+    with pytest.warns(
+        UserWarning, match="formula: the column 'age' has no value for 1 of"
+    ):
+        found = lh.estimate(data, drawn, "label == 'negative' ~ age")
     assert found.n_texts == N - 3
     assert any("texts left out: 3 of 1200; they" in note for note in found.notes)
     left = data.dropna(subset=["age", "label"])
@@ -310,7 +314,7 @@ def test_few_codes_are_warned_of() -> None:
     codes = ["neutral"] * (N_GOLD - 1) + ["negative"]
     drawn = gold().with_codes(codes)
     with pytest.warns(
-        UserWarning, match="negative: people gave this label 1 times in 240"
+        UserWarning, match="negative: people gave this label 1 time in 240"
     ):
         lh.estimate(DATA, drawn, outcome="negative")
 
@@ -329,7 +333,7 @@ def test_a_method_without_a_solution_leaves_the_others() -> None:
         )
     assert np.isnan([row.estimate for row in found.by("gold")]).all()
     assert not np.isnan([row.estimate for row in found.by("naive")]).any()
-    assert "none" in str(found)
+    assert "not estimated: see the notes" in str(found)
     assert found.to_dicts()[-1]["method"] == "naive"
     with pytest.raises(
         ValueError, match="no method gives an estimate: naive gives no estimate"
@@ -381,7 +385,7 @@ def test_the_result_is_told_in_many_ways() -> None:
     worth = round(found.gold_worth("dsl"))
     assert f"short intervals with {worth} texts (dsl), " in str(found)
     assert pickle.loads(pickle.dumps(found)).to_dicts() == found.to_dicts()
-    assert repr(found).startswith("<Estimates: mean of 1200 texts with 240 codes")
+    assert repr(found).startswith("<Estimates: mean of 1,200 texts with 240 codes")
     assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD
     assert found.gold_worth("gold") == pytest.approx(N_GOLD)
     assert found.covariance("dsl", "negative").shape == (3, 3)
@@ -536,3 +540,33 @@ def test_warnings_name_the_line_of_the_caller() -> None:
             warnings.simplefilter("always")
             lh.estimate(data, gold, formula)
         assert {each.filename for each in caught} == {__file__}
+
+
+def test_texts_without_a_group_are_warned_of_and_named() -> None:
+    data = DATA.copy()
+    data.loc[[5, 6, 9], "party"] = None
+    data.loc[4, "speaker"] = np.nan
+    drawn = gold()
+    with pytest.warns(
+        UserWarning,
+        match=r"by: the column 'party' has no value for 3 of 1,200 texts with a label, "
+        "which are left out",
+    ):
+        found = lh.estimate(data, drawn, outcome="negative", by="party")
+    assert found.n_texts == N - 3
+    with pytest.warns(
+        UserWarning, match=r"cluster: .*'speaker' .* 1 of .* which is left"
+    ):
+        lh.estimate(data, drawn, outcome="negative", cluster="speaker")
+
+
+def test_a_missing_standard_error_is_not_printed_as_nan() -> None:
+    found = lh.estimate(DATA, gold(), outcome="negative", by="party")
+    first, *rest = found.by("dsl")
+    nan = float("nan")
+    odd = dataclasses.replace(first, std_error=nan, low=nan, high=nan)
+    none = dataclasses.replace(rest[0], estimate=nan, std_error=nan, low=nan, high=nan)
+    text = str(dataclasses.replace(found, rows=(odd, none, *rest[1:])))
+    assert "nan" not in text
+    assert f"{first.estimate:9.4f}  no std. error: the codes show no variance" in text
+    assert "not estimated: fewer than two codes" in text

@@ -146,7 +146,7 @@ def test_leverage() -> None:
     with pytest.warns(UserWarning, match="leverage of 0"):
         lh.estimate(data, code, "label == 'yes' ~ x", prob="simple", methods=["gold"])
     data["x"][3] = np.inf
-    with pytest.raises(ValueError, match="finite numbers, but 'x' is inf for 1 texts"):
+    with pytest.raises(ValueError, match="finite numbers, but 'x' is inf for 1 text"):
         lh.estimate(data, code, "label == 'yes' ~ x", prob="simple")
 
 

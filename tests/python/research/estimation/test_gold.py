@@ -413,7 +413,7 @@ def test_codes_that_are_there_are_written_again(tmp_path: Path) -> None:
     gold = sample().with_codes({"ann": ["yes"] * 19 + [None]})
     gold.write(tmp_path / "gold.csv")
     assert lh.read_gold(tmp_path / "gold.csv").codes == gold.codes
-    assert "19 coded by 1 coders" in repr(gold)
+    assert "19 coded by 1 coder>" in repr(gold)
     table = gold.to_pandas()
     assert list(table) == ["row", "id", "text", "model_label", "inclusion_prob", "ann"]
     assert table["inclusion_prob"].tolist() == gold.probs.tolist()

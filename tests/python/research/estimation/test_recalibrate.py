@@ -128,7 +128,7 @@ def test_embeddings_add_what_the_model_does_not_know() -> None:
     assert right(both.labels) > right(BETTER.labels)
     holes = VECTORS.copy()
     holes[0] = np.nan
-    with pytest.warns(UserWarning, match="1 texts have no embedding"):
+    with pytest.warns(UserWarning, match="1 text has no embedding"):
         lh.recalibrate(DATA, GOLD, ["embeddings"], embeddings=holes)
 
 

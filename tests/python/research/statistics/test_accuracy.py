@@ -302,7 +302,7 @@ def test_what_does_not_fit_is_refused() -> None:
         coverage_curve([1.5], [True])
     with pytest.raises(ValueError, match="n_bins must be between 1 and 1000"):
         calibration_error([0.5], [True], n_bins=0)
-    with pytest.raises(ValueError, match="a row for each of 1 texts"):
+    with pytest.raises(ValueError, match="a row for each of 1 text"):
         brier_score(np.zeros((2, 2)), [0])
     with pytest.raises(ValueError, match="truth must be columns of 2, not 2"):
         brier_score(np.zeros((1, 2)), [2])

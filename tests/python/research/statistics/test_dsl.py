@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llamaherd.research.statistics import dsl, ppi, sampling
+from llamaherd.research.statistics import dsl, ppi, sampling, tuning
 from llamaherd.research.statistics.regression import FitError, fitted
 from scipy.optimize import linprog
 from statsmodels.api import GLM, OLS, families
@@ -78,7 +78,7 @@ def test_with_all_texts_coded_it_is_the_estimate_by_the_codes(name: str) -> None
     named = {name: made for name, made, _ in coverage.problems(texts, draw)}
     made = named[name]
     wanted = fitted(made.kind, made.x, made.y, np.ones(n))
-    for method in (dsl.dsl, dsl.gold_alone, dsl.tuned):
+    for method in (dsl.dsl, dsl.gold_alone, tuning.tuned):
         np.testing.assert_allclose(method(made).theta, wanted, atol=1e-8)
     exact = dataclasses.replace(made, target="texts")
     np.testing.assert_allclose(dsl.dsl(exact).std_errors, 0, atol=1e-12)
@@ -122,7 +122,7 @@ def test_power_tuning_of_a_simple_sample_is_that_of_ppi() -> None:
     made = problem("mean")
     others = np.setdiff1d(np.arange(coverage.N_TEXTS), made.rows)
     wanted = ppi.ppi_mean(made.y, made.y_hat[made.rows], made.y_hat[others])
-    found = dsl.tuned(made)
+    found = tuning.tuned(made)
     # PPI includes only the labels of texts without a code, so its lam is N / (N - n)
     # times lam of DSL.
     assert wanted.lam == pytest.approx(found.lam * 0.9, rel=0.05)
@@ -134,10 +134,61 @@ def test_power_tuning_of_a_simple_sample_is_that_of_ppi() -> None:
 @pytest.mark.parametrize("name", ["mean", "ols", "logit"])
 def test_the_best_lam_has_the_smallest_variance(design: str, name: str) -> None:
     made = problem(name, design, 4)
-    best = dsl.tuned(made)
+    best = tuning.tuned(made)
     total = np.trace(best.covariance)
     for lam in (0.0, 0.3, 0.6, 1.0):
         assert total < np.trace(dsl.rectified(made, lam).covariance) * 1.03
+
+
+def in_groups(seed: int, design: str) -> dsl.Problem:
+    """Return shares in two groups; labels are nearly always right in the first group."""
+    rng = np.random.default_rng(seed)
+    texts = coverage.made(rng, coverage.N_TEXTS)
+    right = rng.random(coverage.N_TEXTS) < np.where(texts.group == 1, 0.6, 0.95)
+    texts = dataclasses.replace(texts, label=np.where(right, texts.code, 1 - texts.code))
+    draw = coverage.drawn(texts, design, rng)
+    x = (texts.group[:, None] == np.arange(2)).astype(float)
+    return dsl.Problem(
+        kind="ols",
+        x_hat=x,
+        y_hat=texts.label,
+        rows=draw.rows,
+        x=x[draw.rows],
+        y=texts.code[draw.rows],
+        probs=draw.probs,
+        strata=draw.strata[draw.rows],
+        all_probs=draw.all_probs,
+        all_strata=draw.strata,
+    )
+
+
+@pytest.mark.parametrize("design", ["stratified", "uncertainty"])
+def test_each_group_has_the_lam_of_its_own_smallest_variance(design: str) -> None:
+    made = in_groups(5, design)
+    best = tuning.tuned_means(made)
+    one = tuning.tuned(made)
+    for lam in (0.0, 0.3, 0.6, one.lam, 1.0):
+        other = dsl.rectified(made, lam)
+        same = dsl.rectified(made, np.full(2, lam))
+        np.testing.assert_allclose(same.theta, other.theta)
+        np.testing.assert_allclose(same.covariance, other.covariance)
+        assert (best.std_errors < other.std_errors * 1.02).all()
+    assert best.std_errors[0] < 0.95 * one.std_errors[0]
+    assert np.isnan(best.lam)
+
+
+def test_a_weight_for_each_group_is_a_fit_of_each_group() -> None:
+    """Means of two groups with two weights are those of each group, also covariances."""
+    made = in_groups(6, "stratified")
+    both = dsl.rectified(made, np.array([0.9, 0.2]))
+    for g, lam in enumerate((0.9, 0.2)):
+        alone = dsl.rectified(made, lam)
+        assert both.theta[g] == pytest.approx(alone.theta[g])
+        assert both.covariance[g, g] == pytest.approx(alone.covariance[g, g])
+    assert abs(both.covariance[0, 1]) < both.covariance[0, 0]
+    single = dataclasses.replace(made, x_hat=made.x_hat[:, :1], x=made.x[:, :1])
+    own = tuning.tuned_means(single)
+    assert own.lam == pytest.approx(tuning.tuned(single).lam)
 
 
 def test_clusters_make_intervals_wider() -> None:

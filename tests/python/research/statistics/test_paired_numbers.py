@@ -58,22 +58,81 @@ def test_values_are_those_of_validate() -> None:
 
 
 @pytest.mark.parametrize("measure", NUMBER_MEASURES)
-def test_influence_is_the_derivative_by_weight(measure: NumberMeasure) -> None:
+def test_influences_are_those_of_the_stratified_jackknife(measure: NumberMeasure) -> None:
     rng = np.random.default_rng(2)
-    truth, (given,) = rated(rng, 30, (1.0,))
-    w = rng.uniform(1, 5, 30)
-    step = 1e-6
-    _, found = paired_numbers._influence(measure, given, units(truth, w))
-    for i in (0, 7, 29):
-        values = []
-        for sign in (1, -1):
-            moved = w.copy()
-            moved[i] += sign * step
-            values.append(
-                paired_numbers._influence(measure, given, units(truth, moved))[0]
-            )
-        slope = (values[0] - values[1]) / (2 * step)
-        assert found[i] == pytest.approx(w[i] * slope, rel=1e-4, abs=1e-9)
+    truth, (given,) = rated(rng, 31, (1.0,))
+    w = rng.uniform(1, 5, 31)
+    strata = np.array([3] * 12 + [1] * 18 + [7])  # the last stratum has one unit
+    found = paired_numbers._Estimated.of(measure, given, units(truth, w, strata))
+
+    def value(kept: Any, weights: Any) -> float:
+        both = np.stack([given, truth])[:, kept]
+        of = number_agreement(both, unit_weights=weights[kept]).measures
+        return of[measure].value
+
+    whole = value(np.ones(31, dtype=bool), w)
+    assert found.value == pytest.approx(whole)
+    for i in (0, 7, 29, 30):
+        n = int((strata == strata[i]).sum())
+        kept = np.arange(31) != i
+        grown = np.where(strata == strata[i], w * n / max(n - 1, 1), w)
+        share = (n - 1) / n if n > 1 else 1.0
+        left = value(kept, grown)
+        assert found.influence[i] == pytest.approx(share * (whole - left), abs=1e-12)
+        if measure == "pearson":
+            of_z = share * (math.atanh(whole) - math.atanh(left))
+            assert found.of_z[i] == pytest.approx(of_z, abs=1e-12)
+
+
+def test_limits_of_a_difference_of_correlations_are_zous() -> None:
+    truth, given = rated(np.random.default_rng(5), 40, (0.5, 1.0))
+    (pair,) = compare_numbers(given, units(truth), "pearson").differences
+    made = [paired_numbers._Estimated.of("pearson", g, units(truth)) for g in given]
+    cov = np.cov([each.of_z for each in made]) * 40  # n^2 / n of the influences / n
+    spread = np.sqrt(np.diag(cov))
+    c = cov[0, 1] / (spread[0] * spread[1])
+    r = [each.value for each in made]
+    low = [
+        math.tanh(math.atanh(x) - 2.022691 * s) for x, s in zip(r, spread, strict=True)
+    ]
+    high = [
+        math.tanh(math.atanh(x) + 2.022691 * s) for x, s in zip(r, spread, strict=True)
+    ]
+    a, b = r[0] - low[0], high[1] - r[1]
+    assert pair.low == pytest.approx(
+        r[0] - r[1] - math.sqrt(a**2 + b**2 - 2 * c * a * b), rel=1e-6
+    )
+    a, b = high[0] - r[0], r[1] - low[1]
+    assert pair.high == pytest.approx(
+        r[0] - r[1] + math.sqrt(a**2 + b**2 - 2 * c * a * b), rel=1e-6
+    )
+
+
+def test_perfect_and_constant_numbers_have_no_infinite_limits() -> None:
+    truth, (given,) = rated(np.random.default_rng(7), 20, (0.5,))
+    perfect, constant = 2 * truth + 1, np.full(20, 3.0)
+    found = compare_numbers([perfect, given, perfect], units(truth), "pearson")
+    assert np.isfinite([(d.low, d.high) for d in found.differences]).all()
+    assert (found.differences[1].low, found.differences[1].high) == (0, 0)
+    none = compare_numbers([constant, given], units(truth), "pearson").differences[0]
+    assert math.isnan(none.value)
+
+
+def test_intervals_of_correlations_hold_for_few_skewed_numbers() -> None:
+    """Linearized intervals contained it in 90%; docs/selection.md has the table."""
+    rng = np.random.default_rng(8)
+    inside, draws = 0, 1000
+    for _ in range(draws):
+        truth = np.round(10 * rng.beta(1.2, 2.5, 30))
+        shared = 0.7 * rng.normal(size=30)
+        given = []
+        for shift, slope, size in ((0.5, 0.9, 1.0), (1.2, 0.75, 1.2)):
+            error = shared + 0.7 * rng.normal(size=30)
+            linear = shift + slope * truth + size * error * (0.6 + 0.1 * truth)
+            given.append(np.clip(linear, 0, 10))
+        (pair,) = compare_numbers(given, units(truth), "pearson").differences
+        inside += pair.low <= 0.90292 - 0.82445 <= pair.high
+    assert 0.925 < inside / draws < 0.975
 
 
 def test_the_difference_of_mean_errors_is_a_paired_t_test() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -205,6 +207,38 @@ def test_a_model_and_coders_are_compared(tmp_path: Path) -> None:
     assert "model and ann (2 texts)" in str(found)
     again = lh.validate_spans(model, gold, n_bootstrap=50)
     assert str(again) == str(found)
+
+
+def test_gamma_is_computed_where_alpha_is(tmp_path: Path) -> None:
+    gold = codes_of(tmp_path, ann=MARKED, bob=[*MARKED[:2], (19, 26, "place")])
+    (tmp_path / "m").mkdir()
+    model = codes_of(tmp_path / "m", model=[MARKED[0], (12, 14, "person")])
+    without = lh.validate_spans(model, gold, n_bootstrap=20)
+    found = lh.validate_spans(model, gold, gamma=True, n_bootstrap=20)
+    added = {key for key in found.measures if key not in without.measures}
+    alphas = {key for key in found.measures if key[1] == "unitizing alpha"}
+    assert added == {(part, "gamma", label) for part, _, label in alphas}
+    assert all(found.measures[key] == each for key, each in without.measures.items())
+    whole = found.measures["between people", "gamma", ""]
+    person = found.measures["between people", "gamma", "person"]
+    assert person.value == 1.0
+    assert 0.9 < whole.value < 1.0
+    assert math.isnan(whole.low)  # only one text has passages
+    assert found.measures["model and people", "gamma", ""].value < whole.value
+    note = (
+        r"gamma, between people: expected disorder 1\.\d{3} \(± \d\.\d%\) from \d+ random"
+    )
+    assert any(re.match(note, each) for each in found.notes)
+    assert not without.notes
+    again = lh.validate_spans(model, gold, gamma=True, n_bootstrap=20)
+    assert again.measures == found.measures
+    other = lh.validate_spans(model, gold, gamma=True, n_bootstrap=20, seed=2)
+    assert (
+        other.measures["model and people", "gamma", ""]
+        != found.measures["model and people", "gamma", ""]
+    )
+    with pytest.raises(TypeError, match="gamma"):
+        lh.validate_spans(model, gold, gamma="yes")  # type: ignore[arg-type] # wrong
 
 
 def test_texts_coded_by_a_model(tiny_path: Callable[[str], Path], tmp_path: Path) -> None:

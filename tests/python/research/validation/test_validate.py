@@ -239,7 +239,7 @@ def test_what_most_people_say_is_right() -> None:
     )
     assert found.accuracy.n == 3  # the last text is a tie
     assert found.accuracy.accuracy.value == 1
-    assert any("1 texts on which people tie" in told for told in found.warnings)
+    assert any("1 text on which people tie is" in told for told in found.warnings)
 
 
 def test_ordered_labels() -> None:
@@ -304,7 +304,7 @@ def test_warnings() -> None:
     assert "2 texts with codes have no label" in told
     assert "labels that the model cannot give: other" in told
     part = lh.validate(["a"] * 4, Gold([0, 1, 3], [["a", None, "a"]], [0.5] * 3))
-    assert any("1 texts of the sample have no code" in told for told in part.warnings)
+    assert any("1 text of the sample has no code" in told for told in part.warnings)
     always = lh.validate(["a"] * 60 + ["b"] * 40, ["a"] * 50 + ["b"] * 30 + ["a"] * 20)
     assert any("no better than always giving 'a'" in told for told in always.warnings)
     random = np.random.default_rng(0).choice(["a", "b"], (2, 100)).tolist()
@@ -399,7 +399,7 @@ def test_numbers_are_what_people_wrote_as_text() -> None:
         ({"coded": ["a"], "gold": Gold([0], [["a", "b"]], None)}, "as many codes"),
         ({"coded": ["a"], "gold": Gold([0], [], None)}, "the sample has none yet"),
         ({"coded": ["a"], "gold": Gold([0], [["a"]], [0.0])}, "above 0, up to 1"),
-        ({"coded": ["a"], "gold": ["a"], "prob": [0.1, 0.2]}, "for each of 1 texts"),
+        ({"coded": ["a"], "gold": ["a"], "prob": [0.1, 0.2]}, "for each of 1 text,"),
         ({"coded": ["a"], "gold": ["a"], "prob": [[0.1]]}, r"labels \[\], not 1"),
         ({"coded": ["a"], "gold": ["a"], "level": 95}, "level must be between"),
         ({"coded": ["a"], "gold": ["a"], "scale": "metric"}, "scale must be one of"),

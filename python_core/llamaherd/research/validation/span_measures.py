@@ -1,0 +1,118 @@
+"""Measures of agreement on passages, for all labels together and for each label."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.research.statistics.gamma import Gamma
+from llamaherd.research.statistics.intervals import Measure, percentiles
+from llamaherd.research.statistics.unitizing import Unitizing, f1_of, matches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from llamaherd.research.codes.span_files import Unit
+    from llamaherd.research.statistics.ratings import Integers
+
+    Texts = dict[str, tuple[Unit, ...]]  # passages by text
+
+_ALPHA, _GAMMA = "unitizing alpha", "gamma"
+_OF_LABELS = ("exact f1", "overlap f1")
+
+
+class SpanDraws:
+    """Bootstrap samples of texts; all measures of the same texts use the same samples."""
+
+    def __init__(self, level: float, n: int, seed: int) -> None:
+        self._level, self._n, self._seed = level, n, seed
+
+    def measures(
+        self, n: int, compute: Callable[[Integers | None], Mapping[str, float]]
+    ) -> dict[str, Measure]:
+        """Return bootstrap estimates with intervals.
+
+        `compute` is called with the indices of n resampled texts, or None for all texts.
+        """
+        generator = np.random.default_rng(self._seed)
+        found = compute(None)
+        rows: dict[str, list[float]] = {name: [] for name in found}
+        for _ in range(self._n):
+            for name, value in compute(generator.integers(0, n, n)).items():
+                rows[name].append(value)
+        made = {}
+        for name, value in found.items():
+            low, high = percentiles(np.array(rows[name]), self._level)
+            made[name] = Measure(value=value, low=low, high=high, n=n)
+        return made
+
+
+class SpanComparison:
+    """Measures of passages, for all labels together and for each label.
+
+    Args:
+        labels: Labels for which to compute measures; "" for all labels together.
+        draws: Bootstrap samples of texts.
+        seed: Seed for gamma; None without gamma.
+
+    Attributes:
+        measures: Measures so far, by part, measure and label.
+        notes: Notes on the measures.
+    """
+
+    def __init__(self, labels: Sequence[str], draws: SpanDraws, seed: int | None) -> None:
+        self.measures: dict[tuple[str, str, str], Measure] = {}
+        self.notes: list[str] = []
+        self._labels = labels
+        self._draws = draws
+        self._seed = seed
+
+    def compare(self, part: str, given: Texts, true: Texts) -> None:
+        """Compute precision, recall and F1 on the texts that both sides coded."""
+        texts = [text for text in true if text in given]
+        for label in self._labels if texts else ():
+            counts = matches(
+                [_only(given[text], label) for text in texts],
+                [_only(true[text], label) for text in texts],
+            )
+            found = self._draws.measures(len(texts), partial(f1_of, counts))
+            for name, measure in found.items():
+                if not label or name in _OF_LABELS:
+                    self.measures[part, name, label] = measure
+
+    def agree(self, part: str, coders: Sequence[Texts]) -> None:
+        """Compute alpha, and gamma if wanted, on the texts that all coders coded."""
+        texts = [text for text in coders[0] if all(text in own for own in coders)]
+        each = [[own[text] for text in texts] for own in coders]
+        lengths = [len(text) for text in texts]
+        for label in self._labels if texts else ():
+            wanted = [label] if label else None
+            of: dict[str, Callable[[Integers | None], float]] = {
+                _ALPHA: Unitizing(each, lengths, wanted).alpha
+            }
+            if self._seed is not None:
+                gamma = Gamma(each, lengths, wanted, seed=self._seed)
+                of[_GAMMA] = gamma.value
+                self._tell(part, label, gamma)
+            found = self._draws.measures(len(texts), partial(_agreement, of))
+            for name, measure in found.items():
+                self.measures[part, name, label] = measure
+
+    def _tell(self, part: str, label: str, gamma: Gamma) -> None:
+        if not label and gamma.n_samples:
+            self.notes.append(
+                f"gamma, {part}: expected disorder {gamma.expected:.3f} "
+                f"(± {gamma.error:.1%}) from {gamma.n_samples} random continua"
+            )
+
+
+def _agreement(
+    of: Mapping[str, Callable[[Integers | None], float]], texts: Integers | None
+) -> dict[str, float]:
+    return {name: value(texts) for name, value in of.items()}
+
+
+def _only(units: Sequence[Unit], label: str) -> list[Unit]:
+    return [unit for unit in units if label in ("", unit.label)]
