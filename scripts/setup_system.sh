@@ -8,6 +8,7 @@
 #   setup_system.sh fuzz     also clang with libFuzzer
 #   setup_system.sh docs     packages that the R package's tests need, and pkgdown
 #   setup_system.sh cluster  also SLURM
+#   setup_system.sh arm64    also a compiler and an emulator for 64-bit ARM
 #   setup_system.sh python   prints the Python for the virtual environment
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -86,6 +87,12 @@ main() {
 
   if [[ $1 == cluster ]] && ! command -v slurmctld >/dev/null; then debian+=(slurm-wlm munge); fi
   if [[ $1 == fuzz ]] && ! has_libfuzzer; then debian+=(clang libclang-rt-dev); fi
+
+  if [[ $1 == arm64 ]]; then
+    command -v aarch64-linux-gnu-g++ >/dev/null || debian+=(g++-aarch64-linux-gnu)
+    command -v qemu-aarch64-static >/dev/null || debian+=(qemu-user-static)
+    command -v mmdebstrap >/dev/null || debian+=(mmdebstrap)
+  fi
 
   mapfile -t packages < <(r_field Depends; r_field Imports)
   if [[ $1 != run ]]; then
