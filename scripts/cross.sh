@@ -29,10 +29,14 @@ make_wheels() {
   record compiles compiled
 }
 
-# LLAMAHERD_LIBLLAMA needs headers and libraries in one folder.
+# LLAMAHERD_LIBLLAMA needs headers and libraries in one folder. New files would compile all
+# tests again, so a wheel is unpacked once.
 unpack_llama() {
+  local wheel
+  wheel=$(echo "$HOUSE"/llama_cpp_python-*_"$ARCH".whl)
+  if [[ $ROOT/include -nt $wheel ]]; then return; fi
   rm -rf "$ROOT" && mkdir -p "$ROOT"
-  "$VENV_PYTHON" -m zipfile -e "$HOUSE"/llama_cpp_python-*_"$ARCH".whl "$ROOT/wheel"
+  "$VENV_PYTHON" -m zipfile -e "$wheel" "$ROOT/wheel"
   ln -s wheel/include "$ROOT/include"
   ln -s wheel/llama_cpp/lib "$ROOT/lib"
 }
