@@ -70,8 +70,9 @@ installed=$(date +%s)
 first_label "/$(basename "$MODEL")"
 labelled=$(date +%s)
 system=linux state=run
+if [[ $ARCH == aarch64 ]]; then system=arm64; fi
 if [[ $ARCH != "$(uname -m)" ]]; then
-  system=arm64 state=emulated
+  state=emulated
   for QEMU_CPU in cortex-a53 neoverse-n1 a64fx max; do
     echo "$QEMU_CPU: $(first_label '')"
   done
