@@ -132,7 +132,8 @@ test-r: system-dev setup $(SMOLLM2_Q4_0) ## run only testthat
 test-imports: system-dev setup $(SMOLLM2_Q4_0) ## test the R package in a library that contains only its Imports
 	@scripts/test.sh imports
 
-cross-arm64: system-dev $(DEV) models ## compile the shim and run its C tests for ARM Linux, under qemu; writes the README's table
+cross-arm64: system-dev $(DEV) $(SMOLLM2_Q4_0) ## build the wheels for ARM Linux, run C tests, Python tests and a model under qemu (needs root); writes the README's table
+	@scripts/setup_system.sh arm64
 	@scripts/cross.sh arm64
 
 cross-macos: $(DEV) ## compile the C library for macOS with Zig's compiler, and check its names and paths
@@ -142,14 +143,15 @@ cross-windows: system-dev $(DEV) models ## compile libllama and the shim for Win
 	@scripts/setup_system.sh windows
 	@scripts/cross_windows.sh
 
-wheels: system $(DEV) $(SMOLLM2) ## build packages that install without a compiler, in build/wheelhouse: libllama for any x86-64 processor, llamaherd, the R package
-	@LLAMAHERD_TEST_SMOLLM2=$(SMOLLM2) scripts/wheels.sh
+ARCH ?= $(shell uname -m)
+wheels: system $(DEV) $(SMOLLM2) ## build packages that install without a compiler, in build/wheelhouse: libllama for any processor, llamaherd, the R package; ARCH=aarch64: the wheels for ARM
+	@ARCH=$(ARCH) LLAMAHERD_TEST_SMOLLM2=$(SMOLLM2) scripts/wheels.sh
 
 SUITE ?= bookworm
-wheels-bare: $(SMOLLM2) ## install the wheels in a minimal Debian and label a text (needs root): make wheels-bare SUITE=trixie
-	@scripts/wheels/bare.sh $(SUITE) $(SMOLLM2)
+wheels-bare: $(SMOLLM2) ## install the wheels in a minimal Debian and label a text (needs root): make wheels-bare SUITE=trixie ARCH=aarch64
+	@ARCH=$(ARCH) scripts/wheels/bare.sh $(SUITE) $(SMOLLM2)
 
-try-llama: $(DEV) ## test another version of llama-cpp-python: make try-llama VERSION=0.3.37
+try-llama: $(DEV) models ## test another version of llama-cpp-python: make try-llama VERSION=0.3.37
 	@scripts/try_llama.sh $(VERSION)
 
 asan: system-dev $(DEV) models ## run the tests of the C API under AddressSanitizer and UBSan

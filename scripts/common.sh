@@ -31,14 +31,21 @@ heartbeat() {
 }
 
 # logged NAME COMMAND...: runs COMMAND with its output in build/logs/NAME.log. If COMMAND
-# fails, prints the end of the log and its path.
+# fails, prints the end of the log and its path. A function ends at its first command that
+# fails, and runs in a subshell: with `|| status=$?`, bash would run the commands after it.
 logged() {
-  local name=$1 log=$LOG_DIR/$1.log start=$SECONDS status=0 beat
+  local name=$1 log=$LOG_DIR/$1.log start=$SECONDS status beat
   shift
   : >"$log"
   heartbeat "$log" &
   beat=$!
-  "$@" >"$log" 2>&1 </dev/null || status=$?
+  set +e
+  (
+    set -e
+    "$@"
+  ) >"$log" 2>&1 </dev/null
+  status=$?
+  set -e
   { kill "$beat" && wait "$beat"; } 2>/dev/null || true
   if ((status != 0)); then
     tail -n 25 "$log" >&2

@@ -1,31 +1,52 @@
 #!/usr/bin/env bash
-# Compiles libllama, the shim and its C tests for another system, runs tests in emulation,
-# and records the results in docs/systems.json:
+# Tests llamaherd on another system: compiles its wheels, the shim and its C tests, runs
+# tests in emulation, and records the results in docs/systems.json if all steps pass:
 #   cross.sh arm64          all steps for Linux on 64-bit ARM, under qemu-user
-#   cross.sh arm64 STEP...  some steps: llama, shim, c_tests, python, real_model
-# The last two steps need root, and binfmt_misc with qemu-aarch64 (update-binfmts --enable).
-# CROSS_DIR (default: build/cross) stores the sources and the builds.
+#   cross.sh arm64 STEP...  some steps: wheels, shim, c_tests, python, real_model, bare
+# The last three steps need root. CROSS_DIR (default: build/cross) stores the builds.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
+# shellcheck source=scripts/debian.sh
+source scripts/debian.sh
 
 [[ $# -ge 1 && $1 == arm64 ]] || die "usage: cross.sh arm64 [STEP...]"
 SYSTEM=$1
 shift
 # shellcheck source=scripts/cross/build.sh
 source scripts/cross/build.sh
+ARCH=aarch64
+SUITE=bookworm
+HOUSE=$(realpath -m "${WHEELHOUSE:-build/wheelhouse}")
+ROOT=$DIR/$SYSTEM-root     # libllama and its headers
 DEBIAN=$DIR/$SYSTEM-debian # with Python; /site has the packages
 
-make_llama() {
-  fetch_source
-  say "libllama for $SYSTEM (20 minutes on one core, once)"
-  logged "cross-$SYSTEM-llama" build_llama
-  collect_llama '*.so*'
+make_wheels() {
+  ARCH=$ARCH scripts/wheels.sh llama package
+  record compiles compiled
+}
+
+# LLAMAHERD_LIBLLAMA needs headers and libraries in one folder. New files would compile all
+# tests again, so a wheel is unpacked once.
+unpack_llama() {
+  local wheel
+  wheel=$(echo "$HOUSE"/llama_cpp_python-*_"$ARCH".whl)
+  if [[ $ROOT/include -nt $wheel ]]; then return; fi
+  rm -rf "$ROOT" && mkdir -p "$ROOT"
+  "$VENV_PYTHON" -m zipfile -e "$wheel" "$ROOT/wheel"
+  ln -s wheel/include "$ROOT/include"
+  ln -s wheel/llama_cpp/lib "$ROOT/lib"
+}
+
+# A cross linker does not read in a library where the libraries are that it needs.
+build_shim_for_wheel() {
+  unpack_llama
+  build_shim \
+    -DCMAKE_EXE_LINKER_FLAGS="-Wl,-rpath-link,$ROOT/lib:$ROOT/wheel/llama_cpp_python.libs"
 }
 
 make_shim() {
   say "the shim and its tests for $SYSTEM"
-  logged "cross-$SYSTEM-shim" build_shim
-  record compiles compiled
+  logged "cross-$SYSTEM-shim" build_shim_for_wheel
 }
 
 make_c_tests() {
@@ -34,30 +55,28 @@ make_c_tests() {
   record c_tests emulated
 }
 
-make_debian() {
-  local config=$DIR/apt.conf
-  apt-config dump | grep -E '^(Acquire::(https?|Retries)|DPkg)' >"$config" || true
-  rm -rf "$DEBIAN"
-  mmdebstrap --arch="$SYSTEM" --variant=minbase --include=python3 --aptopt="$config" \
-    bookworm "$DEBIAN"
-  touch "$DEBIAN/.made"
+# pip installs the packages outside the emulation, because it would need minutes in
+# emulation. The step bare installs in emulation.
+install_wheels() {
+  local platforms=() wheel minor
+  for minor in {17..36}; do platforms+=(--platform "manylinux_2_${minor}_$ARCH"); done
+  wheel=$(echo "$HOUSE"/llamaherd-*_"$ARCH".whl)
+  "$VENV_PYTHON" -m pip --disable-pip-version-check install -q "${platforms[@]}" \
+    --only-binary :all: --python-version 3.11 --implementation cp --target "$DEBIAN/site" \
+    --find-links "$HOUSE" "${wheel}[parquet,server]" \
+    gguf pytest pytest-xdist pytest-timeout hypothesis pandas
 }
 
 install_python() {
-  local site=$DEBIAN/site platforms=() minor
-  for minor in {17..36}; do platforms+=(--platform "manylinux_2_${minor}_aarch64"); done
-  install_packages "$site" "${platforms[@]}" uvloop
-  install_llama "$site" "$DIR/$SYSTEM-root"/lib/*.so*
-  cp -L /usr/aarch64-linux-gnu/lib/lib{gomp.so.1,stdc++.so.6,gcc_s.so.1} "$site/llama_cpp/lib"
-  install_package "$site" "$DIR/$SYSTEM-shim/capi_shim/libllamaherd.so"
-  # shellcheck disable=SC2016 # the dynamic loader's name for the folder of a library
-  aarch64-linux-gnu-gcc -O2 -shared -fPIC -DPy_LIMITED_API=0x030a0000 -I"$(python_include)" \
-    -Icapi_shim "$DIR/$SYSTEM-package/_shim.c" -o "$site/llamaherd/native/_shim.abi3.so" \
-    -L"$site/llamaherd" -lllamaherd -Wl,-rpath,'$ORIGIN/..' -Wl,--allow-shlib-undefined
-  rm -rf "$DEBIAN/project" && mkdir "$DEBIAN/project"
+  if mountpoint -q "$DEBIAN/proc"; then umount "$DEBIAN/proc"; fi
+  rm -rf --one-file-system "$DEBIAN"
+  cp -a "$(debian_base "$SUITE" "$ARCH")" "$DEBIAN"
+  install_wheels
+  mkdir "$DEBIAN/project"
   cp -r pyproject.toml README.md docs tests "$DEBIAN/project"
 }
 
+# Mounts Debian's /proc until the current step, which is a subshell, ends.
 mount_proc() {
   mkdir -p "$DEBIAN/proc"
   if ! mountpoint -q "$DEBIAN/proc"; then mount -t proc proc "$DEBIAN/proc"; fi
@@ -66,8 +85,9 @@ mount_proc() {
 
 # inside COMMAND...: runs a command in Debian, with the packages.
 inside() {
+  mount_proc
   env -i HOME=/root PATH=/usr/bin:/bin:/usr/sbin LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONPATH=/site LD_LIBRARY_PATH=/site/llama_cpp/lib chroot "$DEBIAN" /bin/sh -c \
+    PYTHONPATH=/site QEMU_CPU="$QEMU_CPU" chroot "$DEBIAN" /bin/sh -c \
     'cd /project && exec "$@"' sh "$@"
 }
 
@@ -76,28 +96,42 @@ run_python() {
 }
 
 make_python() {
-  require mmdebstrap mmdebstrap
-  [[ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]] ||
-    die "binfmt_misc does not run programs for $SYSTEM: update-binfmts --enable qemu-aarch64"
-  [[ -f $DEBIAN/.made ]] || logged "cross-$SYSTEM-debian" make_debian
+  need_debian "$SUITE" "$ARCH"
   say "the Python tests in Debian for $SYSTEM, in emulation"
   logged "cross-$SYSTEM-install" install_python
-  mount_proc
   logged "cross-$SYSTEM-python" run_python -m "not model and not slow" "${PYTHON_TESTS[@]}"
   record python emulated
 }
 
 make_real_model() {
   [[ -d $DEBIAN/site/llamaherd ]] || die "run the step python first"
+  need_debian "$SUITE" "$ARCH"
   cp "${LLAMAHERD_TEST_SMOLLM2:?names no model file}" "$DEBIAN/project/model.gguf"
   cp scripts/wheels/first_label.py "$DEBIAN/project"
-  mount_proc
   say "a label by a real model in Debian for $SYSTEM, in emulation"
   logged "cross-$SYSTEM-model" inside python3 first_label.py model.gguf
   record real_model emulated
 }
 
+# Records that pip installs the wheels without a compiler.
+make_bare() {
+  ARCH=$ARCH scripts/wheels/bare.sh "$SUITE" "${LLAMAHERD_TEST_SMOLLM2:?names no model file}"
+}
+
+# record COLUMN STATE: adds a cell to those that are recorded at the end.
+RECORDS=()
+record() { RECORDS+=("$SYSTEM $*"); }
+
+write_records() {
+  local cell
+  for cell in "${RECORDS[@]}"; do
+    # shellcheck disable=SC2086 # the arguments of a cell
+    "$VENV_PYTHON" scripts/systems.py record $cell
+  done
+}
+
 require aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
 require qemu-aarch64-static qemu-user-static
-if (($# == 0)); then set -- llama shim c_tests python real_model; fi
+if (($# == 0)); then set -- wheels shim c_tests python real_model bare; fi
 for step in "$@"; do "make_$step"; done
+write_records

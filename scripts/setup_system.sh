@@ -9,6 +9,7 @@
 #   setup_system.sh docs     packages that the R package's tests need, and pkgdown
 #   setup_system.sh cluster  also SLURM
 #   setup_system.sh windows  also mingw-w64 and Wine
+#   setup_system.sh arm64    also a compiler and an emulator for 64-bit ARM
 #   setup_system.sh python   prints the Python for the virtual environment
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -91,6 +92,12 @@ main() {
     [[ -x /usr/lib/wine/wine64 ]] || debian+=(wine64)
   fi
   if [[ $1 == fuzz ]] && ! has_libfuzzer; then debian+=(clang libclang-rt-dev); fi
+
+  if [[ $1 == arm64 ]]; then
+    command -v aarch64-linux-gnu-g++ >/dev/null || debian+=(g++-aarch64-linux-gnu)
+    command -v qemu-aarch64-static >/dev/null || debian+=(qemu-user-static)
+    command -v mmdebstrap >/dev/null || debian+=(mmdebstrap)
+  fi
 
   mapfile -t packages < <(r_field Depends; r_field Imports)
   if [[ $1 != run ]]; then

@@ -6,6 +6,7 @@
 #   wheels.sh try       installs the wheels in a new environment, and labels a text
 # Without an argument, all of these. docs/install.md explains how to use them. This script
 # was run on Linux. It contains code for macOS and Windows (Git's bash) that was not run.
+# ARCH=aarch64 cross-compiles the first two for 64-bit ARM, on Linux with Debian's compiler.
 # WHEEL_DIR (build/wheels) contains sources and builds, WHEELHOUSE the packages.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -29,6 +30,19 @@ PYTHON=$BIN/python
 VENV_PYTHON=$PYTHON
 VERSION=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
 VERSION=${VERSION#*==}
+HOST=$(uname -m)
+ARCH=${ARCH:-$HOST}
+WORK=$DIR                # sources and builds
+TOOLCHAIN='' LIBRARIES=() # of a cross compiler: options of CMake and auditwheel
+if [[ $ARCH != "$HOST" ]]; then
+  [[ $ARCH == aarch64 && $(uname -s) == Linux ]] ||
+    die "on this machine ($(uname -s), $HOST) the wheels can be built for: $(printf '%s\n' "$HOST" aarch64 | sort -u | paste -sd ' ')"
+  command -v aarch64-linux-gnu-g++ >/dev/null ||
+    die "aarch64-linux-gnu-g++ is missing: apt-get install g++-aarch64-linux-gnu"
+  WORK=$DIR/$ARCH
+  TOOLCHAIN="-DCMAKE_TOOLCHAIN_FILE=$PWD/scripts/cross/arm64.cmake"
+  LIBRARIES=(--ldpaths "/usr/$ARCH-linux-gnu/lib")
+fi
 
 pip() { "$PYTHON" -m pip --disable-pip-version-check "$@"; }
 
@@ -52,7 +66,24 @@ repair() {
     return
   fi
   rm -f "$HOUSE/${name%%-*}"-*_"${name##*linux_}"
-  PATH="$BIN:$PATH" auditwheel repair --wheel-dir "$HOUSE" "$@" "$wheel"
+  PATH="$BIN:$PATH" auditwheel repair --wheel-dir "$HOUSE" "${LIBRARIES[@]}" "$@" "$wheel"
+}
+
+# for_arch COMMAND...: runs COMMAND so that it builds a wheel for ARCH. Debian's Python.h
+# includes ARCH-linux-gnu/python3.X/pyconfig.h, which is the same for all systems as far
+# as the stable ABI is concerned.
+for_arch() {
+  if [[ $ARCH == "$HOST" ]]; then
+    "$@"
+    return
+  fi
+  local include
+  include=$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
+  mkdir -p "$WORK/include/$ARCH-linux-gnu"
+  ln -sfn "$(dirname "$include")/$HOST-linux-gnu/$(basename "$include")" \
+    "$WORK/include/$ARCH-linux-gnu/$(basename "$include")"
+  CFLAGS="-I$WORK/include ${CFLAGS:-}" CMAKE_ARGS="$TOOLCHAIN ${CMAKE_ARGS:-}" \
+    _PYTHON_HOST_PLATFORM="linux-$ARCH" PYTHONPATH="$WORK/site" "$@"
 }
 
 # Builds one ggml backend for each level of processors; ggml chooses one when it is
@@ -63,36 +94,47 @@ repair() {
 # copies.
 build_llama() {
   local excluded='lib/*.so*;lib/pkgconfig;llama_cpp/lib/*.so.*.*;llama_cpp/lib/libggml-cpu-*.so.*'
-  [[ -d $DIR/source ]] || fetch_llama_source "$VERSION" "$DIR/source"
-  "$PYTHON" scripts/wheels/portable.py "$DIR/source"
-  rm -rf "$DIR/llama"
+  [[ -d $WORK/source ]] || fetch_llama_source "$VERSION" "$WORK/source"
+  "$PYTHON" scripts/wheels/portable.py "$WORK/source"
+  rm -rf "$WORK/llama"
   CXXFLAGS="${CXXFLAGS:-} -fno-dse" \
     CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON -DGGML_CPU_ALL_VARIANTS=ON \
 -DLLAVA_BUILD=OFF -DCMAKE_INSTALL_BINDIR=llama_cpp/lib -DCMAKE_INSTALL_RPATH=$BESIDE ${CMAKE_ARGS:-}" \
-    pip wheel --verbose --no-deps --no-build-isolation --wheel-dir "$DIR/llama" \
-    --config-settings=build-dir="$DIR/build-llama" \
-    --config-settings=wheel.exclude="$excluded" "$DIR/source"
-  repair "$DIR"/llama/*.whl
+    for_arch pip wheel --verbose --no-deps --no-build-isolation --wheel-dir "$WORK/llama" \
+    --config-settings=build-dir="$WORK/build-llama" \
+    --config-settings=wheel.exclude="$excluded" "$WORK/source"
+  repair "$WORK"/llama/*.whl
 }
 
 make_llama() {
-  say "llama-cpp-python $VERSION for any $(uname -m) processor (some 10 minutes on 2 cores, once)"
-  logged wheel-llama build_llama
+  say "llama-cpp-python $VERSION for any $ARCH processor (some 10 minutes on 2 cores, once)"
+  logged "wheel-llama-$ARCH" build_llama
+}
+
+# The llama-cpp-python that llamaherd is linked to. One of another architecture cannot be
+# installed, so it is unpacked.
+take_llama() {
+  if [[ $ARCH == "$HOST" ]]; then
+    pip install --no-deps --no-index --force-reinstall --find-links "$HOUSE" "llama-cpp-python==$VERSION"
+  else
+    rm -rf "$WORK/site"
+    "$PYTHON" -m zipfile -e "$HOUSE"/llama_cpp_python-*_"$ARCH".whl "$WORK/site"
+  fi
 }
 
 # libllama and ggml come from llama-cpp-python's wheel, and are excluded from this one.
 build_package() {
-  pip install --no-deps --no-index --force-reinstall --find-links "$HOUSE" "llama-cpp-python==$VERSION"
-  rm -rf "$DIR/package"
-  pip wheel --no-deps --no-build-isolation --wheel-dir "$DIR/package" \
-    --config-settings=build-dir="$DIR/build-package" .
-  repair "$DIR"/package/*.whl --exclude 'libllama.so*' --exclude 'libggml*.so*'
-  PATH="$BIN:$PATH" abi3audit --strict "$DIR"/package/*.whl
+  take_llama
+  rm -rf "$WORK/package"
+  for_arch pip wheel --no-deps --no-build-isolation --wheel-dir "$WORK/package" \
+    --config-settings=build-dir="$WORK/build-package" .
+  repair "$WORK"/package/*.whl --exclude 'libllama.so*' --exclude 'libggml*.so*'
+  PATH="$BIN:$PATH" abi3audit --strict "$WORK"/package/*.whl
 }
 
 make_package() {
-  say "llamaherd's wheel"
-  logged wheel-package build_package
+  say "llamaherd's wheel for $ARCH"
+  logged "wheel-package-$ARCH" build_package
 }
 
 # R CMD INSTALL --build makes a package for only this version of R and this system.
@@ -117,7 +159,7 @@ make_r() {
 try_it() {
   "$BASE_PYTHON" -m venv --clear "$DIR/try"
   "$DIR/try/bin/python" -m pip --disable-pip-version-check install --only-binary :all: \
-    --find-links "$HOUSE" "$HOUSE"/llamaherd-*_"$(uname -m)".whl
+    --find-links "$HOUSE" "$HOUSE"/llamaherd-*_"$HOST".whl
   "$DIR/try/bin/python" scripts/wheels/first_label.py "$1"
 }
 
@@ -128,5 +170,8 @@ make_try() {
 }
 
 logged wheel-venv make_venv
-if (($# == 0)); then set -- llama package r try; fi
+if (($# == 0)); then
+  set -- llama package
+  if [[ $ARCH == "$HOST" ]]; then set -- "$@" r try; fi
+fi
 for step in "$@"; do "make_$step"; done

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034 # the scripts use the variables
-# Shared by scripts/cross.sh and scripts/cross_windows.sh, which set SYSTEM: builds libllama,
-# the shim and its C tests with the CMake toolchain scripts/cross/SYSTEM.cmake, and runs
-# the C tests in emulation. CROSS_DIR (default: build/cross) stores the sources and builds.
+# Functions of scripts/cross.sh and scripts/cross_windows.sh, which set SYSTEM: they build
+# the shim and its C tests with the CMake toolchain scripts/cross/SYSTEM.cmake, run the C
+# tests in emulation, and build libllama for Windows. CROSS_DIR (default: build/cross) stores the sources and builds.
 # shellcheck source=scripts/llama_source.sh
 source scripts/llama_source.sh
 

@@ -3,17 +3,26 @@
 # essential packages and python3-venv, and labels a text there:
 #   bare.sh SUITE MODEL      SUITE: bookworm, trixie ...; MODEL: a model file
 # Needs root, Linux and mmdebstrap. Prints the seconds of the installation and of the
-# first label, and fails if there is a compiler. BARE_BASE (/var/tmp/llamaherd-bare)
-# stores the systems; the script uses a copy, which it removes at the end.
+# first label, and records in docs/systems.json that this works; fails if there is a
+# compiler. The script uses a copy of the system, which it removes at the end. With
+# ARCH=aarch64 the system is one for 64-bit ARM, in emulation, and the script also prints
+# the level that ggml chooses for each of four processors.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../common.sh"
+# shellcheck source=scripts/debian.sh
+source scripts/debian.sh
 
 [[ $# == 2 && -f $2 ]] || die "usage: bare.sh SUITE MODEL"
 SUITE=$1
 MODEL=$(realpath "$2")
-HOUSE=$(realpath "${WHEELHOUSE:-build/wheelhouse}")
-command -v mmdebstrap >/dev/null || die "mmdebstrap is missing: apt-get install mmdebstrap"
-BASE=${BARE_BASE:-/var/tmp/llamaherd-bare}/$SUITE
+ARCH=${ARCH:-$(uname -m)}
+NAME=bare-$SUITE-$ARCH
+HOUSE=$(realpath -m "${WHEELHOUSE:-build/wheelhouse}")
+for package in llamaherd llama_cpp_python; do
+  compgen -G "$HOUSE/$package-*_$ARCH.whl" >/dev/null ||
+    die "$HOUSE has no wheel of $package for $ARCH: make wheels ARCH=$ARCH"
+done
+need_debian "$SUITE" "$ARCH"
 ROOT=$(mktemp -d /var/tmp/llamaherd-bare-XXXXXX)
 
 finish() {
@@ -22,23 +31,13 @@ finish() {
 }
 trap finish EXIT
 
-# apt and pip use the network settings of this machine.
-make_base() {
-  rm -rf "$BASE"
-  mkdir -p "$(dirname "$BASE")"
-  apt-config dump | grep -E '^(Acquire::(https?|Retries)|DPkg)' >"$BASE.apt" || true
-  mmdebstrap --variant=minbase --include=python3-venv,ca-certificates \
-    --aptopt="$BASE.apt" "$SUITE" "$BASE"
-  touch "$BASE/.made"
-}
-
+# pip uses the network settings of this machine.
 make_system() {
-  [[ -f $BASE/.made ]] || make_base
-  cp -a "$BASE/." "$ROOT/"
+  cp -a "$(debian_base "$SUITE" "$ARCH")/." "$ROOT/"
   cp -L /etc/resolv.conf /etc/hosts "$ROOT/etc/"
   cp -L /etc/ssl/certs/ca-certificates.crt "$ROOT/etc/ssl/certs/"
   mkdir "$ROOT/wheelhouse"
-  cp "$HOUSE"/*"_$(uname -m).whl" "$ROOT/wheelhouse"
+  cp "$HOUSE"/*"_$ARCH.whl" "$ROOT/wheelhouse"
   cp scripts/wheels/first_label.py "$MODEL" "$ROOT"
   mount -t proc proc "$ROOT/proc"
   # shellcheck disable=SC2016 # a variable of the shell inside
@@ -49,7 +48,7 @@ make_system() {
 }
 
 inside() {
-  env -i HOME=/ PATH=/usr/bin:/bin:/usr/sbin:/sbin LANG=C.UTF-8 \
+  env -i HOME=/ PATH=/usr/bin:/bin:/usr/sbin:/sbin LANG=C.UTF-8 QEMU_CPU="$QEMU_CPU" \
     PIP_CERT=/etc/ssl/certs/ca-certificates.crt PIP_DISABLE_PIP_VERSION_CHECK=1 \
     "${NETWORK[@]}" chroot "$ROOT" /bin/sh -ec "$1"
 }
@@ -59,12 +58,24 @@ install_it() {
     --find-links /wheelhouse /wheelhouse/llamaherd-*.whl'
 }
 
+first_label() { inside "/venv/bin/python /first_label.py $1"; }
+
 mapfile -t NETWORK < <(env | grep -iE '^(https?|no)_proxy=|^PIP_INDEX_URL=' || true)
-say "a bare $SUITE"
-logged "bare-$SUITE" make_system
+say "a bare $SUITE for $ARCH"
+logged "$NAME" make_system
 start=$(date +%s)
 say 'pip install, without a compiler'
-logged "bare-$SUITE-install" install_it
+logged "$NAME-install" install_it
 installed=$(date +%s)
-inside "/venv/bin/python /first_label.py /$(basename "$MODEL")"
-say "$SUITE, $(inside 'python3 --version'): installed in $((installed - start)) s, the first label $(($(date +%s) - installed)) s later"
+first_label "/$(basename "$MODEL")"
+labelled=$(date +%s)
+system=linux state=run
+if [[ $ARCH == aarch64 ]]; then system=arm64; fi
+if [[ $ARCH != "$(uname -m)" ]]; then
+  state=emulated
+  for QEMU_CPU in cortex-a53 neoverse-n1 a64fx max; do
+    echo "$QEMU_CPU: $(first_label '')"
+  done
+fi
+[[ ! -x $VENV_PYTHON ]] || "$VENV_PYTHON" scripts/systems.py record "$system" wheel "$state"
+say "$SUITE for $ARCH, $(inside 'python3 --version'): installed in $((installed - start)) s, the first label $((labelled - installed)) s later"

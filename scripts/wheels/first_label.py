@@ -1,10 +1,11 @@
 """Labels one text with an installed llamaherd, to test its wheels.
 
-    first_label.py MODEL
+    first_label.py [MODEL]
 
 Prints the loaded backend of ggml, which shows the level of the processor, and the seconds
 from the start of Python to the label. Fails if the label is not one of the codebook's
-labels, or if the process has loaded two copies of libllama.
+labels, or if the process has loaded two copies of libllama. Without a model, prints only
+the backend.
 """
 
 import sys
@@ -27,22 +28,29 @@ def libraries() -> set[str]:
     return {str(p) for p in paths if p.name.startswith(("libllama.", "libggml"))}
 
 
-def main(path: str) -> None:
-    """Label one text."""
+def label(path: str) -> str | None:
+    """Return the model's label of a text."""
     book = lh.Codebook(question="Is the review positive or negative?", labels=LABELS)
     with lh.Model(path) as model, lh.Context(model) as context:
         coded = lh.annotate({"text": ["A wonderful film."]}, "text", book, context)
+    return coded.labels[0]
+
+
+def main(path: str | None = None) -> None:
+    """Label one text if a model is given, and print the backend."""
+    found = label(path) if path else None
     import llama_cpp  # noqa: F401, PLC0415 - shares the libraries, in this order too
 
     loaded = libraries()
     if sys.platform == "linux" and sum("libllama." in name for name in loaded) != 1:
         sys.exit(f"not one libllama: {sorted(loaded)}")
     backends = [Path(name).name for name in loaded if "libggml-cpu" in name]
-    label = coded.labels[0]
     print(f"ggml: {' '.join(backends)}; own threads: {shim.own_threads()}")
-    print(f"label {label!r} after {time.perf_counter() - START:.1f} s")
-    if label not in LABELS:
-        sys.exit(f"{label!r} is none of {LABELS}")
+    if not path:
+        return
+    print(f"label {found!r} after {time.perf_counter() - START:.1f} s")
+    if found not in LABELS:
+        sys.exit(f"{found!r} is none of {LABELS}")
 
 
 if __name__ == "__main__":

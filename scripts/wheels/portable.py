@@ -5,7 +5,9 @@
 FOLDER contains the unpacked source distribution. The build gets the version
 X.Y.Z+portable, which pip prefers to the source distribution X.Y.Z and which distinguishes
 the two, and a module that loads ggml's backends when `llama_cpp` is imported. It omits
-libllama-common, which no Python code uses.
+libllama-common, which no Python code uses, and the levels of ARM processors with SME:
+compilers before GCC 14 do not know SME, and ggml computes nothing with it unless it is
+built with KleidiAI.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ LABEL = "portable"
 COMMON = "set(LLAMA_BUILD_COMMON ON "
 MODULE = Path(__file__).with_name("load_backends.py")
 IMPORT = "from . import _backends\n"
+LEVELS = "vendor/llama.cpp/ggml/src/CMakeLists.txt"
+SME = re.compile(r"^ *ggml_add_cpu_backend_variant\(armv\S+ .*\bSME\)\n", re.MULTILINE)
 
 
 def adapt(folder: Path) -> str:
@@ -44,6 +48,8 @@ def adapt(folder: Path) -> str:
     (package / "_backends.py").write_text(MODULE.read_text())
     build = folder / "CMakeLists.txt"
     build.write_text(build.read_text().replace(COMMON, COMMON.replace(" ON ", " OFF ")))
+    levels = folder / LEVELS
+    levels.write_text(SME.sub("", levels.read_text()))
     return version[1]
 
 

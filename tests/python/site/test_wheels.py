@@ -42,6 +42,13 @@ def sources(tmp_path: Path) -> Path:
     (tmp_path / "CMakeLists.txt").write_text(
         'set(LLAMA_BUILD_COMMON ON CACHE BOOL "Build it" FORCE)\n'
     )
+    levels = tmp_path / "vendor" / "llama.cpp" / "ggml" / "src" / "CMakeLists.txt"
+    levels.parent.mkdir(parents=True)
+    levels.write_text(
+        "    ggml_add_cpu_backend_variant(armv8.6_2    DOTPROD SVE MATMUL_INT8 SVE2)\n"
+        "    ggml_add_cpu_backend_variant(armv9.2_1    DOTPROD SVE MATMUL_INT8 SME)\n"
+        "    ggml_add_cpu_backend_variant(apple_m4     DOTPROD MATMUL_INT8 NOSVE SME)\n"
+    )
     return tmp_path
 
 
@@ -65,6 +72,15 @@ def test_the_version_has_a_label(portable: ModuleType, sources: Path) -> None:
     assert start.read_text() == changed
     build = (sources / "CMakeLists.txt").read_text()
     assert build.startswith("set(LLAMA_BUILD_COMMON OFF CACHE")
+
+
+def test_levels_with_sme_are_left_out_on_linux(
+    portable: ModuleType, sources: Path
+) -> None:
+    portable.adapt(sources)
+    levels = (sources / "vendor/llama.cpp/ggml/src/CMakeLists.txt").read_text()
+    names = [line.split("(")[1].split()[0] for line in levels.splitlines()]
+    assert names == ["armv8.6_2", "apple_m4"]
 
 
 def test_sources_without_a_version_are_refused(

@@ -1,0 +1,53 @@
+# shellcheck shell=bash
+# Minimal Debian systems in folders, also for 64-bit ARM, whose programs run under
+# qemu-user. QEMU_CPU is the emulated processor; the default is the core of AWS Graviton2
+# and Ampere Altra. BARE_BASE (/var/tmp/llamaherd-bare) stores the systems.
+export QEMU_CPU=${QEMU_CPU:-neoverse-n1}
+
+# enable_emulation: makes the kernel run programs for ARM with qemu, until the machine
+# restarts. Needs root, and Debian's package qemu-user-static.
+enable_emulation() {
+  local folder=/proc/sys/fs/binfmt_misc rule=/usr/lib/binfmt.d/qemu-aarch64.conf
+  [[ ! -e $folder/qemu-aarch64 ]] || return 0
+  ((EUID == 0)) || die "the kernel does not run programs for ARM; run this once as root, which enables it"
+  [[ -f $rule ]] || die "qemu is missing: apt-get install qemu-user-static"
+  [[ -e $folder/register ]] || mount -t binfmt_misc binfmt_misc "$folder"
+  [[ -e $folder/qemu-aarch64 ]] || printf '%s' "$(<"$rule")" >"$folder/register"
+}
+
+# debian_name PROCESSOR: prints Debian's name of a processor that `uname -m` names.
+debian_name() {
+  case $1 in
+    x86_64) echo amd64 ;;
+    aarch64) echo arm64 ;;
+    *) die "$1 is none of x86_64, aarch64" ;;
+  esac
+}
+
+# debian_base SUITE PROCESSOR: prints the folder of a system that contains the essential
+# packages of a suite of Debian or Ubuntu, apt (which needs libstdc++, as the wheels do),
+# and python3-venv. make_debian_base creates it.
+debian_base() { echo "${BARE_BASE:-/var/tmp/llamaherd-bare}/$1-$(debian_name "$2")"; }
+
+# apt uses the network settings of this machine. Suites of Ubuntu need the package
+# ubuntu-keyring; python3-venv is in Ubuntu's component universe.
+make_debian_base() {
+  local base config components=main
+  base=$(debian_base "$@")
+  config=$base.apt
+  if grep -qs ",$1," /usr/share/distro-info/ubuntu.csv; then components=main,universe; fi
+  rm -rf --one-file-system "$base"
+  mkdir -p "$(dirname "$base")"
+  apt-config dump | grep -E '^(Acquire::(https?|Retries|Check-Valid-Until)|DPkg)' >"$config" || true
+  mmdebstrap --arch="$(debian_name "$2")" --variant=minbase \
+    --components="$components" --include=apt,python3-venv,ca-certificates --aptopt="$config" "$1" "$base"
+  touch "$base/.made"
+}
+
+# need_debian SUITE PROCESSOR: creates the system if it does not exist.
+need_debian() {
+  ((EUID == 0)) || die "a Debian system can be created and entered only by root"
+  command -v mmdebstrap >/dev/null || die "mmdebstrap is missing: apt-get install mmdebstrap"
+  if [[ $2 != "$(uname -m)" ]]; then enable_emulation; fi
+  [[ -f $(debian_base "$@")/.made ]] || logged "debian-$1-$2" make_debian_base "$@"
+}

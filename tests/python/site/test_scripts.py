@@ -1,0 +1,118 @@
+"""Shell scripts that build and test for other systems: failures, arguments, records."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SCRIPTS = ROOT / "scripts"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="scripts of Linux")
+
+
+def bash(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", *command],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Create a project that contains the scripts and a Python that records its calls."""
+    shutil.copytree(SCRIPTS, tmp_path / "scripts")
+    programs = {
+        ".venv/bin/python": f'echo "$*" >>{tmp_path}/calls',
+        "scripts/wheels.sh": 'echo "$ARCH: $*"',
+        "bin/aarch64-linux-gnu-g++": "exit 1",
+        "bin/qemu-aarch64-static": "exit 1",
+    }
+    for name, text in programs.items():
+        program = tmp_path / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    return tmp_path
+
+
+def in_copy(copy: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return bash(*command, PATH=f"{copy}/bin:{os.environ['PATH']}")
+
+
+def test_a_logged_function_ends_at_its_first_command_that_fails(copy: Path) -> None:
+    text = (
+        f"source {copy}/scripts/common.sh; work() {{ echo first; false; echo second; }}; "
+        "logged name work; echo after"
+    )
+    done = bash("-c", text)
+    assert done.returncode == 1
+    assert "after" not in done.stdout
+    assert done.stderr.startswith("first\nerror: name failed (exit status 1)")
+    assert (copy / "build/logs/name.log").read_text() == "first\n"
+    assert bash("-c", text.replace("false", "true")).stdout == "after\n"
+
+
+def test_results_are_recorded_after_the_last_step(copy: Path) -> None:
+    done = in_copy(copy, f"{copy}/scripts/cross.sh", "arm64", "wheels")
+    assert done.stdout == "aarch64: llama package\n"
+    calls = copy / "calls"
+    assert calls.read_text() == "scripts/systems.py record arm64 compiles compiled\n"
+    calls.unlink()
+    # The wheelhouse is empty, so the second step fails.
+    (copy / ".venv/bin/python").write_text("#!/bin/sh\nexit 1\n")
+    done = in_copy(copy, f"{copy}/scripts/cross.sh", "arm64", "wheels", "shim")
+    assert done.returncode == 1
+    assert "cross-arm64-shim failed" in done.stderr
+    assert not calls.exists()
+
+
+def test_a_debian_that_was_not_completed_is_not_used(copy: Path) -> None:
+    fails_after_a_part = 'for last; do :; done; mkdir -p "$last"; exit 1'
+    for name, text in {"apt-config": "exit 0", "mmdebstrap": fails_after_a_part}.items():
+        program = copy / "bin" / name
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    text = (
+        f"source {copy}/scripts/common.sh; source scripts/debian.sh; "
+        "BARE_BASE=$PWD/base; debian_base bookworm aarch64; "
+        "logged name make_debian_base bookworm aarch64"
+    )
+    done = in_copy(copy, "-c", text)
+    assert done.returncode == 1
+    assert done.stdout == f"{copy}/base/bookworm-arm64\n"
+    assert list((copy / "base/bookworm-arm64").iterdir()) == []
+    refused = in_copy(copy, "-c", text.replace("aarch64", "riscv64")).stderr
+    assert "riscv64 is none of x86_64, aarch64" in refused
+
+
+def test_wheels_are_built_only_for_known_processors() -> None:
+    done = bash(str(SCRIPTS / "wheels.sh"), ARCH="riscv64")
+    assert done.returncode == 1
+    assert "the wheels can be built for: aarch64" in done.stderr
+
+
+def test_a_bare_system_needs_the_wheels_of_its_processor(tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    model.touch()
+    house = tmp_path / "house"
+    house.mkdir()
+    (house / "llamaherd-0.1.0-cp310-abi3-manylinux_2_34_x86_64.whl").touch()
+    script = str(SCRIPTS / "wheels" / "bare.sh")
+    done = bash(script, "bookworm", str(model), ARCH="aarch64", WHEELHOUSE=str(house))
+    assert done.returncode == 1
+    assert "no wheel of llamaherd for aarch64: make wheels ARCH=aarch64" in done.stderr
+    assert "usage: bare.sh SUITE MODEL" in bash(script, "bookworm").stderr
+
+
+def test_a_name_of_no_system_is_refused() -> None:
+    assert "usage: cross.sh" in bash(str(SCRIPTS / "cross.sh"), "amiga").stderr
+    assert "usage: make try-llama" in bash(str(SCRIPTS / "try_llama.sh"), "new").stderr
