@@ -213,9 +213,7 @@ def llama_server(
     model: str, n_threads: int, settings: list[str]
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """Run a llama-server until the block ends; yield its port and process."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [
         *(str(program("llama-server")), "-m", model, "-fa", "on"),
         *("-t", str(n_threads), "-tb", str(n_threads), *settings),
@@ -223,19 +221,39 @@ def llama_server(
     ]
     process = subprocess.Popen(command, env=environment(), stdout=sys.stderr)
     try:
-        _wait_until_ready(port, process)
+        wait_until_ready("llama-server", port, process)
         yield port, process
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        stop(process)
 
 
-def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
-    limit = time.monotonic() + _START_S
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a server; kill it if it has not ended after 10 s."""
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    """Return a port of this machine that no program uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until_ready(
+    name: str, port: int, process: subprocess.Popen[bytes], limit_s: float = _START_S
+) -> None:
+    """Wait until a server's /health has status 200.
+
+    Raises:
+        PeerError: The process ended, or `limit_s` seconds have passed.
+    """
+    limit = time.monotonic() + limit_s
     while time.monotonic() < limit and process.poll() is None:
         http = HTTPConnection("127.0.0.1", port, timeout=5)
         try:
@@ -247,7 +265,7 @@ def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
         finally:
             http.close()
         time.sleep(0.05)
-    raise PeerError(f"llama-server did not start (exit status {process.poll()})")
+    raise PeerError(f"{name} did not start (exit status {process.poll()})")
 
 
 def _peak_bytes(pid: int) -> int | None:

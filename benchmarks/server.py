@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parent / "results/server.jsonl"
 _N_PROMPTS = {"distinct": 64, "annotate": 100, "schema": 64}
-_N_TOKENS = {"distinct": 64, "annotate": 8, "schema": 48}
+N_TOKENS = {"distinct": 64, "annotate": 8, "schema": 48}
 # All values are listed, so that answers have about the same length.
 _SCHEMA = {
     "type": "object",
@@ -172,15 +172,17 @@ def llamaherd_server(
         process.wait()
 
 
-def _own_body(
+def own_body(
     prompt: str, n: int, form: dict[str, Any], *, streams: bool
 ) -> tuple[str, dict[str, object]]:
+    """Return the path and body of a request to `llamaherd serve`."""
     return "/generate", {"prompt": prompt, "max_tokens": n, "stream": streams, **form}
 
 
-def _peer_body(
+def peer_body(
     prompt: str, n: int, form: dict[str, Any], *, streams: bool
 ) -> tuple[str, dict[str, object]]:
+    """Return the path and body of a request to llama-server."""
     names = {"schema": "json_schema"}
     body = {"prompt": prompt, "n_predict": n, "stream": streams}
     body |= {names.get(name, name): value for name, value in form.items()}
@@ -232,21 +234,27 @@ def run_server(  # noqa: PLR0917 - engines call it
         return Pass(time.perf_counter() - start, texts, first_s)
 
 
-def _text_of(answer: dict[str, str]) -> str:
-    return answer["text"] if "text" in answer else answer["content"]
+def _text_of(answer: dict[str, Any]) -> str:
+    if "choices" in answer:  # the answer of an OpenAI API
+        answer = answer["choices"][0]
+    text: str = answer["text"] if "text" in answer else answer["content"]
+    return text
 
 
 # ---- turns ----------------------------------------------------------------------------
 
 
+def form_of(workload: str) -> dict[str, Any]:
+    """Return options for the form of answers: a schema, or a fixed number of tokens."""
+    return {"schema": _SCHEMA} if workload == "schema" else {"ignore_eos": True}
+
+
 def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]:
     """Return all passes of a workload, by engine."""
-    n = options.tokens or _N_TOKENS[workload]
+    n = options.tokens or N_TOKENS[workload]
     clients, streams = options.clients, options.streams
     n_slots, n_gpu_layers = min(clients, max(options.slots)), options.gpu_layers
-    form: dict[str, Any] = {"ignore_eos": True}
-    if workload == "schema":
-        form = {"schema": _SCHEMA}
+    form = form_of(workload)
     with ExitStack() as stack:
         model = stack.enter_context(lh.Model(options.model, n_gpu_layers=n_gpu_layers))
         ctx = stack.enter_context(
@@ -261,7 +269,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
                 ctx, prompts, n, clients, form, streams=streams
             ),
             "http": lambda prompts: run_server(
-                own, _own_body, prompts, n, clients, form, streams=streams
+                own, own_body, prompts, n, clients, form, streams=streams
             ),
         }
         if streams:
@@ -273,16 +281,24 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
                 peers.llama_server(options.model, options.threads, settings)
             )
             engines[f"llama-server-{n_slots}"] = lambda prompts, port=peer: run_server(
-                port, _peer_body, prompts, n, clients, form, streams=streams
+                port, peer_body, prompts, n, clients, form, streams=streams
             )
-        return _take_turns(engines, options, workload)
+        return take_turns(engines, options, workload)
 
 
-def _take_turns(
+def take_turns(
     engines: dict[str, Callable[[list[str]], Pass]],
     options: argparse.Namespace,
     workload: str,
 ) -> dict[str, list[Pass]]:
+    """Run a workload in all engines, in alternating order; return passes by engine.
+
+    Args:
+        engines: Function of each engine that runs prompts.
+        options: `passes` after the warm-up, `prompts` of a pass (None: the workload's
+            number), `clients` and `threads`.
+        workload: Name of the workload.
+    """
     about = describe(options.threads)
     passes: dict[str, list[Pass]] = {name: [] for name in engines}
     texts = Texts()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[1] / "docs"
 MARK = "serving: made by benchmarks/serving.py"
-_WORKLOADS = {
+WORKLOADS = {
     "distinct": "distinct texts",
     "annotate": "one shared codebook",
     "schema": "a JSON Schema",
@@ -48,7 +48,7 @@ def throughput(options: argparse.Namespace) -> list[str]:
         "| 32 clients | against llama-server | its slots | against the library |",
         "|---|---|---|---|",
     ]
-    for name, shown in _WORKLOADS.items():
+    for name, shown in WORKLOADS.items():
         small = {"prompts": 32, "tokens": 4 if name == "annotate" else 16}
         passes = _measured(options, name, 32, small, streams=False)
         peers = {

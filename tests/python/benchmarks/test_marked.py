@@ -65,7 +65,8 @@ def test_every_mark_of_the_documents_has_its_end(marked: ModuleType) -> None:
     assert len(found) > 20
     for page, mark in found:
         text = page.read_text(encoding="utf-8")
-        part = text.split(f"<!-- {mark} -->\n")[1].split("<!-- ")[0]
+        start = f"<!-- {mark} -->\n"
+        part = text.split(start)[1].split("<!-- ")[0]
         assert marked.replaced(text, mark, part) == text.replace(
-            part, f"{part.rstrip()}\n"
+            f"{start}{part}", f"{start}{part.rstrip()}\n"
         )
