@@ -30,6 +30,7 @@ def bash(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
 def copy(tmp_path: Path) -> Path:
     """Create a project that contains the scripts and a Python that records its calls."""
     shutil.copytree(SCRIPTS, tmp_path / "scripts")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     programs = {
         ".venv/bin/python": f'echo "$*" >>{tmp_path}/calls',
         "scripts/wheels.sh": 'echo "$ARCH: $*"',
