@@ -116,4 +116,5 @@ def test_a_bare_system_needs_the_wheels_of_its_processor(tmp_path: Path) -> None
 
 def test_a_name_of_no_system_is_refused() -> None:
     assert "usage: cross.sh" in bash(str(SCRIPTS / "cross.sh"), "amiga").stderr
+    assert "usage: cross_macos.sh" in bash(str(SCRIPTS / "cross_macos.sh"), "m68k").stderr
     assert "usage: make try-llama" in bash(str(SCRIPTS / "try_llama.sh"), "new").stderr
