@@ -136,7 +136,7 @@ cross-arm64: system-dev $(DEV) $(SMOLLM2_Q4_0) ## build the wheels for ARM Linux
 	@scripts/setup_system.sh arm64
 	@scripts/cross.sh arm64
 
-cross-macos: $(DEV) ## compile the C library for macOS with Zig's compiler, and check its names and paths
+cross-macos: $(DEV) ## compile libllama and the shim for macOS with Zig's compiler, and check their names and paths; writes the README's table
 	@scripts/cross_macos.sh
 
 cross-windows: system-dev $(DEV) models ## compile libllama and the shim for Windows, and run tests under Wine; writes the README's table

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Compiles and links the shim for macOS (ARM and x86-64) with Zig's compiler, and checks
-# its names and paths. No program runs, and libllama is not compiled, because its
-# functions are looked up when the library is loaded. CROSS_DIR (default: build/cross)
-# stores the compiler, headers and objects.
+# Compiles libllama and the shim for macOS (ARM and x86-64) with Zig's compiler, checks
+# the names, paths, needed libraries and functions, and records the result in
+# docs/systems.json if all checks pass:
+#   cross_macos.sh                 both processors
+#   cross_macos.sh PROCESSOR...    aarch64 (the row of the table) or x86_64
+# No program runs, so nothing is optimized. libllama is compiled without Metal and
+# Accelerate, whose headers Zig lacks. CROSS_DIR (default: build/cross) stores the
+# compiler, the sources and the builds.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
-# shellcheck source=scripts/llama_source.sh
-source scripts/llama_source.sh
+# shellcheck source=scripts/cross/build.sh
+source scripts/cross/build.sh
 
-DIR=$(realpath -m "${CROSS_DIR:-build/cross}")
-VERSION=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
-VERSION=${VERSION#*==}
-HEADERS=$PWD/build/llama-headers/$VERSION
 ZIG=$DIR/zig/bin/python
+# The oldest macOS of the wheels (.github/workflows/wheels.yml).
+OLDEST=13.3
+TOOLS=$DIR/macos-tools
 
 make_zig() {
   "$VENV_PYTHON" -m venv --clear "$DIR/zig"
@@ -20,27 +23,81 @@ make_zig() {
   touch "$DIR/zig/.made"
 }
 
-# The flags of capi_shim/CMakeLists.txt. The warning about a repeated -c is turned off,
-# because Zig passes -c twice to its compiler.
-compile() {
-  local target=$1 folder=$DIR/macos-$1 includes=(-isystem "$HEADERS" -I capi_shim) room source
-  for room in capi_shim/*/; do includes+=(-I "$room"); done
-  rm -rf "$folder" && mkdir -p "$folder"
-  for source in capi_shim/*/*.cpp; do
-    "$ZIG" -m ziglang c++ -target "$target" -std=c++17 -fvisibility=hidden \
-      -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -Wno-unused-command-line-argument \
-      -DLH_LLAMA_CPP_PYTHON_VERSION='"another"' "${includes[@]}" \
-      -c "$source" -o "$folder/$(basename "$source" .cpp).o"
+# make_tool NAME ARGUMENT...: creates a command that calls Zig with these arguments.
+make_tool() {
+  local tool=$TOOLS/$1
+  shift
+  printf '#!/bin/sh\nexec "%s" -m ziglang %s "$@"\n' "$ZIG" "$*" >"$tool"
+  chmod +x "$tool"
+}
+
+# The commands that scripts/cross/macos.cmake names.
+make_tools() {
+  local processor name
+  mkdir -p "$TOOLS"
+  for processor in aarch64 x86_64; do
+    for name in cc c++; do
+      make_tool "$processor-macos-$name" "$name" -target "$processor-macos.$OLDEST"
+    done
   done
-  "$ZIG" -m ziglang c++ -target "$target" -shared "$folder"/*.o \
-    -o "$folder/libllamaherd.dylib" -Wl,-undefined,dynamic_lookup \
+  for name in ar ranlib; do make_tool "macos-$name" "$name"; done
+}
+
+# Without optimization, Zig would turn on its sanitizer of undefined behaviour.
+UNOPTIMIZED=(-O0 -DNDEBUG -fno-sanitize=undefined)
+
+# llama-cpp-python sets the same search path. Only an installation needs install_name_tool.
+make_llama() {
+  local options=(-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON -DCMAKE_INSTALL_RPATH=@loader_path
+    -DCMAKE_INSTALL_NAME_TOOL=/bin/false) name
+  for name in C CXX; do options+=("-DCMAKE_${name}_FLAGS_RELEASE=${UNOPTIMIZED[*]}"); done
+  for name in METAL ACCELERATE BLAS OPENMP CCACHE; do options+=("-DGGML_$name=OFF"); done
+  say "libllama for macOS, $PROCESSOR (some minutes on one core, once)"
+  logged "cross-$SYSTEM-llama" build_llama "${options[@]}"
+  collect_llama '*.dylib'
+}
+
+# The flags of capi_shim/CMakeLists.txt, which names options that Zig's linker lacks
+# (-exported_symbol). The warning about a repeated -c is turned off, because Zig passes -c
+# twice to its compiler. The linker reports functions that no library has.
+compile_shim() {
+  local folder=$DIR/$SYSTEM-shim root=$DIR/$SYSTEM-root room
+  local compiler=$PROCESSOR-macos-c++ includes=(-isystem "$root/include" -I "$PWD/capi_shim")
+  for room in "$PWD"/capi_shim/*/; do includes+=(-I "$room"); done
+  rm -rf "$folder" && mkdir -p "$folder"
+  printf '%s\0' "$PWD"/capi_shim/*/*.cpp | (
+    cd "$folder" # the objects are written here
+    xargs -0 -n 1 -P "$JOBS" "$compiler" -std=c++17 -fvisibility=hidden "${UNOPTIMIZED[@]}" \
+      -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -Wno-unused-command-line-argument \
+      -DLH_LLAMA_CPP_PYTHON_VERSION='"another"' "${includes[@]}" -c
+  )
+  "$compiler" -shared "$folder"/*.o -o "$folder/libllamaherd.dylib" \
+    -L"$root/lib" -lllama -lggml -lggml-base \
     -Wl,-install_name,@rpath/libllamaherd.dylib -Wl,-rpath,@loader_path/../llama_cpp/lib
 }
 
-[[ -f $DIR/zig/.made ]] || logged cross-zig make_zig
-[[ -f $HEADERS/llama.h ]] || scripts/check_llama_pin.sh "$VERSION"
-for target in aarch64-macos x86_64-macos; do
-  say "the shim for $target"
-  logged "cross-$target" compile "$target"
-  "$ZIG" scripts/cross/macho.py "$DIR/macos-$target/libllamaherd.dylib" capi_shim/*.h
+check() {
+  local libraries=$DIR/$SYSTEM-root/lib name
+  for name in llama ggml ggml-base ggml-cpu; do
+    "$ZIG" scripts/cross/macho.py "$OLDEST" "$libraries/lib$name.dylib" @loader_path "$libraries"
+  done
+  "$ZIG" scripts/cross/macho.py "$OLDEST" "$DIR/$SYSTEM-shim/libllamaherd.dylib" \
+    @loader_path/../llama_cpp/lib "$libraries" capi_shim/*.h
+}
+
+for PROCESSOR in "$@"; do
+  [[ $PROCESSOR =~ ^(aarch64|x86_64)$ ]] || die "usage: cross_macos.sh [aarch64 | x86_64]..."
 done
+[[ -f $DIR/zig/.made ]] || logged cross-zig make_zig
+make_tools
+PATH=$TOOLS:$PATH
+fetch_source
+if (($# == 0)); then set -- aarch64 x86_64; fi
+for PROCESSOR in "$@"; do
+  SYSTEM=macos-$PROCESSOR
+  make_llama
+  say "the shim for macOS, $PROCESSOR"
+  logged "cross-$SYSTEM-shim" compile_shim
+  check
+done
+if [[ " $* " == *" aarch64 "* ]]; then SYSTEM=macos record compiles compiled; fi

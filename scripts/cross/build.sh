@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2034 # the scripts use the variables
-# Functions of scripts/cross.sh and scripts/cross_windows.sh, which set SYSTEM: they build
-# the shim and its C tests with the CMake toolchain scripts/cross/SYSTEM.cmake, run the C
-# tests in emulation, and build libllama for Windows. CROSS_DIR (default: build/cross) stores the sources and builds.
+# Functions of scripts/cross.sh, scripts/cross_windows.sh and scripts/cross_macos.sh, which
+# set SYSTEM: they build libllama, the shim and its C tests with the CMake toolchain
+# scripts/cross/SYSTEM.cmake, and run the C tests in emulation. CROSS_DIR (default:
+# build/cross) stores the sources and builds.
 # shellcheck source=scripts/llama_source.sh
 source scripts/llama_source.sh
 

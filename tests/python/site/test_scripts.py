@@ -30,6 +30,7 @@ def bash(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
 def copy(tmp_path: Path) -> Path:
     """Create a project that contains the scripts and a Python that records its calls."""
     shutil.copytree(SCRIPTS, tmp_path / "scripts")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     programs = {
         ".venv/bin/python": f'echo "$*" >>{tmp_path}/calls',
         "scripts/wheels.sh": 'echo "$ARCH: $*"',
@@ -115,4 +116,5 @@ def test_a_bare_system_needs_the_wheels_of_its_processor(tmp_path: Path) -> None
 
 def test_a_name_of_no_system_is_refused() -> None:
     assert "usage: cross.sh" in bash(str(SCRIPTS / "cross.sh"), "amiga").stderr
+    assert "usage: cross_macos.sh" in bash(str(SCRIPTS / "cross_macos.sh"), "m68k").stderr
     assert "usage: make try-llama" in bash(str(SCRIPTS / "try_llama.sh"), "new").stderr
