@@ -12,8 +12,8 @@
 namespace lh {
 
 // Tokens that open or close a thought. A marker with a control or a user-defined token is
-// compared by token ids, any other
-// marker by text, because a model may spell it in other tokens.
+// compared by token ids, any other marker by text, because a model may spell it in other
+// tokens.
 class Marker {
  public:
   Marker(const lh_model& model, std::vector<int32_t> tokens);

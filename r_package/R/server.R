@@ -37,7 +37,8 @@
 #'   machine.
 #' @param n_gpu_layers See [model_load()]; applies to each model of the server.
 #' @param settings Other arguments of [model_load()] and [context_create()], by names such as
-#'   `model.use_mlock` and `context.type_k`: `list(context.type_k = "q8_0")`.
+#'   `model.use_mlock` and `context.type_k`: a list of single values and numeric vectors, such as
+#'   `list(context.deterministic = TRUE, model.tensor_split = c(3, 1))`.
 #' @returns `server_start()`: a list of class `llamaherd_server` with `name`, `url`, `pid`, `model`,
 #'   `folder`, `stay` and `key`, a function that returns the API key. `server_stop()`: TRUE,
 #'   invisibly; FALSE if the server did not run. `server_status()`: a data frame with a row for each
@@ -93,7 +94,11 @@ server_start <- function(
   if (layers != 0L) {
     options <- c(options, "--n-gpu-layers", format(layers, scientific = FALSE))
   }
-  options <- c(options, setting_flags(settings))
+  taken <- c(
+    sprintf("context.%s", gsub("-", "_", sub("--", "", names(sizes)))),
+    if (layers != 0L) "model.n_gpu_layers"
+  )
+  options <- c(options, setting_flags(settings, taken))
   port <- as.integer(check_whole(port, min = 0))
   new_server(remote_call(
     "remote_start",
@@ -108,13 +113,41 @@ server_start <- function(
   ))
 }
 
-# Returns `--set NAME=VALUE` for each setting; JSON values are TOML values.
-setting_flags <- function(settings, error_call = rlang::caller_env()) {
-  is_one <- vapply(settings, \(x) is.atomic(x) && length(x) == 1 && !is.na(x), NA)
-  if (length(settings) > 0 && !(rlang::is_named(settings) && all(is_one))) {
-    abort_argument("settings", "a list of single values with names", settings, error_call)
+# Returns `--set NAME=VALUE` for each setting; JSON values are TOML values. `taken` has the names of
+# settings that other arguments of the call set.
+setting_flags <- function(
+  settings,
+  taken = character(),
+  error_call = rlang::caller_env()
+) {
+  is_value <- vapply(
+    settings,
+    \(x) (is.numeric(x) && length(x) > 0 || is.atomic(x) && length(x) == 1) && !anyNA(x),
+    NA
+  )
+  if (length(settings) > 0 && !(rlang::is_named(settings) && all(is_value))) {
+    must <- "a list of single values and numeric vectors with names"
+    abort_argument("settings", must, settings, error_call)
   }
-  values <- vapply(settings, \(x) jsonlite::toJSON(x, auto_unbox = TRUE, digits = NA), "")
+  twice <- unique(names(settings)[duplicated(names(settings))])
+  twice <- c(twice, intersect(names(settings), taken))
+  if (length(twice) > 0) {
+    hint <- sprintf("%s is given twice.", paste(twice, collapse = ", "))
+    abort_argument(
+      "settings",
+      "a list without repeated arguments",
+      settings,
+      error_call,
+      hint
+    )
+  }
+  # Python expects a list of shares, also of one share.
+  values <- Map(
+    \(x, name) if (name == "model.tensor_split") I(x) else x,
+    settings,
+    names(settings)
+  )
+  values <- vapply(values, \(x) jsonlite::toJSON(x, auto_unbox = TRUE, digits = NA), "")
   as.list(rbind(
     rep("--set", length(settings)),
     sprintf("%s=%s", names(settings), values)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.memory.device import Placement
+from llamaherd.run.context import checked_options
 from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.hosts import hosts_of
@@ -149,6 +151,12 @@ def served_app(
         server.should_exit = True
         thread.join()
         bound.close()
+
+
+def room_for(spec: ModelSpec) -> int:
+    """Return the memory with which `served_models` serves a model, in bytes."""
+    settings = checked_options({"n_seq_max": N_SLOTS})
+    return spec.n_bytes + spec.n_working(settings, Placement())
 
 
 @contextmanager

@@ -21,6 +21,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.json_text import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +134,7 @@ class Calibration:
                 method=stored["method"],
                 n=int(stored["n"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except DAMAGED as error:
             raise ArgumentError(
                 f"is no stored calibration: {error!r}", argument="text"
             ) from error

@@ -14,7 +14,7 @@ from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import drawing_options
-from llamaherd.core.json_text import read_json
+from llamaherd.core.json_text import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,9 @@ def chat(
     if saved is not None:
         try:
             turns = read_json(Path(saved).read_text(encoding="utf-8"))
-        except ValueError:
+        except DuplicateKeyError as error:
+            return failed(f"{saved}: {error}", ExitStatus.WRONG_USE)
+        except (ValueError, RecursionError):
             return failed(f"{saved} has no conversation", ExitStatus.WRONG_USE)
     where = {"n_ctx": n_ctx or "auto", "n_threads": n_threads}
     with load_model(model, loading) as loaded:

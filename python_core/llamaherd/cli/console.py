@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from llamaherd.api.turns import checked_turns
 from llamaherd.cli.conventions import EXPECTED, ExitStatus, failed, is_terminated, tell
 from llamaherd.core.errors import ChatFullError
+from llamaherd.core.json_text import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -159,8 +160,9 @@ class Console:
             tell_user("/save needs the name of a file.\n")
             return
         path = Path(rest).expanduser()
-        if path.exists() and not _has_conversation(path):
-            tell_user(f"{path} exists and is not a conversation: choose another file.\n")
+        problem = _problem_of(path) if path.exists() else ""
+        if problem:
+            tell_user(f"{path} {problem}: choose another file.\n")
             return
         text = json.dumps(self._chat.messages, ensure_ascii=False, indent=2)
         path.write_text(f"{text}\n", encoding="utf-8")
@@ -221,9 +223,12 @@ def _full(error: ChatFullError) -> str:
     )
 
 
-def _has_conversation(path: Path) -> bool:
+def _problem_of(path: Path) -> str:
+    """Return why an existing file is not replaced; "" if it has a conversation."""
     try:
-        checked_turns(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, OSError):
-        return False
-    return True
+        checked_turns(read_json(path.read_text(encoding="utf-8")))
+    except DuplicateKeyError as error:
+        return f"exists, and {error}"
+    except (ValueError, TypeError, OSError, RecursionError):
+        return "exists and is not a conversation"
+    return ""

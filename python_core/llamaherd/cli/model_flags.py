@@ -102,12 +102,19 @@ def take_gpu_options(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def is_in_host_memory(loading: Mapping[str, Any]) -> bool:
-    """Return whether the whole model is in host memory.
+def fits_file_to_memory(loading: Mapping[str, Any]) -> bool:
+    """Return whether the available memory decides which file of a repository is loaded.
 
-    Only then the available memory decides which file of a repository is loaded.
+    Args:
+        loading: Arguments of `Model`.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
     """
-    return not loading.get("n_gpu_layers")
+    from llamaherd.model.placement import checked_loading  # noqa: PLC0415 - fast help
+
+    return checked_loading(loading).fits_file_to_memory
 
 
 def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Model:
@@ -126,7 +133,7 @@ def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Mod
 
     path = model_path(
         source,
-        check_memory=is_in_host_memory(loading),
+        check_memory=fits_file_to_memory(loading),
         name=name,
         progress=sys.stderr.isatty(),
     )

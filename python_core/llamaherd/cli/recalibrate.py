@@ -64,9 +64,13 @@ def recalibrate(**options: Any) -> None:  # noqa: ANN401 - types of click
         write_whole,
     )
 
+    loading = take_gpu_options(options)
+    if loading and options["embeddings"] is None:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in loading)
+        verb = "is" if len(loading) == 1 else "are"
+        raise click.UsageError(f"{flags} {verb} for the model of --embeddings.")
     check_free(options["out"], overwrite=options["overwrite"])
     data = read_whole(options["table"], ("p_*",))
-    loading = take_gpu_options(options)
     with shown_warnings(), ExitStack() as open_models:
         gold = lh.read_gold(options["gold"])
         embeddings = None

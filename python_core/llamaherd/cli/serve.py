@@ -234,7 +234,7 @@ def _key(given: str | None) -> str | None:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Any other argument of Model or Context, such as context.type_k=q8_0 or "
+    help="An argument of Model or Context, such as context.type_k=q8_0 or "
     "model.use_mlock=true. May be given several times.",
 )
 @_limits(

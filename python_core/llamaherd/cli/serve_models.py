@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from llamaherd.cli.model_flags import is_in_host_memory
+from llamaherd.cli.model_flags import fits_file_to_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,7 +135,7 @@ def specs_of(
     for each in models:
         path = model_path(
             each.source,
-            check_memory=is_in_host_memory(loading),
+            check_memory=fits_file_to_memory(loading),
             name="--model",
             progress=progress,
         )

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from llamaherd.cli.model_flags import GPU_NAMES, load_model, take_gpu_options
+from llamaherd.cli.model_flags import load_model, take_gpu_options
 from llamaherd.cli.serve_models import specs_of
 from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Collection
     from contextlib import AbstractContextManager
 
     from starlette.applications import Starlette
@@ -29,12 +30,8 @@ if TYPE_CHECKING:
     from llamaherd.server.settings import ServerSettings
 
 _OF_CONTEXT = ("n_ctx", "n_seq_max", "n_threads", "deterministic")
-_FLAGS = (*_OF_CONTEXT, *GPU_NAMES, "lora")
 # Arguments that `--set` refuses, with a hint.
-_ELSEWHERE = {
-    "path": "give it as MODEL or --model",
-    **{name: f"use --{name.replace('_', '-')}" for name in _FLAGS},
-}
+_ELSEWHERE = {"path": "give it as MODEL or --model", "lora": "give it as --lora"}
 _IS_WINDOWS = sys.platform == "win32"
 
 
@@ -115,9 +112,11 @@ def serve_on(
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
 
     models, loras = options["models"], options["loras"]
-    settings = _settings(bound, host, options, key, models[0])
-    names = [settings.model_name]
     arguments = _arguments(options)
+    n_ctx = arguments.context.get("n_ctx")
+    fixed = None if n_ctx == "auto" else n_ctx
+    settings = _settings(bound, host, {**options, "n_ctx": fixed}, key, models[0])
+    names = [settings.model_name]
     with ExitStack() as stack:
         if len(models) == 1 and not loras:
             app = _app_of_one(stack, models[0], arguments, settings, options)
@@ -146,23 +145,44 @@ def _arguments(options: dict[str, Any]) -> _Arguments:
     """Return the arguments that the options set; the options for GPUs are removed.
 
     Raises:
-        ValueError: A text of `--set` is not KEY=VALUE, or its key is unknown.
+        TypeError: A value has the wrong type.
+        ValueError: A text of `--set` is not KEY=VALUE, or its key is unknown or given
+            twice; or a value is out of range.
     """
-    from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415 - fast help
-    from llamaherd.tables.spec_keys import KEYS, checked_keys  # noqa: PLC0415
+    from llamaherd.model.placement import checked_loading  # noqa: PLC0415 - fast help
+    from llamaherd.run.context import checked_options  # noqa: PLC0415
+    from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415
 
     own = {name: options[name] for name in _OF_CONTEXT if options[name]}
     found = _Arguments(take_gpu_options(options), own)
+    by_flag = {*found.model, *found.context}
     for key, value in map(parsed_setting, options["settings"]):
-        table, _, name = key.partition(".")
-        if table not in found._fields or name in _ELSEWHERE:
-            hint = _ELSEWHERE.get(name, "a key is model.NAME or context.NAME")
-            text = f"--set cannot set {checks.quoted(key)}: {hint}"
-            raise ArgumentError(text, argument="--set", form="{problem}")
-        given = getattr(found, table)
-        checked_keys(f"[{table}]", {name: value}, KEYS[table])
-        given[name] = value
+        _set(found, key, value, by_flag)
+    checked_loading(found.model)
+    checked_options(found.context)
     return found
+
+
+def _set(found: _Arguments, key: str, value: object, by_flag: Collection[str]) -> None:
+    """Add the argument that a `--set` gives.
+
+    Raises:
+        ValueError: The key is unknown, or the argument is already given.
+    """
+    from llamaherd.tables.spec_keys import KEYS, checked_keys  # noqa: PLC0415 - fast help
+
+    table, _, name = key.partition(".")
+    problem = f"--set cannot set {checks.quoted(key)}"
+    if table not in found._fields or name in _ELSEWHERE:
+        hint = _ELSEWHERE.get(name, "a key is model.NAME or context.NAME")
+        raise ArgumentError(f"{problem}: {hint}", argument="--set", form="{problem}")
+    checked_keys(f"[{table}]", {name: value}, KEYS[table])
+    given = getattr(found, table)
+    if name in given:
+        flag = f"--{name.replace('_', '-')}" if name in by_flag else "another --set"
+        text = f"{problem}: {flag} already does"
+        raise ArgumentError(text, argument="--set", form="{problem}")
+    given[name] = value
 
 
 def _app_of_one(

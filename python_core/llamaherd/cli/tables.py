@@ -24,7 +24,7 @@ from llamaherd.cli.conventions import (
     tell,
     warn,
 )
-from llamaherd.cli.model_flags import gpu_options
+from llamaherd.cli.model_flags import fits_file_to_memory, gpu_options
 from llamaherd.core import checks
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.sampling import DEFAULT_SEED
@@ -387,9 +387,10 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
 def _model_file(spec: RunSpec, show: bool) -> Path:
     """Return the model file of a run, downloaded if needed; `show` prints its source."""
     from llamaherd.hub.fetch import model_path  # noqa: PLC0415
+    from llamaherd.tables.execution import of_table  # noqa: PLC0415
 
-    own = spec.loading
-    is_limited = own.get("check_memory", True) and not own.get("n_gpu_layers")
+    with of_table("model"):
+        is_limited = fits_file_to_memory(spec.loading)
     return model_path(spec.path, check_memory=is_limited, name="model", progress=show)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, TypeVar
 
+# Errors of code that reads a stored JSON text which is damaged or of another kind.
+DAMAGED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 _T = TypeVar("_T")
 _MOST = 60  # characters of a key in a message
 

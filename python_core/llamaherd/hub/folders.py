@@ -104,7 +104,7 @@ def note_of(path: Path) -> dict[str, Any]:
     """Return the record that is stored next to a downloaded file; {} if there is none."""
     try:
         note = json.loads(note_path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return note if isinstance(note, dict) else {}
 

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from llamaherd.core.errors import ModelLoadError
+from llamaherd.core.json_text import DAMAGED
 
 _MODEL_LAYER = "application/vnd.ollama.image.model"
 _REGISTRY = "registry.ollama.ai"
@@ -117,7 +118,7 @@ def _read(store: Path, manifest: Path) -> OllamaModel | None:
             sha256=match[1],
             modified=datetime.fromtimestamp(manifest.stat().st_mtime, tz=timezone.utc),
         )
-    except (OSError, ValueError, KeyError, TypeError, StopIteration):
+    except (OSError, StopIteration, *DAMAGED):
         return None
 
 

@@ -22,6 +22,7 @@ from urllib.parse import urldefrag, urlsplit
 from llamaherd.core import files
 from llamaherd.core.errors import DownloadError
 from llamaherd.core.files import sha256_of
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.locks import LockHeldError, take_lock
 from llamaherd.hub.quantizations import gigabytes
 
@@ -277,7 +278,7 @@ def _state_of(part: Path, file_request: FileRequest) -> dict[str, Any]:
             and (state["sha256"] or state["validator"])
             and part.stat().st_size > 0
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, *DAMAGED):
         return {}
     return dict(state) if usable else {}
 

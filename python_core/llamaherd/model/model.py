@@ -30,8 +30,7 @@ from llamaherd.model.file import ModelFile
 from llamaherd.model.of_llama import Told, told_of
 from llamaherd.model.placement import (
     SPLIT_MODES,
-    checked_layers,
-    checked_placement,
+    checked_loading,
     placement_of,
 )
 from llamaherd.native import models, shim
@@ -118,11 +117,21 @@ class Model:
         check_memory: bool = True,
         interrupt: LoadInterrupt | None = None,
     ) -> None:
-        n_layers = checked_layers(n_gpu_layers)
-        placement = checked_placement(n_layers, split_mode, main_gpu, tensor_split)
-        is_limited = checks.flag("check_memory", check_memory)
-        # Only host memory is considered to decide which file of a repository fits.
-        file = model_path(path, check_memory=is_limited and n_layers == 0)
+        checked = checked_loading(
+            {
+                "n_gpu_layers": n_gpu_layers,
+                "split_mode": split_mode,
+                "main_gpu": main_gpu,
+                "tensor_split": tensor_split,
+                "use_mmap": use_mmap,
+                "use_mlock": use_mlock,
+                "check_tensors": check_tensors,
+                "check_memory": check_memory,
+            }
+        )
+        placement = checked.placement
+        n_layers = placement.n_gpu_layers
+        file = model_path(path, check_memory=checked.fits_file_to_memory)
         content = ModelFile(file)  # before loading
         loras = checked_loras(lora)
         if n_layers != 0 and not shim.supports_gpu():
@@ -138,10 +147,10 @@ class Model:
             split_mode=SPLIT_MODES[placement.split_mode],
             main_gpu=placement.main_gpu,
             tensor_split=placement.tensor_split,
-            use_mmap=checks.flag("use_mmap", use_mmap),
-            use_mlock=checks.flag("use_mlock", use_mlock),
-            check_tensors=checks.flag("check_tensors", check_tensors),
-            memory_bytes=memory_of_model(placement) if is_limited else 0,
+            use_mmap=checked.use_mmap,
+            use_mlock=checked.use_mlock,
+            check_tensors=checked.check_tensors,
+            memory_bytes=memory_of_model(placement) if checked.check_memory else 0,
             interrupt=interrupt,
         )
         self._prepare(file, content)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.memory.device import Placement, memory_of_model
+from llamaherd.memory.device import Placement
 from llamaherd.native import devices, shim
 
 if TYPE_CHECKING:
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
 SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
+_FLAGS = {  # with their defaults in `Model`
+    "use_mmap": True,
+    "use_mlock": False,
+    "check_tensors": False,
+    "check_memory": True,
+}
 
 
 def checked_layers(n_gpu_layers: object) -> int:
@@ -72,14 +79,40 @@ def checked_placement(
     )
 
 
-def memory_for_models(loading: Mapping[str, Any]) -> int:
-    """Return the memory in bytes that models and their caches may take.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSettings:
+    """Checked arguments of `Model` other than its files.
+
+    Attributes:
+        placement: Arguments for GPUs.
+        use_mmap: See `Model`.
+        use_mlock: See `Model`.
+        check_tensors: See `Model`.
+        check_memory: See `Model`.
+    """
+
+    placement: Placement
+    use_mmap: bool
+    use_mlock: bool
+    check_tensors: bool
+    check_memory: bool
+
+    @property
+    def fits_file_to_memory(self) -> bool:
+        """Whether host memory decides which file of a repository is loaded."""
+        return self.check_memory and self.placement.n_gpu_layers == 0
+
+
+def checked_loading(loading: Mapping[str, Any]) -> LoadSettings:
+    """Check arguments of `Model` before a file is read.
 
     Args:
-        loading: Arguments of `Model` for GPUs; missing ones have their defaults.
+        loading: Arguments by name; missing ones have their defaults, other ones are
+            ignored.
 
     Raises:
-        ArgumentError: An argument is invalid, or there are fewer GPUs.
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range, or there are fewer GPUs.
     """
     placement = checked_placement(
         checked_layers(loading.get("n_gpu_layers", 0)),
@@ -87,7 +120,11 @@ def memory_for_models(loading: Mapping[str, Any]) -> int:
         loading.get("main_gpu", 0),
         loading.get("tensor_split"),
     )
-    return memory_of_model(placement)
+    flags = {
+        name: checks.flag(name, loading.get(name, usual))
+        for name, usual in _FLAGS.items()
+    }
+    return LoadSettings(placement=placement, **flags)
 
 
 def placement_of(llama: Llama) -> Placement:

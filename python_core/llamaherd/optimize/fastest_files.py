@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import QuantizeError
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.hub import folders
 from llamaherd.hub.fetch import download_model
 from llamaherd.hub.profile import cpu_features, cpu_name
@@ -71,7 +72,7 @@ def look(path: Path, cache: Path) -> Path | None:
     try:
         result = json.loads((result_folder / _RESULT).read_text(encoding="utf-8"))
         best = path if result["file"] is None else result_folder / result["file"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, *DAMAGED):
         return None
     return best if best.is_file() else None
 

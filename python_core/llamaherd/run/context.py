@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.core.words import setting
 from llamaherd.loop.loop import Loop
-from llamaherd.loop.sizing import NativeSizing, check_cells
+from llamaherd.loop.sizing import NativeSizing
 from llamaherd.loop.threads import warn_of_foreign
-from llamaherd.memory import hardware, kv_cells
-from llamaherd.memory.buffers import buffers_of
-from llamaherd.memory.device import device_of
-from llamaherd.memory.plan import (
-    AUTO_SLOTS,
-    MAX_CTX,
-    MAX_HOLD,
-    MAX_SLOTS,
-    UNIFORM_ROWS,
-    Layout,
-    Sizes,
-)
-from llamaherd.model import rope
+from llamaherd.memory import kv_cells
 from llamaherd.model.model import Model
-from llamaherd.native.engine import EngineParams
+from llamaherd.run.context_settings import FLASH_ATTN, checked_settings
 from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
-    from llamaherd.model.rope import ScalingType
+    from collections.abc import Mapping
 
-_MAX_THREADS = 1024
-_MAX_BATCH = 1 << 16
-_FLASH_ATTN = {"auto": -1, False: 0, True: 1}
+    from llamaherd.memory.plan import Layout
+    from llamaherd.model.rope import ScalingType
+    from llamaherd.run.context_settings import ContextSettings
 
 
 class Context(Host):
@@ -131,95 +119,50 @@ class Context(Host):
                 argument="model",
             )
         model.check_generates()
-        told = dict(model.told.context)
-        if n_ctx == "auto":
-            n_ctx = told.get("n_ctx", n_ctx)
-        if kv_layout == "auto":
-            kv_layout = told.get("kv_layout", kv_layout)
-        if flash_attn == "auto":
-            flash_attn = told.get("flash_attn", flash_attn)
-        self._rope = {
-            **{name: told[name] for name in rope.NAMES if name in told},
-            **rope.checked(
-                {
-                    "rope_scaling_type": rope_scaling_type,
-                    "rope_freq_base": rope_freq_base,
-                    "rope_freq_scale": rope_freq_scale,
-                    "yarn_ext_factor": yarn_ext_factor,
-                    "yarn_attn_factor": yarn_attn_factor,
-                    "yarn_beta_fast": yarn_beta_fast,
-                    "yarn_beta_slow": yarn_beta_slow,
-                    "yarn_orig_ctx": yarn_orig_ctx,
-                }
-            ),
-        }
-        layouts: tuple[Layout | Literal["auto"], ...] = (
-            "auto",
-            "unified",
-            "per_sequence",
+        checked = checked_settings(
+            {
+                "n_ctx": n_ctx,
+                "n_seq_max": n_seq_max,
+                "n_threads": n_threads,
+                "n_batch": n_batch,
+                "kv_layout": kv_layout,
+                "n_ubatch": n_ubatch,
+                "n_threads_batch": n_threads_batch,
+                "flash_attn": flash_attn,
+                "type_k": type_k,
+                "type_v": type_v,
+                "offload_kqv": offload_kqv,
+                "swa_full": swa_full,
+                "deterministic": deterministic,
+                "rope_scaling_type": rope_scaling_type,
+                "rope_freq_base": rope_freq_base,
+                "rope_freq_scale": rope_freq_scale,
+                "yarn_ext_factor": yarn_ext_factor,
+                "yarn_attn_factor": yarn_attn_factor,
+                "yarn_beta_fast": yarn_beta_fast,
+                "yarn_beta_slow": yarn_beta_slow,
+                "yarn_orig_ctx": yarn_orig_ctx,
+            },
+            dict(model.told.context),
         )
-        layout = checks.choice("kv_layout", kv_layout, layouts)
-        sizes = Sizes(
-            n_ctx=_auto_or_integer("n_ctx", n_ctx, MAX_CTX),
-            n_seq_max=_auto_or_integer("n_seq_max", n_seq_max, MAX_SLOTS),
-            kv_layout=None if layout == "auto" else layout,
-            deterministic=deterministic,
-        )
-        least_batch = (sizes.n_seq_max or 1) + MAX_HOLD
-        batch = _integer_or("n_batch", n_batch, least_batch, _MAX_BATCH, 512)
-        ubatch = _integer_or("n_ubatch", n_ubatch, 1, batch, min(batch, 512))
-        threads = _integer_or("n_threads", n_threads, 1, _MAX_THREADS, hardware.n_cores())
-        type_names = tuple(kv_cells.TYPES)
-        keys_default = told.get("type_k", "f16")
-        keys = checks.choice(
-            "type_k", keys_default if type_k is None else type_k, type_names
-        )
-        values_default = told.get("type_v", "bf16" if deterministic else "f16")
-        values = checks.choice("type_v", type_v or values_default, type_names)
-        attention = checks.choice("flash_attn", flash_attn, tuple(_FLASH_ATTN))
-        if checks.flag("deterministic", deterministic):
-            _check_deterministic(sizes, ubatch, attention, {keys, values})
+        if checked.sizes.deterministic:
             _warn_of_gpu(model)
-            attention = swa_full = True
-        # n_ctx and n_seq_max remain 0 here; NativeSizing.make sets them from the plan.
-        self._params = EngineParams(
-            n_ctx=0,
-            n_seq_max=0,
-            kv_unified=True,
-            n_batch=batch,
-            n_ubatch=ubatch,
-            n_threads=threads,
-            n_threads_batch=_integer_or(
-                "n_threads_batch", n_threads_batch, 1, _MAX_THREADS, threads
-            ),
-            flash_attn=_FLASH_ATTN[attention],
-            offload_kqv=checks.flag("offload_kqv", offload_kqv),
-            swa_full=checks.flag("swa_full", swa_full),
-            type_k=kv_cells.TYPES[keys][0],
-            type_v=kv_cells.TYPES[values][0],
-            deterministic=deterministic,
-            **rope.engine_params(self._rope),
-        )
+        sizes = checked.sizes
+        self._params = checked.params
+        self._rope = checked.rope
         warn_of_foreign(max(self._params.n_threads, self._params.n_threads_batch))
         self._sizes = sizes
         self.model = model
-        device = device_of(model.placement, model.info.n_layer, offload_kqv=offload_kqv)
-        least = kv_cells.least_bytes_per_cell(model.metadata, model.info, keys, values)
-        check_cells(sizes.n_ctx or 0, least, device)
+        device = checked.device(model.placement, model.info)
+        checked.check_cells(model.metadata, model.info, device)
         self._sizing = NativeSizing(
             model,
             self._params,
             sizes,
-            kv_cells.bytes_per_cell(model.metadata, model.info, keys, values),
+            checked.bytes_per_cell(model.metadata, model.info),
             kv_cells.bytes_per_sequence(model.metadata, model.info),
             device=device,
-            buffers=buffers_of(
-                model.metadata,
-                model.info,
-                n_ubatch=ubatch,
-                n_sequences=(sizes.n_seq_max or device.auto_slots) + MAX_HOLD,
-                flash_attn=attention is not False,
-            ),
+            buffers=checked.buffers(model.metadata, model.info, device),
         )
         self._loop = Loop(self._sizing)
         model.register(self)
@@ -228,7 +171,7 @@ class Context(Host):
     def numerics(self) -> dict[str, object]:
         """Arguments that change results by more than rounding errors."""
         names = {number: name for name, (number, *_) in kv_cells.TYPES.items()}
-        attention = {number: value for value, number in _FLASH_ATTN.items()}
+        attention = {number: value for value, number in FLASH_ATTN.items()}
         cvec = self.model.told.cvec
         return {
             "type_k": names[self._params.type_k],
@@ -278,30 +221,6 @@ class Context(Host):
         return f"<Context on {self.model!r}: {state}>"
 
 
-def _check_deterministic(
-    sizes: Sizes, n_ubatch: int, flash_attn: object, types: set[str]
-) -> None:
-    """Refuse settings that make rounding depend on the shape of a batch."""
-    reason = ""
-    if sizes.kv_layout == "unified":
-        reason = setting("kv_layout", "unified")
-    elif flash_attn is False:
-        reason = setting("flash_attn", False)
-    elif types <= {"f16", "f32"}:
-        reason = f"type_k and type_v both in f16 and f32 ({', '.join(sorted(types))})"
-    least = (sizes.n_seq_max or AUTO_SLOTS) + MAX_HOLD
-    if not reason and (n_ubatch % UNIFORM_ROWS or n_ubatch < least):
-        must = f"it must be a multiple of {UNIFORM_ROWS}, at least {least}"
-        reason = f"{setting('n_ubatch', n_ubatch)}: {must}"
-    if reason:
-        raise ArgumentError(
-            f"{setting('deterministic', True)} does not go with {reason}",
-            argument="deterministic",
-            code="conflict",
-            form="{problem}",
-        )
-
-
 def _warn_of_gpu(model: Model) -> None:
     """Warn that on a GPU even a deterministic context's rounding depends on the batch."""
     if model.placement.n_gpu_layers != 0:
@@ -312,12 +231,21 @@ def _warn_of_gpu(model: Model) -> None:
         )
 
 
-def _auto_or_integer(name: str, value: object, high: int) -> int | None:
-    if isinstance(value, str):
-        checks.choice(name, value, ("auto",))
-        return None
-    return checks.integer(name, value, 1, high)
+_DEFAULTS = {
+    name: each.default
+    for name, each in inspect.signature(Context).parameters.items()
+    if name != "model"
+}
 
 
-def _integer_or(name: str, value: object, low: int, high: int, default: int) -> int:
-    return default if value is None else checks.integer(name, value, low, high)
+def checked_options(options: Mapping[str, Any]) -> ContextSettings:
+    """Check arguments of `Context` without a model.
+
+    Args:
+        options: Arguments other than the model; missing ones have their defaults.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+    """
+    return checked_settings({**_DEFAULTS, **options}, {})

@@ -12,8 +12,10 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from llamaherd.core import checks
+from llamaherd.memory.device import memory_of_model
 from llamaherd.model.model import Model
-from llamaherd.model.placement import memory_for_models
+from llamaherd.model.placement import checked_loading
+from llamaherd.run.context import checked_options
 from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.batches.pages import BatchPages
 from llamaherd.server.batches.service import BatchService, batch_endpoints
@@ -90,9 +92,11 @@ def create_app_of_models(
         specs: Models; requests without a name get the first.
         settings: Settings of the application.
         options: Arguments of each context, beside the model.
-        loading: Arguments of each model for GPUs.
+        loading: Arguments of each model, such as those for GPUs.
 
     Raises:
+        TypeError: A value of `options` or `loading` has the wrong type.
+        ValueError: A value of `options` or `loading` is out of range.
         ContextError: The memory cannot hold the KV cache of a model with a fixed `n_ctx`.
     """
 
@@ -107,19 +111,19 @@ def create_app_of_models(
             loading=loading,
         )
 
-    n_ctx = _number(options.get("n_ctx"))
-    if n_ctx is not None:
-        for spec in specs:
-            spec.check_cells(n_ctx)
+    checked = checked_options(options)
+    placement = checked_loading(loading).placement
+    for spec in specs:
+        spec.check_cells(checked, placement)
     memory = settings.memory
     models = ModelRegistry(
         specs,
         load,
-        n_bytes=memory_for_models(loading) if memory is None else memory,
+        n_bytes=memory_of_model(placement) if memory is None else memory,
         n_waiting=settings.queue,
         wait_s=settings.model_wait_s,
         any_model=settings.any_model,
-        least=[spec.n_working(_number(options.get("n_seq_max"))) for spec in specs],
+        least=[spec.n_working(checked, placement) for spec in specs],
     )
     # Each model has its own limit; this limit is for the requests of all models.
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
@@ -129,10 +133,6 @@ def create_app_of_models(
     }
     endpoints["/api/show"] = ShowModels(shared, models)
     return _application(shared, settings, models, endpoints, models.close)
-
-
-def _number(option: object) -> int | None:
-    return option if isinstance(option, int) else None
 
 
 def _application(

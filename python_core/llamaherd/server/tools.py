@@ -111,7 +111,7 @@ class ToolUse:
             return None, [_call(self.forced[0], text)], reason
         try:
             value = json.loads(text)
-        except ValueError:  # max_tokens cut the answer off
+        except (ValueError, RecursionError):  # max_tokens cut the answer off, or too deep
             return text, [], reason
         arguments = json.dumps(value["arguments"], ensure_ascii=False)
         return None, [_call(value["name"], arguments)], reason

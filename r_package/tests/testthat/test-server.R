@@ -74,7 +74,14 @@ test_that("a server has several models, and a job names one", {
     n_threads = 1,
     memory = "1GB",
     n_gpu_layers = -1,
-    settings = list(context.type_k = "q8_0", context.flash_attn = TRUE)
+    settings = list(
+      context.type_k = "q8_0",
+      context.flash_attn = TRUE,
+      context.type_v = "q8_0",
+      context.deterministic = TRUE,
+      model.split_mode = "layer",
+      model.tensor_split = c(3, 1)
+    )
   )
   withr::defer(server_stop("two"))
   expect_match(server$model, "^a=.*tiny.gguf, b=.*tiny.gguf$")
@@ -178,11 +185,54 @@ test_that("wrong arguments are refused before anything is sent", {
   expect_error(server_start("m.gguf", n_gpu_layers = "all"), class = refused)
   expect_error(server_start("m.gguf", settings = "q8_0"), class = refused)
   expect_error(
-    server_start("m.gguf", settings = list(context.n_batch = 1:2)),
+    server_start("m.gguf", settings = list(context.type_k = c("f16", "f32"))),
+    class = refused
+  )
+  expect_error(
+    server_start("m.gguf", settings = list(model.tensor_split = c(1, NA))),
+    class = refused
+  )
+  twice <- list(context.type_k = "f16", context.type_k = "q8_0")
+  expect_error(
+    server_start("m.gguf", settings = twice),
+    "context.type_k is given twice",
+    class = refused
+  )
+  expect_error(
+    server_start("m.gguf", n_ctx = 64, settings = list(context.n_ctx = 32)),
+    "context.n_ctx is given twice",
+    class = refused
+  )
+  expect_error(
+    server_start("m.gguf", n_gpu_layers = 1, settings = list(model.n_gpu_layers = 2)),
+    "model.n_gpu_layers is given twice",
     class = refused
   )
   expect_error(job_submit("a", model = 1), class = refused)
   expect_error(server_stop("no-such-server"), class = "llamaherd_error_argument")
+})
+
+test_that("settings become arguments of the command", {
+  expect_identical(setting_flags(NULL), list())
+  flags <- setting_flags(list(
+    context.deterministic = TRUE,
+    context.n_ctx = 1e5,
+    context.type_k = "q8_0",
+    model.main_gpu = 1L,
+    model.tensor_split = c(3, 1.5)
+  ))
+  expect_identical(
+    unlist(flags[c(FALSE, TRUE)]),
+    c(
+      "context.deterministic=true",
+      "context.n_ctx=100000",
+      "context.type_k=\"q8_0\"",
+      "model.main_gpu=1",
+      "model.tensor_split=[3,1.5]"
+    )
+  )
+  one <- setting_flags(list(model.tensor_split = 1))
+  expect_identical(one, list("--set", "model.tensor_split=[1]"))
 })
 
 test_that("options of jobs become JSON", {

@@ -140,6 +140,9 @@ def test_sigterm_ends_the_command_in_the_middle_of_an_answer(
 
 def test_commands(tiny: str, tmp_path: Path, terminals: list[Terminal]) -> None:
     saved = tmp_path / "saved.json"
+    twice, deep = tmp_path / "twice.json", tmp_path / "deep.json"
+    twice.write_text('[{"role": "user", "role": "user", "content": "a"}]')
+    deep.write_text("[" * 100_000)
     arguments = [tiny, "--max-tokens", "4", "--set", "ignore_eos=true", "--system", "S"]
     terminals.append(Terminal(*arguments))
     (terminal,) = terminals
@@ -157,6 +160,8 @@ def test_commands(tiny: str, tmp_path: Path, terminals: list[Terminal]) -> None:
         ("/system", "System message: S"),
         ("/system T", "System message: T"),
         (f"/save {tiny}", "exists and is not a conversation"),
+        (f"/save {twice}", 'exists, and an object has the key "role" twice'),
+        (f"/save {deep}", "exists and is not a conversation"),
         ("/save", "needs the name of a file"),
         (f"/save {saved}", "Wrote "),
         (f"/save {saved}", "Wrote "),
@@ -241,6 +246,27 @@ def test_wrong_flags_are_refused(
     tiny: str, flags: list[str], shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["chat", tiny, *flags]) == 2
+    assert shown in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('[{"role": "user", "content": "a", "content": "b"}]', 'the key "content" twice'),
+        ("[" * 100_000, "dup.json has no conversation"),
+        ("Hello", "dup.json has no conversation"),
+    ],
+)
+def test_a_file_without_a_conversation_is_refused(
+    tiny: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+    shown: str,
+) -> None:
+    path = tmp_path / "dup.json"
+    path.write_text(text)
+    assert main(["chat", tiny, "--continue", str(path)]) == 2
     assert shown in capsys.readouterr().err
 
 

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 import llamaherd.cli
 import pytest
 from llamaherd.cli import main
+from llamaherd.cli.model_flags import fits_file_to_memory
+from llamaherd.memory.device import memory_of_model
 from llamaherd.model.model import Model
-from llamaherd.model.placement import memory_for_models
+from llamaherd.model.placement import checked_loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from llamaherd.run.context import Context
+    from llamaherd.server.settings import ServerSettings
 
 GIVEN = ["--n-gpu-layers", "7", "--split-mode", "row", "--main-gpu", "1"]
 GIVEN += ["--tensor-split", "3,1"]
@@ -144,10 +149,12 @@ def test_memory_of_several_models_is_that_of_their_gpus(
 ) -> None:
     monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda: True)
     monkeypatch.setattr("llamaherd.memory.device.free_gpu_memory", lambda _: 1 << 40)
-    host = memory_for_models({})
-    assert memory_for_models({"n_gpu_layers": -1}) == 1 << 40
-    assert memory_for_models({"n_gpu_layers": "auto"}) == 1 << 40
-    assert memory_for_models({"n_gpu_layers": 3}) > host
+
+    def memory(**loading: object) -> int:
+        return memory_of_model(checked_loading(loading).placement)
+
+    assert memory(n_gpu_layers=-1) == memory(n_gpu_layers="auto") == 1 << 40
+    assert memory(n_gpu_layers=3) > memory()
 
 
 def test_set_gives_the_server_any_other_argument(
@@ -178,9 +185,8 @@ def test_set_gives_the_server_any_other_argument(
         ("context.type_k", "is not KEY=VALUE"),
         ("type_k=q8_0", "a key is model.NAME or context.NAME"),
         ("sampling.top_p=1", "a key is model.NAME or context.NAME"),
-        ("context.n_ctx=64", "use --n-ctx"),
-        ("model.n_gpu_layers=1", "use --n-gpu-layers"),
         ("model.path=x", "give it as MODEL or --model"),
+        ("model.lora=x", "give it as --lora"),
         ("context.typ_k=q8_0", "did you mean 'type_k'?"),
         ("model.interrupt=1", "[model] has no key 'interrupt'"),
     ],
@@ -190,3 +196,144 @@ def test_set_refuses_other_keys(
 ) -> None:
     assert main(["serve", "no.gguf", "--port", "0", "--set", text]) == 2
     assert shown in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "text", "by"),
+    [
+        (["--n-ctx", "64"], "context.n_ctx=64", "--n-ctx"),
+        (["--deterministic"], "context.deterministic=false", "--deterministic"),
+        (["--n-gpu-layers", "0"], "model.n_gpu_layers=1", "--n-gpu-layers"),
+        (["--set", "context.n_batch=64"], "context.n_batch=64", "another --set"),
+    ],
+)
+def test_an_argument_is_given_once(
+    capsys: pytest.CaptureFixture[str], flags: list[str], text: str, by: str
+) -> None:
+    assert main(["serve", "no.gguf", "--port", "0", *flags, "--set", text]) == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert f"{by} already does" in shown
+    assert text.partition("=")[0] in shown
+
+
+def test_set_accepts_arguments_that_have_a_flag(
+    loads: list[dict[str, Any]],
+    tiny_path: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve = ["serve", str(tiny_path("llama")), "--port", "0"]
+    values = ("n_gpu_layers=7", "split_mode=row", "main_gpu=1", "tensor_split=[3, 1]")
+    own = [word for value in values for word in ("--set", f"model.{value}")]
+    with contextlib.suppress(LoadedError):
+        main([*serve, *own])
+    assert loads == [WANTED]
+    monkeypatch.undo()
+    made: list[tuple[int | None, bool]] = []
+
+    def create(host: Context, settings: ServerSettings, _: None) -> None:
+        deterministic = bool(host.options["deterministic"])
+        made.append((settings.n_ctx, deterministic))
+        raise LoadedError
+
+    monkeypatch.setattr("llamaherd.server.app.create_app", create)
+    own = ["--set", "context.n_ctx=64", "--set", "context.deterministic=true"]
+    with contextlib.suppress(LoadedError):
+        main([*serve, *own])
+    with contextlib.suppress(LoadedError):
+        main([*serve, "--set", "context.n_ctx=auto"])
+    assert made == [(64, True), (None, False)]
+
+
+@pytest.fixture
+def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail if a server starts; otherwise it would run without end."""
+
+    def start(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("llamaherd.server.serving.Server", start)
+
+
+@pytest.mark.usefixtures("_no_server")
+@pytest.mark.parametrize("n_models", [1, 2])
+@pytest.mark.parametrize(
+    ("flags", "shown"),
+    [
+        (["--set", "context.type_k=foo"], "type_k must be"),
+        (["--set", "context.n_batch=abc"], "n_batch must be"),
+        (["--set", "context.n_ctx=few"], "n_ctx must be"),
+        (["--set", "context.rope_freq_base=-1"], "rope_freq_base must be"),
+        (["--set", "model.use_mmap=3"], "use_mmap must be"),
+        (["--set", "model.n_gpu_layers=all"], "n_gpu_layers must be"),
+        (["--memory", "1GB", "--tensor-split", "nan"], "tensor_split must be"),
+    ],
+)
+def test_wrong_values_end_the_server_at_its_start(
+    tiny_path: Callable[[str], Path],
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+    shown: str,
+    n_models: int,
+) -> None:
+    models = [f"--model={name}={tiny_path('llama')}" for name in "ab"[:n_models]]
+    assert main(["serve", "--port", "0", *models, *flags]) == 2
+    assert shown in capsys.readouterr().err
+
+
+def test_auto_without_a_gpu_fits_the_file_to_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for has_gpu in (True, False):
+        monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda it=has_gpu: it)
+        assert fits_file_to_memory({"n_gpu_layers": "auto"}) == (not has_gpu)
+    assert fits_file_to_memory({})
+    assert not fits_file_to_memory({"n_gpu_layers": 7})
+    assert not fits_file_to_memory({"check_memory": False})
+
+
+@pytest.mark.usefixtures("_folder", "loads")
+@pytest.mark.parametrize("kind", ["flag", "file"])
+def test_runs_fit_the_file_to_memory_with_auto(
+    tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("llamaherd.native.shim.supports_gpu", lambda: False)
+    given: list[bool] = []
+
+    def find(path: str, *, check_memory: bool, **_: object) -> Path:
+        given.append(check_memory)
+        return Path(path)
+
+    monkeypatch.setattr("llamaherd.hub.fetch.model_path", find)
+    model = str(tiny_path("llama"))
+    run = ["run", "t.csv", "-m", model, "-o", "o.csv", "--n-gpu-layers", "auto"]
+    if kind == "file":
+        Path("run.toml").write_text(
+            'task = "generate"\ninput = "t.csv"\noutput = "o.csv"\n'
+            f"[model]\npath = {json.dumps(model)}\n" + 'n_gpu_layers = "auto"\n'
+        )
+        run = ["run", "run.toml"]
+    with contextlib.suppress(LoadedError):
+        main(run)
+    assert given == [True]
+
+
+@pytest.mark.usefixtures("_folder")
+def test_a_run_file_with_auto_runs(
+    tiny_path: Callable[[str], Path],
+) -> None:
+    Path("run.toml").write_text(
+        'task = "generate"\ninput = "t.csv"\noutput = "o.csv"\n'
+        f"[model]\npath = {json.dumps(str(tiny_path('llama')))}\n"
+        'n_gpu_layers = "auto"\n[sampling]\nmax_tokens = 2\n'
+    )
+    assert main(["run", "run.toml", "-q"]) == 0
+    assert len(Path("o.csv").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("flag", [["--n-gpu-layers", "1"], ["--main-gpu", "0"]])
+def test_recalibrate_refuses_flags_without_effect(
+    capsys: pytest.CaptureFixture[str], flag: list[str]
+) -> None:
+    run = ["recalibrate", "t.csv", "--gold", "g.csv", "-o", "o.csv"]
+    assert main([*run, *flag]) == 2
+    assert f"{flag[0]} is for the model of --embeddings" in capsys.readouterr().err

@@ -130,6 +130,20 @@ def test_vectors_are_those_of_one_model(herd: lh.ray.Herd, context: lh.Context) 
     assert np.allclose(together.vectors[:-1], here.vectors[:-1], atol=1e-3)
 
 
+def test_each_actor_puts_layers_where_its_machine_has_a_gpu(
+    herd: lh.ray.Herd, tiny_path: Callable[[str], Path]
+) -> None:
+    expected = lh.generate_parallel(herd, PROMPTS[:4], max_tokens=4).texts
+    with lh.ray.Herd(
+        tiny_path("llama"),
+        n_actors=1,
+        num_cpus=0.1,
+        n_gpu_layers="auto",
+        deterministic=True,
+    ) as own:
+        assert lh.generate_parallel(own, PROMPTS[:4], max_tokens=4).texts == expected
+
+
 def test_an_encoder_makes_vectors_and_nothing_else(
     tiny_path: Callable[[str], Path],
 ) -> None:

@@ -16,10 +16,16 @@ import pytest
 import tiny_loras
 import tiny_models
 from llamaherd.cli.main import main
+from llamaherd.memory import hardware
+from llamaherd.memory.device import Placement
 from llamaherd.model.model import Model
-from llamaherd.server.app import create_app
+from llamaherd.native import devices, shim
+from llamaherd.native.devices import GpuMemory
+from llamaherd.run.context import checked_options
+from llamaherd.server.app import create_app, create_app_of_models
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
-from served import N_SLOTS, NAME, served, served_app, served_models, started_with
+from llamaherd.server.settings import ServerSettings
+from served import NAME, room_for, served, served_app, served_models, started_with
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -60,7 +66,7 @@ def _specs(folder: Path) -> list[ModelSpec]:
 
 def _room_for_one(folder: Path) -> int:
     """Return an amount of memory in which any one model fits, but no two models."""
-    sizes = sorted(spec.n_bytes + spec.n_working(N_SLOTS) for spec in _specs(folder))
+    sizes = sorted(map(room_for, _specs(folder)))
     assert sizes[-1] < sizes[0] + sizes[1]
     return sizes[-1]
 
@@ -310,10 +316,61 @@ def test_a_fixed_context_takes_memory_for_all_of_it(folder: Path) -> None:
         assert "--memory" in got["error"]["message"]
     # The memory limit determines the size of the cache, which the prompt must fit.
     spec = ModelSpec("two", folder / "two.gguf")
-    room = spec.n_bytes + spec.n_working(N_SLOTS)
+    room = room_for(spec)
     with served_models([spec], memory=room) as client:
         status, got = client.post(TEXT, {**ASK, "model": "two", "max_tokens": 400})
         assert (status, got["error"]["code"]) == (400, "context_length_exceeded")
+
+
+def test_a_fixed_context_is_compared_with_the_memory_that_it_takes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Types of the cache, its device and determinism count, as with one model."""
+    spec = ModelSpec("two", folder / "two.gguf")
+    n_ctx = 1000
+    with lh.Model(spec.path) as model, lh.Context(model) as ctx:
+        cell = ctx.loop._sizing._bytes_per_cell
+    f16, gpu = n_ctx * cell, (1 << 50)
+    gpus = (GpuMemory("FAKE", "a fake", gpu, gpu),)
+    monkeypatch.setattr(devices, "gpus", lambda: gpus)
+
+    def fits(total: int, has_gpu: bool = False, **given: Any) -> bool:
+        monkeypatch.setattr(hardware, "total_memory", lambda: total)
+        monkeypatch.setattr(shim, "supports_gpu", lambda: has_gpu)
+        of_model = {name: given.pop(name) for name in ("n_gpu_layers",) if name in given}
+        known = ServerSettings(model_name="two", memory=1 << 30)
+        try:
+            create_app_of_models([spec], known, {"n_ctx": n_ctx, **given}, of_model)
+        except lh.ContextError:
+            return False
+        return True
+
+    assert fits(f16)
+    assert not fits(f16 - 1)
+    assert fits(f16 - 1, type_k="q8_0", type_v="q8_0", flash_attn=True)
+    assert not fits(f16, type_k="f32")
+    assert fits(f16, deterministic=True)  # bf16 is as large as f16
+    assert fits(f16 - 1, n_gpu_layers=-1, has_gpu=True)
+    assert fits(f16 - 1, n_gpu_layers="auto", has_gpu=True)
+    assert not fits(f16 - 1, n_gpu_layers="auto")
+    assert not fits(f16 - 1, n_gpu_layers=-1, has_gpu=True, offload_kqv=False)
+
+
+def test_the_least_memory_depends_on_the_settings(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = ModelSpec("two", folder / "two.gguf")
+
+    def needed(n_gpu_layers: int = 0, **given: Any) -> int:
+        return spec.n_working(
+            checked_options(given), Placement(n_gpu_layers=n_gpu_layers)
+        )
+
+    usual = needed()
+    assert needed(type_k="q8_0", type_v="q8_0") < usual < needed(type_k="f32")
+    assert needed(n_ubatch=32) < usual
+    monkeypatch.setattr(shim, "supports_gpu", lambda: True)
+    assert needed(n_gpu_layers=-1) > usual  # more prompts at once on a GPU
 
 
 def test_a_client_that_goes_while_its_model_is_loaded(folder: Path) -> None:
@@ -420,7 +477,7 @@ def test_buffers_count_as_memory_of_a_model(folder: Path) -> None:
         ModelSpec(name, tiny_models.write(folder / f"{name}.gguf", "llama", seed))
         for seed, name in enumerate(("first", "second", "third"), 5)
     ]
-    each = specs[0].n_bytes + specs[0].n_working(N_SLOTS)
+    each = room_for(specs[0])
     assert each > 3 * (specs[0].n_bytes * 9 // 8)
     memory = each * 5 // 2
     with served_models(specs, memory=memory) as client:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import tiny_loras
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
-from served import N_SLOTS, served_models
+from served import room_for, served_models
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def test_real_models_take_turns(
     assert len(set(expected.values())) == 3
     vector = lh.embed_parallel(minilm, [TEXT]).vectors[0]
     gemma_spec = specs[1]  # enough for each model alone
-    room = gemma_spec.n_bytes + gemma_spec.n_working(N_SLOTS)
+    room = room_for(gemma_spec)
     before, gemma = _mapped(), str(gemma3_path)
     with served_models(specs, memory=room) as client:
         for _ in range(4):

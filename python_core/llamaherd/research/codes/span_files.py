@@ -83,7 +83,7 @@ def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # noqa: ANN
         return read_json(text)
     except DuplicateKeyError as error:
         raise _wrong(path, str(error), line) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _wrong(path, f"this is no JSON: {error}", line) from None
 
 

@@ -58,7 +58,7 @@ def spans_of_cell(cell: object) -> list[dict[str, Any]]:
     if isinstance(cell, str):
         try:
             found = json.loads(cell) if cell.strip() else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ArgumentError(problem, argument=SPANS) from None
     if found is None:
         return []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.research.statistics import waves
 from llamaherd.research.statistics.waves import Wave
 
@@ -74,7 +75,7 @@ def fields_of(text: str) -> dict[str, Any]:
             "waves": tuple(_wave(each) for each in stored.get("waves") or ()),
         }
         checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except DAMAGED as error:
         raise ArgumentError(
             f"is no stored gold sample: {error!r}", argument="text"
         ) from error

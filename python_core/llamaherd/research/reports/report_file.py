@@ -41,7 +41,7 @@ def read_report(path: Path) -> Contents:
         text = _embedded(text, path)
     try:
         contents = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _refused(path, f"is not a report, or is cut off: {error}") from None
     return _checked(contents, path)
 

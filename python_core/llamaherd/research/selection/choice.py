@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.selection.candidates import hash_of
@@ -111,7 +112,7 @@ class CodebookChoice:
             form = stored.pop("llamaherd_choice")
             made = cls(**{**stored, "tied": tuple(stored["tied"])})
             found = hash_of(made.run)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except DAMAGED as error:
             raise ArgumentError(
                 f"is no stored choice: {error!r}", argument="text"
             ) from error

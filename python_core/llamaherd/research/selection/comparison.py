@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of
 from llamaherd.research.statistics.intervals import Measure
 from llamaherd.research.statistics.paired import MeasureName, PairedDifference
@@ -291,7 +292,7 @@ class CodebookComparison:
                 notes=notes,
                 **stored,
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except DAMAGED as error:
             raise ArgumentError(
                 f"is no stored comparison: {error!r}", argument="text"
             ) from error

@@ -49,7 +49,7 @@ def _read(path: Path) -> dict[str, float]:
     """Return stored times; {} if the file is missing or damaged."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(stored, dict):
         return {}

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ModelLoadError
-from llamaherd.loop.sizing import check_cells
-from llamaherd.memory.buffers import buffers_of, buffers_of_encoder
-from llamaherd.memory.device import Placement, device_of
-from llamaherd.memory.kv_cells import bytes_per_cell, least_bytes_per_cell
-from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD
+from llamaherd.memory.buffers import buffers_of_encoder
 from llamaherd.model.file import parts_of
 from llamaherd.model.header import read_header
 from llamaherd.native.shim import CELL_BLOCK
@@ -19,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from llamaherd.memory.device import Placement
     from llamaherd.model.header import ModelHeader
-
-_N_UBATCH = 512  # default of `Context`
+    from llamaherd.run.context_settings import ContextSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +59,7 @@ class ModelSpec:
             _size(each.path) for each in self.adapters
         )
 
-    def n_working(self, n_slots: int | None) -> int:
+    def n_working(self, settings: ContextSettings, placement: Placement) -> int:
         """Return the least memory, beside the weights, with which the model is useful.
 
         The memory is summed over the model and its adapters: KV caches whose total size
@@ -71,21 +67,26 @@ class ModelSpec:
         cannot be read, since loading it will fail.
 
         Args:
-            n_slots: Maximum number of prompts at once; None for the automatic number.
+            settings: Settings of each context.
+            placement: GPUs that hold the layers.
         """
         n_caches = self.n_bytes // 8
         try:
             header = read_header(self.path)
         except ModelLoadError:
             return n_caches
-        n_sequences = (n_slots or AUTO_SLOTS) + MAX_HOLD
         n_contexts = len(self.names)
-        return n_contexts * _working(header, n_sequences, n_caches // n_contexts)
+        n_cache = n_caches // n_contexts
+        return n_contexts * _working(header, settings, placement, n_cache)
 
-    def check_cells(self, n_ctx: int) -> None:
-        """Check that the memory can hold a cache of `n_ctx` cells if nothing else runs.
+    def check_cells(self, settings: ContextSettings, placement: Placement) -> None:
+        """Check that the memory can hold a fixed `n_ctx` if nothing else runs.
 
         Files that cannot be read, and encoders, which have no cache, are not checked.
+
+        Args:
+            settings: Settings of each context.
+            placement: GPUs that hold the layers.
 
         Raises:
             ContextError: The cache is larger than the memory.
@@ -95,9 +96,8 @@ class ModelSpec:
         except ModelLoadError:
             return
         if not _is_encoder(header):
-            metadata, info = header.metadata, header.info
-            cell = least_bytes_per_cell(metadata, info, "f16", "f16")
-            check_cells(n_ctx, cell, device_of(Placement(), info.n_layer))
+            device = settings.device(placement, header.info)
+            settings.check_cells(header.metadata, header.info, device)
 
     @property
     def state(self) -> object:
@@ -124,16 +124,16 @@ def _is_encoder(header: ModelHeader) -> bool:
     return causal == "false" or f"{kind}.pooling_type" in header.metadata
 
 
-def _working(header: ModelHeader, n_sequences: int, n_cache: int) -> int:
+def _working(
+    header: ModelHeader, settings: ContextSettings, placement: Placement, n_cache: int
+) -> int:
     """Return the memory in bytes of a context whose KV cache has `n_cache` bytes."""
     metadata, info = header.metadata, header.info
     if _is_encoder(header):
         return n_cache + buffers_of_encoder(metadata, info)
-    cell = bytes_per_cell(metadata, info, "f16", "f16")
+    cell = settings.bytes_per_cell(metadata, info)
     n_cells = max(CELL_BLOCK, n_cache // cell)
-    found = buffers_of(
-        metadata, info, n_ubatch=_N_UBATCH, n_sequences=n_sequences, flash_attn=True
-    )
+    found = settings.buffers(metadata, info, settings.device(placement, info))
     return n_cells * cell + found.of(n_cells)
 
 

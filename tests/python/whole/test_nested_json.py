@@ -1,0 +1,75 @@
+"""JSON that is nested too deeply is a damaged text, and no crash, for each reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from llamaherd.hub.folders import note_of, note_path
+from llamaherd.hub.ollama import list_ollama_models
+from llamaherd.hub.transfer import FileRequest, _state_of, _state_path
+from llamaherd.optimize import fastest_files
+from llamaherd.research.coding.spans import spans_of_cell
+from llamaherd.research.reports.report_file import read_report
+from llamaherd.research.selection import timing
+from llamaherd.server.tools import ToolUse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lh.Calibration.from_json,
+        lh.CodebookChoice.from_json,
+        lh.CodebookComparison.from_json,
+        lh.GoldSample.from_json,
+        spans_of_cell,
+    ],
+)
+def test_texts_of_users_are_refused(read: Callable[[str], Any]) -> None:
+    with pytest.raises(lh.ArgumentError):
+        read(DEEP)
+
+
+@pytest.mark.parametrize("read", [read_report, lh.read_spans])
+def test_files_of_users_are_refused(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text(DEEP)
+    with pytest.raises(lh.ArgumentError, match=r"deep\.json"):
+        read(path)
+
+
+def test_damaged_records_count_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model.gguf"
+    path.touch()
+    note_path(path).write_text(DEEP)
+    assert note_of(path) == {}
+    _state_path(path).write_text(DEEP)
+    assert _state_of(path, FileRequest(url="https://example.org/x", target=path)) == {}
+    monkeypatch.setattr(fastest_files, "_result_folder", lambda *_: tmp_path)
+    (tmp_path / fastest_files._RESULT).write_text(DEEP)
+    assert fastest_files.look(path, tmp_path) is None
+    assert timing._read(note_path(path)) == {}
+
+
+def test_a_damaged_model_of_ollama_is_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = tmp_path / "manifests" / "registry.ollama.ai" / "library" / "x" / "latest"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(DEEP)
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    assert not [each for each in list_ollama_models() if each.name.startswith("x:")]
+
+
+def test_an_answer_to_tools_is_then_text() -> None:
+    use = ToolUse([], forced=("one", "two"))
+    assert use._forced(DEEP, "stop") == (DEEP, [], "tool_calls")
