@@ -127,8 +127,9 @@ class BatchService:
             now = store.batch(batch.id) or cancelling
             return store.finish(now) if now.is_active else now
 
+        ended = await self.do(finish)
         self._ended = None
-        return await self.do(finish)
+        return ended
 
     async def _watched(self, run: BatchRun, batch_id: str) -> None:
         """Run a batch; log its final status."""
