@@ -38,6 +38,8 @@ _MOST_LEVELS = 11  # whole numbers in a range that are shown as levels
 _TYPES: dict[str, Input] = {"string": "text", "integer": "integer", "number": "number"}
 # Input elements for the fields of an object.
 _IN_OBJECTS = ("choice", "choices", "integer", "number", "text", "lines")
+# Keywords with the schema of fields whose names are not listed.
+_OF_MORE_NAMES = ("additionalProperties", "patternProperties", "unevaluatedProperties")
 _YES_OR_NO = {True: "yes", False: "no"}
 
 
@@ -152,21 +154,34 @@ def _field(
 
 
 def _fields_of(every: Sequence[Subschema]) -> tuple[FormField, ...]:
-    """Return the fields of an object if each has an input element; otherwise ().
+    """Return the fields of an object if the form can give every answer; otherwise ().
 
-    The fields of an object within an object have none.
+    The fields of an object within an object have no input elements. An object with
+    names that the schema does not list needs JSON.
     """
     kinds = {kind for each in every for kind in _kinds(each.schema)} - {"null"}
     described = [each for each in every if isinstance(_properties(each), dict)]
-    if kinds != {"object"} or len(described) != 1:
+    if kinds != {"object"} or len(described) != 1 or any(map(_has_more_names, every)):
         return ()
     (node,) = described
-    required = set(listed(node.schema, "required"))
+    required = {name for each in every for name in listed(each.schema, "required")}
+    if not required <= _properties(node).keys():
+        return ()
     fields = tuple(
         _field(str(name), node.at(each), is_required=name in required, is_inner=True)
         for name, each in _properties(node).items()
     )
     return fields if all(each.kind in _IN_OBJECTS for each in fields) else ()
+
+
+def _has_more_names(node: Subschema) -> bool:
+    """Whether a schema describes fields that it does not list by name."""
+    schema = node.schema
+    least = schema.get("minProperties")
+    others = (schema.get(key) for key in _OF_MORE_NAMES)
+    is_open = any(each is True or isinstance(each, dict) for each in others)
+    n_named = len(schema.get("properties", {}))
+    return is_open or (isinstance(least, int) and least > n_named)
 
 
 def _properties(node: Subschema) -> Any:  # noqa: ANN401 - JSON
@@ -201,7 +216,10 @@ def _list_input(every: Sequence[Subschema]) -> tuple[Input, tuple[Level, ...]]:
     item = next((each for each in every if isinstance(_items(each), dict)), None)
     if item is None or any("prefixItems" in each.schema for each in every):
         return "json", ()
-    kind, levels = _input(_own(item.at(_items(item))))
+    own = _own(item.at(_items(item)))
+    kind, levels = _input(own)
+    if kind != "passage" and any(_takes_null(each.schema) for each in own):
+        return "json", ()  # a list with null among its items
     of_list: dict[Input, Input] = {
         "choice": "choices",
         "text": "lines",

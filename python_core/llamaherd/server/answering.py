@@ -84,6 +84,13 @@ class Endpoint(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; after an error, answer with the error."""
         record: RequestRecord = scope["llamaherd.record"]
+        # The program that started the server may use the terms of another language.
+        with spoken_in(record.terms):
+            await self._respond(scope, record, receive, send)
+
+    async def _respond(
+        self, scope: Scope, record: RequestRecord, receive: Receive, send: Send
+    ) -> None:
         try:
             fields, n_bytes = await read_object(
                 scope, scope["llamaherd.incoming"], self._shared.bodies

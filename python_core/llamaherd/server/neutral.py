@@ -63,15 +63,27 @@ class UnusedField:
         if not any(_has_type(value, each) for each in self.types):
             expected = " or ".join(_IN_WORDS[each] for each in self.types)
             shown = JSON.value(value, checks.shown(value))
-            raise bad_field(name, f"{name} must be {expected}, not {shown}")
+            text = f"{name} must be {expected}, not {shown}"
+            if self.values == ():
+                text = f"{text}; {self._refusal('it')}"
+            raise bad_field(name, text)
         if self.values is None or any(_is_same(value, each) for each in self.values):
             return
-        if self.reason:
-            text = f"{name} is not supported here: {self.reason}"
-            raise ApiError(400, text, param=name, code="unsupported_parameter")
-        raise unknown_field(name)
+        text = self._refusal(name if self.values or self.reason else repr(name))
+        raise ApiError(400, text, param=name, code="unsupported_parameter")
+
+    def _refusal(self, name: str) -> str:
+        """Return the message of a value that is not supported."""
+        known = [JSON.literal(each) for each in self.values or ()]
+        text = f"{name} is not supported here"
+        if known:
+            text = f"{name} must be {'one of ' * (len(known) > 1)}{', '.join(known)} here"
+        return f"{text}: {self.reason}" if self.reason else text
 
 
+# `stream_options.include_obfuscation` requests padding of the pieces of a stream. The
+# pieces of this server have no padding.
+OBFUSCATION = UnusedField(FLAG, None)
 # Values of `verbosity` in OpenAI's API. Only models that were trained with verbosity
 # levels use this field.
 VERBOSITY = ("low", "medium", "high")

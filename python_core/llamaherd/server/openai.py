@@ -14,7 +14,7 @@ from llamaherd.server.answer_form import form_of
 from llamaherd.server.api_shape import ParsedRequest
 from llamaherd.server.chats import FIELDS, chat_options, check_last_message
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
-from llamaherd.server.neutral import FLAG, UnusedField, check_unused
+from llamaherd.server.neutral import OBFUSCATION, check_unused
 from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
 from llamaherd.server.openai_logprobs import LogprobsWriter
 from llamaherd.server.openai_messages import chat_messages
@@ -39,7 +39,6 @@ _COMMON = frozenset(
     )
 )
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
-_OBFUSCATION = UnusedField(FLAG, (False,))
 _SHOWN_OF_STREAMS = tuple(f"stream_options.{name}" for name in _OF_STREAMS)
 MOST_SAMPLES = 128  # as in OpenAI's API
 
@@ -262,7 +261,7 @@ def _usage_options(given: Mapping[str, object]) -> dict[str, Any]:
         raise bad_field("stream_options", "stream_options must be an object")
     for name, value in options.items():
         if name == "include_obfuscation":
-            _OBFUSCATION.check(f"stream_options.{name}", value)
+            OBFUSCATION.check(f"stream_options.{name}", value)
         elif name not in _OF_STREAMS:
             raise unknown_field(f"stream_options.{name}", _SHOWN_OF_STREAMS)
     at_end, in_pieces = (

@@ -101,7 +101,7 @@ _BOTH_OF_OPENAI: dict[str, Schema] = {
         "properties": {
             "include_usage": {"type": ["boolean", "null"]},
             "continuous_usage_stats": {"type": ["boolean", "null"]},
-            "include_obfuscation": {"enum": [False, None]},
+            "include_obfuscation": {"type": ["boolean", "null"]},
         },
         "additionalProperties": False,
     },

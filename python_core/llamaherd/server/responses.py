@@ -17,6 +17,7 @@ from llamaherd.server.neutral import (
     FLAG,
     INTEGER,
     LIST,
+    OBFUSCATION,
     OBJECT,
     TEXT,
     VERBOSITY,
@@ -75,7 +76,6 @@ REFUSED: dict[str, UnusedField] = {
     "previous_input_messages": UnusedField(LIST, (), _KEEPS_NOTHING),
     "moderation": UnusedField(OBJECT, (), "this server has no moderation"),
 }
-_OBFUSCATION = UnusedField(FLAG, None)
 _KINDS = ("text", "json_object", "json_schema")
 _SUMMARIES = ("auto", "concise", "detailed")
 _LOGPROBS = "message.output_text.logprobs"
@@ -164,7 +164,7 @@ def _check_stream_options(given: Mapping[str, object]) -> None:
     for name, value in options.items():
         if name != "include_obfuscation":
             raise unknown_field(f"stream_options.{name}")
-        _OBFUSCATION.check(f"stream_options.{name}", value)
+        OBFUSCATION.check(f"stream_options.{name}", value)
 
 
 def _text_settings(value: object) -> dict[str, object]:

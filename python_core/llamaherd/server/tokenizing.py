@@ -30,6 +30,13 @@ _OF_TEXTS = frozenset(
         *("content", "add_special", "parse_special", "with_pieces"),
     }
 )
+# Fields with the length of an answer, and their minimum.
+_OF_LENGTH = {
+    "max_tokens": 1,
+    "max_completion_tokens": 1,
+    "max_output_tokens": 1,
+    "min_tokens": 0,
+}
 _OF_ONE_KIND = frozenset(
     {"add_special_tokens", "return_token_strs", "add_special", "with_pieces"}
 )
@@ -47,6 +54,19 @@ class _OfModel:
         self._model = model
         self._settings = settings
 
+    def _parsed(
+        self, shape: type[ChatCompletions | Responses], fields: Mapping[str, object]
+    ) -> ParsedRequest:
+        """Parse a request for its prompt; the length of its answer has no effect."""
+        least = {name: n for name, n in _OF_LENGTH.items() if name in shape.fields}
+        for name, n in least.items():
+            if fields.get(name) is not None:
+                checks.integer(name, fields[name], n)
+        own = {name: value for name, value in fields.items() if name not in least}
+        # The shortest answer fits, and its length is not computed from the prompt.
+        own["max_output_tokens" if shape is Responses else "max_completion_tokens"] = 1
+        return shape(self._model, self._settings).understand(own)
+
 
 class TokenizeApi(_OfModel):
     """Format of `/tokenize`: a text, or a conversation as in chats."""
@@ -58,7 +78,7 @@ class TokenizeApi(_OfModel):
         if fields.get("messages") is not None:
             wants_texts = _flag(fields, "return_token_strs", default=False)
             chat = {n: v for n, v in fields.items() if n != "return_token_strs"}
-            parsed = ChatCompletions(self._model, self._settings).understand(chat)
+            parsed = self._parsed(ChatCompletions, chat)
             tokens = _tokens_of(self._model, "messages", parsed)
             return self._answer(tokens, wants_texts=wants_texts)
         given = given_fields(fields, _OF_TEXTS)
@@ -137,7 +157,7 @@ class TemplateApi(_OfModel):
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
-        parsed = ChatCompletions(self._model, self._settings).understand(fields)
+        parsed = self._parsed(ChatCompletions, fields)
         return {"prompt": _rendered(self._model, parsed)}
 
 
@@ -148,7 +168,7 @@ class ChatTokensApi(_OfModel):
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
-        parsed = ChatCompletions(self._model, self._settings).understand(fields)
+        parsed = self._parsed(ChatCompletions, fields)
         return _counted(_tokens_of(self._model, "messages", parsed))
 
 
@@ -159,7 +179,7 @@ class InputTokensApi(_OfModel):
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
-        parsed = Responses(self._model, self._settings).understand(fields)
+        parsed = self._parsed(Responses, fields)
         return _counted(_tokens_of(self._model, "input", parsed))
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Send
 
-    from llamaherd.core.words import LanguageTerms
     from llamaherd.run.job import Runnable
     from llamaherd.server.record import RequestRecord
     from llamaherd.server.settings import ServerSettings
@@ -96,7 +95,7 @@ class Working(Endpoint):
         timeout_s = None if record.is_background else self._shared.timeout_s
         running = self._shared.enter(Running(job, receive, timeout_s))
         try:
-            record.stats, body = await running.outcome()
+            body = await running.outcome()
             await send_json(send, 200, body)
         except ApiError:
             if not running.is_gone:
@@ -107,13 +106,13 @@ class Working(Endpoint):
 
     def _start(
         self, fields: dict[str, object], record: RequestRecord
-    ) -> AwaitedWork[tuple[Any, object]] | dict[str, object]:
+    ) -> AwaitedWork[object] | dict[str, object]:
         """Check a request and start its work: starting a thread takes some time."""
         with spoken_in(record.terms):
             made = self._shape.prepare(fields)
         if isinstance(made, dict):
             return made
-        return AwaitedWork(_Answered(made, record.terms))
+        return AwaitedWork(_Answered(made, record))
 
 
 def _drop(pending: Future[AwaitedWork[Any] | dict[str, object]]) -> None:
@@ -129,12 +128,12 @@ class _Answered(Generic[_T]):
 
     Args:
         made: Checked request.
-        terms: Language of notes.
+        record: Record of the request, which gets the statistics of the work.
     """
 
-    def __init__(self, made: Prepared[_T], terms: LanguageTerms) -> None:
+    def __init__(self, made: Prepared[_T], record: RequestRecord) -> None:
         self._made = made
-        self._terms = terms
+        self._record = record
         self._is_cancelled = False
 
     @property
@@ -149,12 +148,13 @@ class _Answered(Generic[_T]):
         self._is_cancelled = True
         self._made.work.cancel()
 
-    def run(self) -> tuple[Any, object]:
-        """Return the statistics and the body; no body after `cancel`."""
-        with spoken_in(self._terms):
+    def run(self) -> object:
+        """Return the body; None after `cancel`."""
+        with spoken_in(self._record.terms):
             results: Any = self._made.work.run()
-            body = None if self._is_cancelled else self._made.render(results)
-            return results.stats, body
+            # The tokens count even if the answer is the error of one text.
+            self._record.stats = results.stats
+            return None if self._is_cancelled else self._made.render(results)
 
 
 def given_fields(

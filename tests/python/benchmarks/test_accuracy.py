@@ -23,7 +23,7 @@ def test_a_run_goes_on_from_its_own_file(
     assert accuracy.known_rows(path, RUN) == set()
     path.write_text(f"{json.dumps(ROW)}\n", encoding="utf-8")
     assert accuracy.known_rows(path, RUN) == {(8, "x")}
-    with pytest.raises(SystemExit, match="is of another run"):
+    with pytest.raises(SystemExit, match="rows of another run"):
         accuracy.known_rows(path, {**RUN, "model": "b"})
 
 

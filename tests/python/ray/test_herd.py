@@ -358,10 +358,12 @@ def test_a_call_is_cancelled_and_the_next_one_runs(
 ) -> None:
     # More work than is finished before a busy machine checks the progress.
     prompts = [f"No. {i}: " for i in range(3000)]
-    # Answers of equal length would end together, and then no prompt has a token for a
-    # moment: a cancel is read at the end of a slice, which often is such a moment.
-    settings = {"temperature": 1.0, "stop": "a", "ignore_eos": True}
-    params = [lh.SamplingParams(max_tokens=40 + i % 200, **settings) for i in range(3000)]
+    # Long answers of different lengths: the cancel arrives while answers are written, not
+    # in the moment between two groups of prompts, when an actor has no running prompt.
+    settings = {"temperature": 1.0, "ignore_eos": True}
+    params = [
+        lh.SamplingParams(max_tokens=150 + i % 200, **settings) for i in range(3000)
+    ]
     job = lh.start_parallel(herd, prompts, params=params)
     wait_until(lambda: job.progress.n_generated_tokens > 100)
     job.cancel()

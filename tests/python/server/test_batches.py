@@ -10,7 +10,7 @@ import openai
 import pytest
 import tiny_models
 from fake_context import FakeContext, answer
-from llamaherd.server.batches import lines, pages
+from llamaherd.server.batches import lines, pages, runner
 from llamaherd.server.batches.store import BatchStore, StoreError
 from served import NAME, served, started
 from waiting import wait_until
@@ -400,3 +400,62 @@ def test_batches_go_on_with_the_next_server(fake: FakeContext, tmp_path: Path) -
     assert [str(h.prompt) for h in fake.handles] == ["p0", "b", "p2", "b"]
     names = {path.name for path in (tmp_path / "files").iterdir()}
     assert names == {batch.input_file_id, ended.output_file_id}
+
+
+# Lines that an older version accepted and this version cannot read.
+UNREADABLE = [
+    (b'{"custom_id": "id-1", "body": {"prompt": "a", "prompt": "b"}}', "id-1"),
+    (b'{"custom_id": "id-1", "custom_id": "id-2"}', "id-2"),
+    (b"[" * 100_000, ""),
+    (b'{"custom_id": "id-1", "body": {"seed": 1e999}}', "id-1"),
+    (b"\xff", ""),
+]
+
+
+@pytest.mark.parametrize(("line", "custom_id"), UNREADABLE, ids=range(len(UNREADABLE)))
+def test_an_unreadable_line_of_an_older_version_fails_alone(
+    fake: FakeContext,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    line: bytes,
+    custom_id: str,
+) -> None:
+    content = b"\n".join([_jsonl([_line(0)]).strip(), line, _jsonl([_line(2)])])
+    # The check of an older version accepts the file.
+    monkeypatch.setattr(runner, "check_lines", lambda *_: (3, []))
+    with served(fake, data=tmp_path) as client:
+        sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
+        batch = _ended(sdk, _batch(sdk, content))
+        counts = batch.request_counts
+        assert (batch.status, counts.completed, counts.failed) == ("completed", 2, 1)
+        good = _lines(sdk, batch.output_file_id)
+        assert [each["custom_id"] for each in good] == ["id-0", "id-2"]
+        (bad,) = _lines(sdk, batch.error_file_id)
+        assert bad["custom_id"] == custom_id
+        assert bad["response"]["status_code"] == 400
+        assert bad["response"]["body"]["error"]["code"] == "invalid_json"
+        sdk.close()
+
+
+def test_a_batch_without_a_run_can_be_cancelled(
+    fake: FakeContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The work on a batch stops at its second line, by an error of the disk."""
+
+    def broken(path: Path, skip: set[int]) -> Iterator[lines.RequestLine]:
+        yield next(lines.request_lines(path, skip))
+        raise OSError("the disk is broken")
+
+    monkeypatch.setattr(runner, "request_lines", broken)
+    with served(fake, data=tmp_path) as client:
+        sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
+        batch = _batch(sdk, _jsonl([_line(i) for i in range(3)]))
+        wait_until(lambda: client.ask("GET", "/dashboard.json")[1]["batches"] == [])
+        assert sdk.batches.retrieve(batch.id).status == "in_progress"
+        assert sdk.batches.cancel(batch.id).status == "cancelled"
+        ended = sdk.batches.retrieve(batch.id)
+        assert (ended.status, ended.request_counts.failed) == ("cancelled", 0)
+        with pytest.raises(openai.ConflictError):
+            sdk.batches.cancel(batch.id)
+        assert sdk.files.delete(batch.input_file_id).deleted
+        sdk.close()

@@ -301,6 +301,23 @@ def test_metrics_count_tokens_by_kind(
     assert all(n == 0 for n in grown.values())
 
 
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [
+        ("/v1/embeddings", {"input": ["one two", "one " * 5000]}),
+        ("/v1/rerank", {"query": "one", "documents": ["two three", "one " * 5000]}),
+    ],
+)
+def test_tokens_count_if_another_text_is_too_long(
+    client: Client, path: str, ask: dict[str, Any]
+) -> None:
+    kind = path.rpartition("/")[2]
+    before = _work_tokens(client).get((kind, "prompt"), 0)
+    status, got = client.post(path, ask)
+    assert (status, got["error"]["code"]) == (400, "context_length_exceeded")
+    assert _work_tokens(client)[kind, "prompt"] > before
+
+
 def _work_tokens(client: Client) -> dict[tuple[str, str], float]:
     text = client.ask("GET", "/metrics")[1]
     pattern = r'^llamaherd_work_tokens_total{kind="(\w+)",part="(\w+)"} (\S+)$'

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from llamaherd.server.fields import UNKNOWN, status_of, unused_field
+from llamaherd.server.responses import REFUSED
+from llamaherd.server.wording import JSON
 from served import NAME
 
 sys.path.append(str(Path(__file__).parents[3] / "scripts"))
@@ -96,8 +98,14 @@ def test_the_type_is_checked_before_the_support(
         error = got["error"]
         code = "unsupported_parameter" if is_typed else "invalid_value"
         assert (error["param"], error["code"]) == (name, code), got
-        assert name in error["message"]
-        assert ("must be" in error["message"]) is not is_typed
+        message = error["message"]
+        assert name in message
+        if is_typed and field.values:  # the accepted values are named
+            assert all(JSON.literal(each) in message for each in field.values)
+        elif not is_typed:
+            assert "must be" in message
+        if field.reason and (is_typed or not field.values):
+            assert field.reason in message
         assert "did you mean" not in error["message"]
 
 
@@ -116,7 +124,6 @@ def test_accepted_values_are_accepted(client: Client, path: str, name: str) -> N
         (CHAT, {"messages": [{**HELLO, "name": 5}]}, "messages[0].name", False),
         (CHAT, {"messages": [{**HELLO, "weight": 5}]}, "messages[0].weight", True),
         (CHAT, {**STREAM, "stream_options": {OBFUSCATION: 5}}, OBFUSCATED, False),
-        (CHAT, {**STREAM, "stream_options": {OBFUSCATION: True}}, OBFUSCATED, True),
         (
             "/v1/responses",
             {"input": "a", "stream": True, "stream_options": {OBFUSCATION: 5}},
@@ -140,6 +147,54 @@ def test_the_type_is_checked_first_in_other_formats(
     error = got["error"]
     code = "unsupported_parameter" if is_typed else "invalid_value"
     assert (error["param"], error["code"]) == (param, code), got
+
+
+@pytest.mark.parametrize("value", [True, False, None])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CHAT, {"messages": [HELLO]}),
+        (request_fields.TEXT, {"prompt": "a"}),
+        ("/v1/responses", {"input": "a"}),
+    ],
+)
+def test_padding_of_streams_has_no_effect(
+    client: Client, path: str, body: dict[str, Any], value: bool | None
+) -> None:
+    options = {"stream_options": {OBFUSCATION: value}}
+    status, text, _ = client.ask("POST", path, {**body, "stream": True, **options})
+    assert status == 200, text
+    assert text.count("data: ") > 1
+    assert "obfuscation" not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/v1/rerank", {**RANKED, "softmax": False}, "softmax must be true here"),
+        (
+            CHAT,
+            {"messages": [HELLO], "reasoning_format": "none"},
+            'reasoning_format must be one of "auto", "deepseek" here',
+        ),
+        (
+            "/v1/responses",
+            {"input": "a", "truncation": "auto"},
+            'truncation must be "disabled" here: a conversation is never shortened',
+        ),
+        (
+            "/v1/responses",
+            {"input": "a", "prompt": "x"},
+            'prompt must be an object, not "x"; it is not supported here: '
+            + REFUSED["prompt"].reason,
+        ),
+    ],
+)
+def test_a_refusal_says_what_to_send(
+    client: Client, path: str, body: dict[str, Any], message: str
+) -> None:
+    status, got = client.post(path, body)
+    assert (status, got["error"]["message"]) == (400, message)
 
 
 def test_the_table_of_the_docs_is_current() -> None:

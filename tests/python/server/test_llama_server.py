@@ -58,6 +58,46 @@ def test_the_number_of_tokens_of_a_chat(client: Client) -> None:
         assert (status, got["input_tokens"]) == (200, answered), got
 
 
+LONG = {"max_tokens": 10**6, "min_tokens": 10**5}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "more"),
+    [
+        ("/v1/chat/completions/input_tokens", {"messages": HELLO}, LONG),
+        (
+            "/v1/chat/completions/input_tokens",
+            {"messages": HELLO},
+            {"max_completion_tokens": 10**6},
+        ),
+        (
+            "/v1/responses/input_tokens",
+            {"input": HELLO},
+            {"max_output_tokens": 10**6, "min_tokens": 10**5},
+        ),
+        ("/tokenize", {"messages": HELLO}, LONG),
+        ("/apply-template", {"messages": HELLO}, LONG),
+    ],
+)
+def test_a_prompt_is_read_whatever_the_length_of_its_answer(
+    client: Client, path: str, body: dict[str, Any], more: dict[str, int]
+) -> None:
+    expected = client.post(path, body)
+    assert expected[0] == 200
+    assert client.post(path, {**body, **more}) == expected
+    for name in more:
+        status, got = client.post(path, {**body, name: "3"})
+        assert (status, got["error"]["param"]) == (400, name)
+
+
+def test_a_prompt_beyond_the_context_is_counted(client: Client) -> None:
+    messages = [{"role": "user", "content": "one " * 5000}]
+    for path, name in (("chat/completions", "messages"), ("responses", "input")):
+        status, got = client.post(f"/v1/{path}/input_tokens", {name: messages})
+        assert status == 200, got
+        assert got["input_tokens"] > 5000
+
+
 def test_a_slot_may_be_named(client: Client) -> None:
     """Any slot gives the same answer."""
     expected = client.post("/chat/completions", {**CHAT, "seed": 1})[1]["choices"]

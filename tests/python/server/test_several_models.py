@@ -16,13 +16,16 @@ import pytest
 import tiny_loras
 import tiny_models
 from llamaherd.cli.main import main
+from llamaherd.core.words import R, spoken_in
 from llamaherd.memory import hardware
 from llamaherd.memory.device import Placement
 from llamaherd.model.model import Model
 from llamaherd.native import devices, shim
 from llamaherd.native.devices import GpuMemory
 from llamaherd.run.context import checked_options
+from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
+from llamaherd.server.endpoints import FIELDS
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
 from llamaherd.server.settings import ServerSettings
 from served import NAME, room_for, served, served_app, served_models, started_with
@@ -492,3 +495,26 @@ def test_buffers_count_as_memory_of_a_model(folder: Path) -> None:
                 assert each <= sum(map(float, sizes)) <= memory
                 states = list(_states(client).values())
                 assert states.count("loaded") in {1, 2}, states
+
+
+def test_a_server_that_r_starts_answers_in_the_words_of_json(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = serving.Server.run
+
+    def run_in_r(server: serving.Server, *args: Any) -> None:
+        with spoken_in(R):
+            run(server, *args)
+
+    monkeypatch.setattr(serving.Server, "run", run_in_r)
+    body = {"model": "one", "verbose": 3}
+    with served_models(_specs(folder)) as client:
+        status, got = client.post("/api/show", body)
+        message = got["error"]["message"]
+        assert (status, message) == (400, "verbose must be true or false, not 3")
+        for path in FIELDS:
+            for wrong in ({"model": True}, {"model": []}, {**body, "user": 3}):
+                status, got = client.post(path, wrong)
+                assert 400 <= status < 500, (path, got)
+                message = got["error"]["message"]
+                assert not re.search("TRUE|FALSE|named list|list of length", message)

@@ -1,7 +1,7 @@
 // The page of a coder: a text, the labels, and the codes so far.
 
 import { FieldForm } from "/fields.js";
-import { Problem } from "/inputs.js";
+import { Problem } from "/field_input.js";
 import { ask, element } from "/requests.js";
 import { MarkedText } from "/texts.js";
 
@@ -153,6 +153,7 @@ function show(view) {
   marked = new MarkedText($("text"), shown.text);
   if (book.kind === "spans" && shown.value) marked.spans = [...shown.value];
   chosen = new Set(book.kind === "several" ? shown.value || [] : []);
+  marked.draw([]); // the text that `save` stores a code for is visible from here on
   if (form) form.show(shown.value);
   if (shown.is_skipped) say("You skipped this text.");
   draw();

@@ -1,7 +1,8 @@
 // Form of a codebook with fields. Keys 1 to 9 act on the current field: they choose its
 // levels, or store the selected words as its passage.
 
-import { inputOf, Problem } from "/inputs.js";
+import { Problem } from "/field_input.js";
+import { inputOf } from "/inputs.js";
 import { Nested } from "/nested.js";
 
 export class FieldForm {
@@ -15,9 +16,10 @@ export class FieldForm {
     box.replaceChildren(...this.inputs.map((each) => each.box));
   }
 
+  // Shows stored answers; checks none of them, so that every stored text can be shown.
   show(value) {
     for (const each of this.inputs) each.set(value === null ? undefined : value[each.field.name]);
-    const open = this.inputs.findIndex((each) => each.get() === undefined);
+    const open = this.inputs.findIndex((each) => !each.isAnswered);
     this.turnTo(Math.max(open, 0));
   }
 

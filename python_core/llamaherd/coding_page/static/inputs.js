@@ -1,16 +1,10 @@
-// Inputs of the fields of a codebook: levels, numbers, texts and passages.
+// Inputs of the fields of a codebook: levels, numbers and texts.
 
+import { Input, NOT_APPLIED, Problem } from "/field_input.js";
+import { Passages } from "/passages.js";
 import { element } from "/requests.js";
 
 const MAX_KEYS = 9;
-
-export class Problem extends Error {
-  constructor(input, reason, after = " ") {
-    super(`${input.field.title}${after}${reason}.`);
-    this.input = input;
-    this.reason = reason;
-  }
-}
 
 const KINDS = {
   choice: (...of) => new Levels(...of),
@@ -23,32 +17,6 @@ export function inputOf(field, i, form) {
   return (KINDS[field.kind] ?? ((...of) => new Typed(...of)))(field, i, form);
 }
 
-export class Input {
-  constructor(field, i, form) {
-    this.field = field;
-    this.form = form;
-    this.isTyped = false;
-    const mark = field.is_required ? "" : " (optional)";
-    this.box = element("fieldset", { class: "form-field" });
-    this.box.append(element("legend", { text: field.title + mark }));
-    if (field.definition) {
-      const id = `about-field-${i}`;
-      this.box.append(element("p", { class: "quiet definition", id, text: field.definition }));
-      this.box.setAttribute("aria-describedby", id);
-    }
-    this.box.addEventListener("focusin", () => form.turnTo(i));
-    this.name = `field-${i}`;
-  }
-
-  spans() {
-    return [];
-  }
-
-  key() {
-    return false;
-  }
-}
-
 // Input for one level, or for any number of levels.
 class Levels extends Input {
   constructor(field, i, form) {
@@ -56,7 +24,7 @@ class Levels extends Input {
     this.isOne = field.kind === "choice";
     const levels = [...field.levels];
     if (field.is_nullable && this.isOne) {
-      levels.push({ value: null, name: "does not apply", definition: "" });
+      levels.push({ value: null, name: NOT_APPLIED, definition: "" });
     }
     this.levels = levels;
     // The key of a one-digit level is this digit.
@@ -69,7 +37,8 @@ class Levels extends Input {
       this.none = this.#item(list, level, levels.length);
     }
     this.box.append(list);
-    this.box.addEventListener("change", (event) => this.#changed(event.target));
+    list.addEventListener("change", (event) => this.#changed(event.target));
+    if (field.is_nullable && !this.isOne) this.addWhole(NOT_APPLIED, null);
   }
 
   #item(list, level, at) {
@@ -94,10 +63,21 @@ class Levels extends Input {
     if (this.none && box === this.none && box.checked) {
       for (const each of this.boxes) each.checked = false;
     } else if (this.none && box.checked) this.none.checked = false;
+    if (box.checked) this.setWhole();
     this.form.page.change();
   }
 
+  clearEntries() {
+    for (const each of this.boxes) each.checked = false;
+    if (this.none) this.none.checked = false;
+  }
+
+  get isAnswered() {
+    return this.get() !== undefined;
+  }
+
   get() {
+    if (this.whole !== undefined) return this.whole;
     const chosen = this.levels.filter((_, at) => this.boxes[at].checked).map((each) => each.value);
     if (this.isOne) return chosen.length ? chosen[0] : undefined;
     return chosen.length || this.none.checked ? chosen : undefined;
@@ -107,6 +87,7 @@ class Levels extends Input {
     const has = (level) => (this.isOne ? level.value === value : value?.includes(level.value));
     this.levels.forEach((level, at) => { this.boxes[at].checked = Boolean(has(level)); });
     if (this.none) this.none.checked = Array.isArray(value) && value.length === 0;
+    this.setWhole(value);
   }
 
   focus() {
@@ -145,20 +126,29 @@ class Typed extends Input {
       this.input.setAttribute("aria-describedby", `hint-${this.name}`);
     }
     this.box.append(this.input);
-    this.isNone = null;
-    if (field.is_nullable) {
-      this.isNone = element("input", { type: "checkbox" });
-      this.box.append(element("label", { class: "level" }, this.isNone, "does not apply"));
-      this.isNone.addEventListener("change", () => {
-        if (this.isNone.checked) this.input.value = "";
-      });
-      this.input.addEventListener("input", () => { this.isNone.checked = false; });
-    }
+    if (field.kind === "lines") this.addWhole("none in this text", []);
+    if (field.is_nullable) this.addWhole(NOT_APPLIED, null);
+    this.input.addEventListener("input", () => {
+      this.stored = null;
+      this.setWhole();
+    });
+    this.stored = null; // {value} that is shown and not edited
   }
 
+  clearEntries() {
+    this.input.value = "";
+    this.stored = null;
+  }
+
+  get isAnswered() {
+    return Boolean(this.whole !== undefined || this.stored || this.input.value.trim());
+  }
+
+  // Returns a stored value unchanged until it is edited: a box cannot show every text.
   get() {
+    if (this.whole !== undefined) return this.whole;
+    if (this.stored) return this.stored.value;
     const text = this.input.value.trim();
-    if (this.isNone?.checked) return null;
     if (!text) return undefined;
     const { kind } = this.field;
     if (kind === "text") return text;
@@ -188,10 +178,13 @@ class Typed extends Input {
   }
 
   set(value) {
-    if (this.isNone) this.isNone.checked = value === null;
-    if (value === undefined || value === null) this.input.value = "";
-    else if (this.field.kind === "lines") this.input.value = value.join("\n");
-    else this.input.value = this.field.kind === "json" ? JSON.stringify(value) : String(value);
+    this.clearEntries();
+    this.setWhole(value);
+    if (value === undefined || this.whole !== undefined) return;
+    this.stored = { value };
+    const { kind } = this.field;
+    if (kind === "json") this.input.value = JSON.stringify(value);
+    else this.input.value = kind === "lines" ? value.join("\n") : String(value);
   }
 
   focus() {
@@ -205,99 +198,4 @@ function hintOf({ kind, low, high }) {
   if (low !== null && high !== null) return `From ${low} to ${high}.`;
   if (low !== null) return `${low} or more.`;
   return high === null ? "" : `${high} or less.`;
-}
-
-// Input for one passage of the text, or for any number of passages.
-class Passages extends Input {
-  constructor(field, i, form) {
-    super(field, i, form);
-    this.isOne = field.kind === "passage";
-    this.places = [];
-    this.isNone = false;
-    this.list = element("ul", { class: "plain passages" });
-    const take = element(
-      "button", { type: "button", class: "take" },
-      element("kbd", { text: "1", "aria-hidden": "true" }), " Use the selected words",
-    );
-    take.setAttribute("aria-keyshortcuts", "1");
-    // Keep the selection when the button is pressed.
-    take.addEventListener("mousedown", (event) => event.preventDefault());
-    take.addEventListener("click", () => this.key(1));
-    this.take = take;
-    this.box.append(this.list, take);
-    if (field.is_nullable || !this.isOne) {
-      const none = element("button", { type: "button" });
-      none.append(element("kbd", { text: "2", "aria-hidden": "true" }), " None in this text");
-      none.setAttribute("aria-keyshortcuts", "2");
-      none.addEventListener("click", () => this.key(2));
-      this.none = none;
-      this.box.append(none);
-    }
-  }
-
-  get() {
-    if (!this.places.length) return this.isNone ? this.#empty() : undefined;
-    return this.isOne ? this.places[0] : this.places;
-  }
-
-  #empty() {
-    return this.isOne ? null : [];
-  }
-
-  set(value) {
-    this.isNone = value === null || (Array.isArray(value) && value.length === 0);
-    this.places = value ? [value].flat().map(({ start, end }) => ({ start, end })) : [];
-    this.draw();
-  }
-
-  draw() {
-    this.list.replaceChildren(...this.places.map((place) => this.#item(place)));
-    if (this.isNone) this.list.append(element("li", { class: "quiet", text: "none" }));
-  }
-
-  #item(place) {
-    const quote = this.form.page.quote(place);
-    const remove = element("button", { type: "button", text: "Remove" });
-    remove.setAttribute("aria-label", `Remove ${this.field.title}: ${quote}`);
-    remove.addEventListener("click", () => {
-      this.places = this.places.filter((each) => each !== place);
-      this.draw();
-      this.form.page.change();
-      this.take.focus();
-    });
-    return element("li", {}, element("span", { class: "quote", text: quote }), remove);
-  }
-
-  spans() {
-    return this.places.map((place) => ({ ...place, label: this.field.name }));
-  }
-
-  focus() {
-    this.take.focus();
-  }
-
-  key(digit) {
-    if (digit === 2 && this.none) {
-      this.set(this.#empty());
-      this.form.page.change();
-      this.form.page.say(`${this.field.title}: none`);
-      this.form.next();
-      return true;
-    }
-    if (digit !== 1) return false;
-    const place = this.form.page.place();
-    if (!place) {
-      this.form.page.say("Select words of the text first.");
-      return true;
-    }
-    const isThere = this.places.some((e) => e.start === place.start && e.end === place.end);
-    if (this.isOne) this.places = [place];
-    else if (!isThere) this.places.push(place);
-    this.isNone = false;
-    this.draw();
-    this.form.page.change();
-    this.form.page.say(`${this.field.title}: ${this.form.page.quote(place)}`);
-    if (this.isOne) this.form.next();
-    return true;
-  }
 }

@@ -1,7 +1,7 @@
 // Input for an object: one input for each of its fields.
 
-import { element } from "/requests.js";
-import { Input, inputOf, Problem } from "/inputs.js";
+import { Input, NOT_APPLIED, Problem } from "/field_input.js";
+import { inputOf } from "/inputs.js";
 
 export class Nested extends Input {
   constructor(field, i, form) {
@@ -16,16 +16,11 @@ export class Nested extends Input {
     };
     this.inputs = field.fields.map((each, at) => inputOf(each, `${i}-${at}`, inner));
     this.isTyped = this.inputs[0].isTyped;
-    this.isNone = null;
-    if (field.is_nullable) {
-      this.isNone = element("input", { type: "checkbox" });
-      this.box.append(element("label", { class: "level" }, this.isNone, "does not apply"));
-      this.isNone.addEventListener("change", () => {
-        if (this.isNone.checked) for (const each of this.inputs) each.set(undefined);
-      });
-    }
+    this.others = {}; // stored values of names that the form does not have
+    if (field.is_nullable) this.addWhole(NOT_APPLIED, null);
+    if (!field.fields.some((each) => each.is_required)) this.addWhole("none of these fields", {});
     for (const each of this.inputs) {
-      each.box.addEventListener("input", () => { if (this.isNone) this.isNone.checked = false; });
+      each.box.addEventListener("input", () => this.setWhole());
       this.box.append(each.box);
     }
   }
@@ -51,13 +46,23 @@ export class Nested extends Input {
     return undefined;
   }
 
-  // Returns undefined while nothing is entered.
+  clearEntries() {
+    for (const each of this.inputs) each.set(undefined);
+    this.others = {};
+  }
+
+  get isAnswered() {
+    const isOther = Object.keys(this.others).length > 0;
+    return this.whole !== undefined || isOther || this.inputs.some((each) => each.isAnswered);
+  }
+
+  // Returns undefined while nothing is entered; throws a Problem for an invalid entry.
   get() {
     this.wrong = null;
-    if (this.isNone?.checked) return null;
+    if (this.whole !== undefined) return this.whole;
+    if (!this.isAnswered) return undefined;
     const answers = this.inputs.map((each) => this.#answer(each));
-    if (answers.every((each) => each === undefined)) return undefined;
-    const found = {};
+    const found = { ...this.others };
     this.inputs.forEach((each, at) => {
       if (answers[at] !== undefined) found[each.field.name] = answers[at];
       else if (each.field.is_required) this.#complain(each, "is not answered yet");
@@ -81,8 +86,12 @@ export class Nested extends Input {
   }
 
   set(value) {
-    if (this.isNone) this.isNone.checked = value === null;
-    for (const each of this.inputs) each.set(value?.[each.field.name]);
+    this.others = { ...value };
+    for (const each of this.inputs) {
+      each.set(value?.[each.field.name]);
+      delete this.others[each.field.name];
+    }
+    this.setWhole(value);
     this.#mark(0);
   }
 
@@ -91,7 +100,8 @@ export class Nested extends Input {
   }
 
   key(digit) {
-    if (this.isNone) this.isNone.checked = false;
-    return this.inputs[this.current].key(digit);
+    const isTaken = this.inputs[this.current].key(digit);
+    if (isTaken) this.setWhole();
+    return isTaken;
   }
 }

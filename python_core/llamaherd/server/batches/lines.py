@@ -26,21 +26,42 @@ class RequestLine:
         line: Number of its line, from 0.
         custom_id: Identifier that the client gave.
         body: Body of the request, as JSON.
+        error: Error of a line that cannot be read; None if it can.
     """
 
     line: int
     custom_id: str
     body: bytes
+    error: ApiError | None = None
 
 
 def request_lines(path: Path, skip: set[int]) -> Iterator[RequestLine]:
-    """Read the requests of a checked file, without the given lines."""
+    """Read the requests of a checked file, without the given lines.
+
+    A line that an older version accepted, but this version refuses, has an error.
+    """
     with path.open("rb") as file:
         for i, line in enumerate(file):
             if i not in skip and line.strip():
-                asked = parse_object(line)
-                body = json.dumps(asked["body"], separators=(",", ":")).encode()
-                yield RequestLine(i, str(asked["custom_id"]), body)
+                yield _request(i, line)
+
+
+def _request(i: int, line: bytes) -> RequestLine:
+    try:
+        asked = parse_object(line)
+    except ApiError as error:
+        return RequestLine(i, _custom_id(line), b"", error)
+    body = json.dumps(asked.get("body"), separators=(",", ":")).encode()
+    return RequestLine(i, str(asked.get("custom_id", "")), body)
+
+
+def _custom_id(line: bytes) -> str:
+    """Return the identifier in a line that `parse_object` refuses; "" without one."""
+    try:
+        asked = json.loads(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return ""
+    return str(asked.get("custom_id", "")) if isinstance(asked, dict) else ""
 
 
 def check_lines(

@@ -17,6 +17,7 @@ from llamaherd.server.batches.lines import (
     request_lines,
 )
 from llamaherd.server.batches.records import BatchOutcome, BatchProgress
+from llamaherd.server.errors import ApiError
 from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
@@ -203,10 +204,8 @@ class BatchRun:
 
     async def _ask(self, request: RequestLine) -> None:
         """Run a request until it has an outcome."""
-        path, body = self._batch.endpoint, request.body
-        terms = terms_of(self._batch.metadata.get(LANGUAGE), JSON)
         while True:
-            status, answer = await ask(self._app, self._shared, path, body, terms)
+            status, answer = await self._answer(request)
             if self._is_over:  # the batch was cancelled, or the server stops
                 return
             if status not in _TO_RETRY:
@@ -215,6 +214,18 @@ class BatchRun:
         outcome = BatchOutcome(request.line, request.custom_id, status, answer)
         self._outcomes.append(outcome)
         self._n_here += 1
+
+    async def _answer(self, request: RequestLine) -> tuple[int, dict[str, object]]:
+        """Run a request; return the status and the body of its answer or error."""
+        path, terms = self._batch.endpoint, self._batch.metadata.get(LANGUAGE)
+        try:
+            if request.error is not None:
+                raise request.error
+            return await ask(
+                self._app, self._shared, path, request.body, terms_of(terms, JSON)
+            )
+        except ApiError as error:  # only this request fails
+            return error.status, error.body
 
     async def _expire(self, path: Path) -> None:
         """Store errors for the requests that did not run in time."""

@@ -114,11 +114,22 @@ class BatchService:
         self._runs[batch.id] = (run, task)
 
     async def cancel(self, batch: Batch) -> Batch:
-        """Cancel a batch, and keep the finished answers."""
+        """Cancel a batch, and keep the finished answers.
+
+        A batch without a run (after an error, or with an unknown endpoint) ends at once.
+        """
         cancelling = await self.do(lambda store: move(store, batch, "cancelling"))
         if batch.id in self._runs:
             self._runs[batch.id][0].end("cancelled")
-        return cancelling
+            return cancelling
+
+        def finish(store: BatchStore) -> Batch:
+            now = store.batch(batch.id) or cancelling
+            return store.finish(now) if now.is_active else now
+
+        ended = await self.do(finish)
+        self._ended = None
+        return ended
 
     async def _watched(self, run: BatchRun, batch_id: str) -> None:
         """Run a batch; log its final status."""
