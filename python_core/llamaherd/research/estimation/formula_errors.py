@@ -67,9 +67,7 @@ def _of_term(
     names = list(map(str, columns.columns))
     variables = variables_in(term)
     used = [
-        name
-        for name in names
-        if name in variables or name == term or f"`{name}`" in term
+        name for name in names if name in variables or name == term or f"`{name}`" in term
     ]
     if is_left and any(hasattr(columns[name], "cat") for name in used):
         shown = next(name for name in used if hasattr(columns[name], "cat"))

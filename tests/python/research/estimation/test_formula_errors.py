@@ -51,8 +51,14 @@ GOLD = DRAWN.with_codes(DATA["label"].iloc[DRAWN.rows].tolist())
             "label == 'yes' ~ log(`my col`) + I(`my col` * undefinedx)",
             r"'undefinedx' in the term 'I\(`my col` \* undefinedx\)' is not a column",
         ),
-        ("label == 'yes' ~ `my col` + `my day`", "the term 'my day': the column 'my day'"),
-        ("label == 'yes' ~ I(`my day`)", r"the term 'I\(`my day`\)': the column 'my day'"),
+        (
+            "label == 'yes' ~ `my col` + `my day`",
+            "the term 'my day': the column 'my day'",
+        ),
+        (
+            "label == 'yes' ~ I(`my day`)",
+            r"the term 'I\(`my day`\)': the column 'my day'",
+        ),
         ("`my party` ~ label", "left side '`my party`' must be a number for each text"),
         ("label == 'yes' ~ age + foo(age)", r"the term 'foo\(age\)': NameError"),
         ("label == 'yes' ~ log(party)", r"the term 'log\(party\)': TypeError"),
