@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.research.codes.span_files import Unit
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
-MOST_COLUMNS = 2_000_000  # unitary alignments of as many units
+MOST_COLUMNS = 2_000_000  # most unitary alignments with the same number of units
 _TOLERANCE = 1e-6  # of a solution that is integer
 
 

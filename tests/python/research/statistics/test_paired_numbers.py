@@ -224,6 +224,9 @@ def test_very_few_units_show_no_difference(measure: NumberMeasure, n: int) -> No
         assert math.isnan(pair.low)
     if n == 1:
         assert math.isnan(pair.high)
+    several = compare_numbers([*given, truth], units(truth), measure)
+    assert several.critical > 0
+    assert not any(each.low == each.high != 0 for each in several.differences)
 
 
 @pytest.mark.parametrize("measure", NUMBER_MEASURES)
