@@ -20,6 +20,23 @@ def count_of(n: int, what: str) -> str:
     return " ".join(part for part in (f"{n:,}", before, noun) if part)
 
 
+def part_of(  # noqa: PLR0917 - a clause, read from left to right
+    n: int, whole: int, what: str, one: str = "has", other: str = "have", of: str = ""
+) -> str:
+    """Return the subject and verb of a sentence on a part: "1 of 20 texts has".
+
+    Args:
+        n: Number of the part.
+        whole: Number of all.
+        what: Noun in the singular, as in `count_of`.
+        one: Verb in the singular, also for a part of 1: "0 of 1 text has".
+        other: Verb in the plural.
+        of: Words between noun and verb, such as "of the gold sample".
+    """
+    words = [f"{n:,} of {count_of(whole, what)}", of, one if 1 in {n, whole} else other]
+    return " ".join(word for word in words if word)
+
+
 def verb(n: int, one: str, other: str) -> str:
     """Return the form of a verb that fits a number, such as "is" or "are"."""
     return one if n == 1 else other

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import count_of, part_of, verb
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,17 @@ def test_nouns_follow_their_number(n: int, what: str, wanted: str) -> None:
 
 def test_verbs_follow_their_number() -> None:
     assert [verb(n, "is", "are") for n in (0, 1, 2)] == ["are", "is", "are"]
+
+
+@pytest.mark.parametrize(
+    ("n", "whole", "wanted"),
+    [
+        (0, 1, "0 of 1 text of it has"),
+        (1, 20, "1 of 20 texts of it has"),
+        (0, 20, "0 of 20 texts of it have"),
+        (1200, 3000, "1,200 of 3,000 texts of it have"),
+    ],
+)
+def test_verbs_follow_the_number_of_a_part(n: int, whole: int, wanted: str) -> None:
+    assert part_of(n, whole, "text", of="of it") == wanted
+    assert part_of(n, whole, "text") == wanted.replace(" of it", "")

@@ -84,7 +84,7 @@ def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # noqa: ANN
     except DuplicateKeyError as error:
         raise _wrong(path, str(error), line) from None
     except (ValueError, RecursionError) as error:
-        raise _wrong(path, f"this is no JSON: {error}", line) from None
+        raise _wrong(path, f"this is not JSON: {error}", line) from None
 
 
 def _wrong(path: Path, problem: str, line: int | None = None) -> ArgumentError:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.asks.coverage import coverage_cause, low_coverage, opened
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import part_of
 from llamaherd.core.words import setting
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ def notes_of(
     is_same = len(known) >= _LEAST_TEXTS and n >= _ALMOST_ALL * len(known)
     if is_same and len(codebook.names) > 1:
         what = f"the label {label!r}" if label else "none of the labels"
-        found.append(
-            f"{n:,} of {count_of(len(known), 'text')} {verb(n, 'has', 'have')} {what}"
-        )
+        found.append(f"{part_of(n, len(known), 'text')} {what}")
     low = "" if coverage is None else low_coverage(coverage)
     if low:
         marker = opened(prompt)

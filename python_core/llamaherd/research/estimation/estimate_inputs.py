@@ -9,7 +9,7 @@ import numpy as np
 
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import count_of, part_of, verb
 from llamaherd.research import frames
 from llamaherd.research.codes import numbers_of
 from llamaherd.research.coding.coded import Coded
@@ -103,16 +103,18 @@ def joined(
     n_other = n_relabelled(gold, rows, new_rows)
     notes = []
     if len(texts) < n_before:
+        used = part_of(
+            len(texts), n_before, "text", "is", "are", "from which the sample was drawn"
+        )
         notes.append(
-            f"{len(texts)} of the {count_of(n_before, 'text')} from which the sample was "
-            "drawn are "
-            f"used, {len(gold)} of them drawn: estimates describe only the texts used"
+            f"{used} used, {len(gold)} of them drawn: estimates describe only the texts "
+            "used"
         )
     if n_other:
         notes.append(
-            f"{n_other} of {count_of(len(gold), 'text')} of the gold sample have another "
-            "label than "
-            "when it was drawn, by another run or an edit: estimates use the new labels"
+            f"{part_of(n_other, len(gold), 'text', of='of the gold sample')} another "
+            "label than when it was drawn, by another run or an edit: estimates use the "
+            "new labels"
         )
     return texts, gold.moved(new_rows), notes
 
@@ -129,29 +131,38 @@ def kept_rows(
     Warns:
         UserWarning: A column has no value for some texts with a label.
     """
-    kept = np.flatnonzero([label is not None for label in texts.labels])
+    there = np.array([label is not None for label in texts.labels], dtype=bool)
+    if survey is not None:
+        there &= survey > 0
+    kept = np.flatnonzero(there)
     used = dict.fromkeys(named(by), "by")
     if formula is not None:
         known = formula_names.columns_in(formula) - {texts.label_column}
-        there = sorted(known.intersection(frames.names(texts.frame)))
-        used = dict.fromkeys(there, "formula")
+        columns = sorted(known.intersection(frames.names(texts.frame)))
+        used = dict.fromkeys(columns, "formula")
     if cluster is not None:
         used[cluster] = "cluster"
-    complete = np.ones(len(texts), dtype=bool)
+    complete = np.ones(len(kept), dtype=bool)
+    missing: dict[str, int] = {}
     for name, argument in used.items():
         values = frames.column(texts.frame, name, argument)
-        has_value = np.array([value is not None for value in values], dtype=bool)
+        has_value = np.array([values[i] is not None for i in kept], dtype=bool)
         complete &= has_value
-        n_missing = int((~has_value[kept]).sum())
-        if n_missing:
-            warn_caller(
-                f"{argument}: the column {name!r} has no value for "
-                f"{n_missing:,} of {count_of(len(kept), 'text')} with a label, which "
-                f"{verb(n_missing, 'is', 'are')} left out"
-            )
-    kept = kept[complete[kept]]
-    if survey is not None:
-        kept = kept[survey[kept] > 0]
+        if not has_value.all():
+            missing[name] = int((~has_value).sum())
+    if missing:
+        n, arguments = int((~complete).sum()), dict.fromkeys(used[k] for k in missing)
+        which = f"column {next(iter(missing))!r} has"
+        if len(missing) > 1:
+            listed = (f"{name!r} ({count:,})" for name, count in missing.items())
+            which = f"columns {', '.join(listed)} have"
+        weighted = "" if survey is None else " and a weight above 0"
+        warn_caller(
+            f"{', '.join(arguments)}: the {which} no value for {n:,} of "
+            f"{count_of(len(kept), 'text')} with a label{weighted}, which "
+            f"{verb(n, 'is', 'are')} left out"
+        )
+    kept = kept[complete]
     if len(kept) == 0:
         raise ArgumentError(
             "must have at least one row with a label and a value in every column used",

@@ -228,11 +228,7 @@ class Estimates:
         group = group_name(row.group, self.grouped_by)
         what = " ".join(part for part in (row.outcome, row.term, group) if part)
         if math.isnan(row.estimate):
-            has_others = any(
-                not math.isnan(each.estimate) for each in self.by(row.method)
-            )
-            why = "fewer than two codes" if has_others else "see the notes"
-            return f"  {what:40} not estimated: {why}"
+            return f"  {what:40} not estimated: {self._reason(row)}"
         parts = [f"  {what:40} {row.estimate:9.4f}"]
         if not math.isnan(row.std_error):
             parts.append(f"std. error {row.std_error:.4f}")
@@ -241,6 +237,19 @@ class Estimates:
         if math.isnan(row.std_error) and math.isnan(row.low):
             parts.append("no std. error: the codes show no variance")
         return "  ".join(parts)
+
+    def _reason(self, row: Estimate) -> str:
+        """Return why a quantity was not estimated.
+
+        A method that fails gives no estimate of any group or coefficient of an outcome,
+        and a note. Otherwise only groups with fewer than two codes are left out.
+        """
+        has_others = any(
+            not math.isnan(each.estimate)
+            for each in self.by(row.method)
+            if each.outcome == row.outcome
+        )
+        return "fewer than two codes" if has_others else "see the notes"
 
     def __repr__(self) -> str:
         return (

@@ -129,12 +129,15 @@ def cells(problem: Problem, g: int, span: float, *, has_labels: bool) -> Iterato
         if problem.target == "texts":  # drawn texts have no sampling error
             left = max(float(1 - all_probs[here].mean()), 0.0)
         y, hat = problem.y[own], problem.y_hat[problem.rows[own]]
-        most = max(float(weights.sum()), float(survey.sum())) * span
         if not has_labels:
+            # The estimate is divided by the weights of the codes; so their sum is the
+            # total if all texts were cases.
+            most = float(weights.sum() if n_codes else survey.sum()) * span
             yield from _rate(
                 int(h), y, low, weights, problem, own, probs, span, most, left
             )
             continue
+        most = max(float(weights.sum()), float(survey.sum())) * span
         room = problem.y_hat[here] - low  # largest downward error
         for sign, gap in ((1, span - room), (-1, room)):
             wrong = sign * (y - hat)
@@ -200,6 +203,8 @@ def _distances(
     of_t = far**2 * float((cell.terms**2).sum()) * (1 - share)
     down = max((limits.value - limits.low) ** 2 - of_t, 0.0)
     up = max((limits.high - limits.value) ** 2 - of_t, 0.0)
+    if cell.sign == 0 and cell.n_codes == 0:
+        down = up  # the rate may be lower, or higher, than that of other strata
     return down * cell.left, up * cell.left
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
@@ -51,10 +52,8 @@ def _of_name(term: str, known: Sequence[str], error: Exception) -> str:
     unknown = sorted(variables_in(term) - set(known))
     if not unknown or not isinstance(error.__cause__ or error, NameError):
         return ""
-    return (
-        f"{unknown[0]!r} in the term {term!r} is no column"
-        f"{checks.meant(unknown[0], known)}; labels are quoted, as in label == 'yes'"
-    )
+    hint = checks.meant(unknown[0], known) or "; labels are quoted, as in label == 'yes'"
+    return f"{unknown[0]!r} in the term {term!r} is not a column{hint}"
 
 
 def _of_term(
@@ -66,7 +65,10 @@ def _of_term(
 ) -> str:
     """Return what is wrong with a term."""
     names = list(map(str, columns.columns))
-    used = [name for name in names if name in variables_in(term)]
+    variables = variables_in(term)
+    used = [
+        name for name in names if name in variables or name == term or f"`{name}`" in term
+    ]
     if is_left and any(hasattr(columns[name], "cat") for name in used):
         shown = next(name for name in used if hasattr(columns[name], "cat"))
         value = str(columns[shown].cat.categories[0])
@@ -94,9 +96,12 @@ def _told(error: Exception) -> str:
 
 
 def variables_in(term: str) -> set[str]:
-    """Return the names in a term that are not the names of functions or modules."""
+    """Return the names in a term that are not the names of functions or modules.
+
+    Names in backticks, which need not be valid in Python, are not returned.
+    """
     try:
-        tree = ast.parse(term, mode="eval")
+        tree = ast.parse(re.sub("`[^`]*`", "0", term), mode="eval")
     except SyntaxError:
         return set()
     functions = {

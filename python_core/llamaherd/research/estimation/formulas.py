@@ -260,7 +260,10 @@ def _terms(left: str, right: str, columns: Any) -> dict[str, Callable[[], object
     read = formulaic.Formula(f"~ {right}")
     names = [str(each.expr) for term in read for each in term.factors]
     found: dict[str, Callable[[], object]] = {left: partial(alone, f"({left}) * 1.0")}
-    found |= {name: partial(alone, name) for name in names if name != "1"}
+    known = set(map(str, columns.columns))
+    for name in names:
+        if name != "1":  # a column's name need not be valid in Python
+            found[name] = partial(alone, f"`{name}`" if name in known else name)
     return found
 
 

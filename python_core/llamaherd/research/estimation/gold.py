@@ -11,7 +11,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import part_of, verb
 from llamaherd.core.words import setting
 from llamaherd.research import frames
 from llamaherd.research.codes import numbers_of
@@ -333,12 +333,12 @@ def warn_of_examples(drawn: GoldSample, examples: Sequence[Example]) -> None:
     """Warn if sampled texts are examples of the codebook: the prompt has their labels."""
     rows = same_rows(drawn.texts, [each.text for each in examples])
     if rows:
+        found = part_of(len(rows), len(drawn), "text", "is", "are", "of the gold sample")
         warn_caller(
-            f"{len(rows)} of {count_of(len(drawn), 'text')} of the gold sample are "
-            "examples of the "
-            f"codebook (ids {listed_ids(drawn.ids, rows)}), whose labels the prompt "
-            "contains: accuracy measured with them is too high. Remove examples from the "
-            "data before you draw"
+            f"{found} {verb(len(rows), 'an example', 'examples')} of the codebook (ids "
+            f"{listed_ids(drawn.ids, rows)}), whose labels the prompt contains: accuracy "
+            "measured with them is too high. Remove examples from the data before you "
+            "draw"
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import part_of
 from llamaherd.research import frames
 from llamaherd.research.codes import form_of, text_of
 from llamaherd.research.estimation import gold_file
@@ -160,11 +160,10 @@ def _warn_of_missing(sample: GoldSample, there: Collection[int]) -> None:
     if not missing:
         return
     warn_caller(
-        f"{len(missing)} of {count_of(len(sample), 'text')} of the gold sample have no "
-        "row in what "
-        f"was read (ids {listed_ids(sample.ids, missing)}), and so no code. If rows were "
-        "deleted because of their content, the inclusion probabilities are wrong: keep "
-        "the rows, and leave the code empty"
+        f"{part_of(len(missing), len(sample), 'text', of='of the gold sample')} no row "
+        f"in what was read (ids {listed_ids(sample.ids, missing)}), and so no code. If "
+        "rows were deleted because of their content, the inclusion probabilities are "
+        "wrong: keep the rows, and leave the code empty"
     )
 
 

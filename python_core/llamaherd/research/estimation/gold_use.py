@@ -11,7 +11,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import count_of, part_of, verb
 from llamaherd.core.words import words
 from llamaherd.research.codes import numbers_of, text_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -214,8 +214,9 @@ def ties(gold: GoldSample) -> list[str]:
     if n_ties == 0:
         return []
     first, *others = gold.coders
+    ties = part_of(n_ties, n_coded, "code", "is", "are")
     note = (
-        f"{n_ties} of {n_coded} codes are ties, decided by the first coder ({first} "
+        f"{ties} {verb(n_ties, 'a tie', 'ties')}, decided by the first coder ({first} "
         f"before {', '.join(others)}): another order gives other estimates. "
         "To break the ties, add a column of codes by somebody who decides these texts"
     )

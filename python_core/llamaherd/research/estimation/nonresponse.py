@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import part_of
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -65,10 +65,8 @@ def answered(gold: GoldSample, coded: Ints) -> Answered:
             f"each: {gold.design.get('strata') or gold.design.get('history')}",
             argument="gold",
         )
-    head = (
-        f"{len(gold) - len(coded)} of {count_of(len(gold), 'text')} of the gold sample "
-        f"{verb(len(gold) - len(coded), 'has', 'have')} no code"
-    )
+    n_without, n = len(gold) - len(coded), len(gold)
+    head = f"{part_of(n_without, n, 'text', of='of the gold sample')} no code"
     of_all = np.where(gold.strata >= 0, len(coded) / len(gold), 0.0)
     if not gold.waves:
         of_all = np.where(gold.strata >= 0, rates[gold.strata], 0.0)

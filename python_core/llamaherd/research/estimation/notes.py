@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core.caller import warn_caller
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import count_of, part_of, verb
 from llamaherd.research.estimation import few_codes
 from llamaherd.research.statistics.intervals import kish_n, wilson
 
@@ -48,8 +48,8 @@ def few_coefficients(n_gold: int, p: int) -> list[str]:
         return []
     return [
         (
-            f"{count_of(n_gold, 'code')} for {p} coefficients "
-            f"{verb(n_gold, 'is', 'are')} few: intervals may be too short"
+            f"too few codes ({n_gold:,}) for {count_of(p, 'coefficient')}: intervals may "
+            "be too short"
         )
     ]
 
@@ -111,8 +111,9 @@ def _rare_in_strata(
         most = wilson(k / max(n, 1), n, 0.95)[1]
         name = strata.get(int(h), f"stratum {h + 1}")
         line = (
-            f"{name!r} ({share:.0%} of the texts): {k} of {count_of(n, 'code')} show a "
-            f"wrong label, up to {most:.1%} may be wrong"
+            f"{name!r} ({share:.0%} of the texts): "
+            f"{part_of(k, n, 'code', 'shows', 'show')} a wrong label, up to {most:.1%} "
+            "may be wrong"
         )
         lines.append((share, line))
     lines.sort(key=lambda each: -each[0])
@@ -233,8 +234,13 @@ def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> lis
         return _rare_in_strata(outcome, problem, strata)
     if wrong.sum() >= RARE:
         return []
-    why = "coded texts have a wrong label, intervals of dsl and ppi may be too short"
-    return [f"{int(wrong.sum())} {why}"]
+    n = int(wrong.sum())
+    return [
+        (
+            f"{count_of(n, 'coded text')} {verb(n, 'has', 'have')} a wrong label, "
+            "intervals of dsl and ppi may be too short"
+        )
+    ]
 
 
 def unseen(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, part_of
 from llamaherd.research.statistics.bradley_terry import (
     components,
     dyadic_variance,
@@ -325,14 +325,14 @@ def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> lis
         )
     if len(made.pairs) < work.n_pairs:
         notes.append(
-            f"{len(made.pairs)} of {count_of(work.n_pairs, 'pair')} were compared"
+            f"{part_of(len(made.pairs), work.n_pairs, 'pair', 'was', 'were')} compared"
         )
     n_without = sum(each.rank is None for each in made.strengths)
     if n_without:
         notes.append(
-            f"pairs do not connect all texts: {n_without} of "
-            f"{count_of(len(made.strengths), 'text')} "
-            "have no strength that could be compared with the others"
+            "pairs do not connect all texts: "
+            f"{part_of(n_without, len(made.strengths), 'text')} no strength that could "
+            "be compared with the others"
         )
     if fit is not None and not fit.is_converged:
         notes.append("the fit did not converge: read strengths with care")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, Interrupted
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import part_of, verb
 from llamaherd.core.progress import reporter
 from llamaherd.core.words import words
 from llamaherd.research import frames
@@ -208,8 +208,8 @@ def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
     """Return notes on failed texts and on identical candidates."""
     end = "the wrong end of the scale" if of_numbers else "wrong"
     notes = [
-        f"{each.n_failed} of {count_of(len(each.labels), 'text')} have no label by "
-        f"{each.name!r}; they are treated as {end}"
+        f"{part_of(each.n_failed, len(each.labels), 'text')} no label by "
+        f"{each.name!r}, and {verb(each.n_failed, 'is', 'are')} treated as {end}"
         for each in made
         if each.n_failed
     ]

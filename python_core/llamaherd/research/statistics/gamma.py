@@ -7,8 +7,8 @@ Texts: units of different texts are not aligned; totals and numbers of units are
 up over texts. The expected disorder is the mean over random continua: all texts, one
 after the other, form a circle, and each random coder has the units of a coder drawn with
 replacement, all shifted by the same random number of characters. Two shifts differ by
-at least half of the mean length of a unit. A unit that begins before the end of the
-circle stays whole.
+at least half of the mean length of a unit, if there is room. A unit that begins before
+the end of the circle stays whole.
 
 Source: Mathet, Widlocher and Metivier (2015), The unified and holistic method gamma for
 inter-annotator agreement measure and alignment, Computational Linguistics 41, 437-479.
@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.research.statistics.unit_alignment import Units, best_alignment, units_of
+from llamaherd.core.errors import ArgumentError
+from llamaherd.research.statistics.unit_alignment import (
+    MOST_COLUMNS,
+    Units,
+    best_alignment,
+    units_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +39,7 @@ PRECISION = 0.02  # largest relative error of the expected disorder, with 95% co
 _NORMAL = 1.96
 _FEWEST, _MOST = 30, 1000  # random continua
 _MOST_UNITS = 10_000  # units of the random continua that are aligned together
+_MOST_TOGETHER = 30_000  # unitary alignments of continua that are aligned together
 
 
 class Gamma:
@@ -124,6 +131,16 @@ def _expected(
         one = shuffled(units, begins, length, rng)
         if len(one):
             made.append(one)
+    return _disorders(made)
+
+
+def _disorders(made: Sequence[Units]) -> list[float]:
+    """Return the disorders of continua.
+
+    The continua are aligned together; if they have too many unitary alignments, each half
+    of them is aligned separately.
+    """
+    n, n_coders = len(made), made[0].n_coders
     sizes = np.array([len(each) for each in made])
     together = Units(
         coder=np.concatenate([each.coder for each in made]),
@@ -131,11 +148,17 @@ def _expected(
         start=np.concatenate([each.start for each in made]),
         end=np.concatenate([each.end for each in made]),
         label=np.concatenate([each.label for each in made]),
-        n_coders=units.n_coders,
+        n_coders=n_coders,
     )
-    disorder, first = best_alignment(together)
+    try:
+        limit = _MOST_TOGETHER if n > 1 else MOST_COLUMNS
+        disorder, first = best_alignment(together, limit)
+    except ArgumentError as error:
+        if error.code != "too_large" or n == 1:
+            raise
+        return _disorders(made[: n // 2]) + _disorders(made[n // 2 :])
     totals = np.bincount(together.text[first], disorder, minlength=n)
-    found: list[float] = (totals / (sizes / units.n_coders)).tolist()
+    found: list[float] = (totals / (sizes / n_coders)).tolist()
     return found
 
 
@@ -169,11 +192,19 @@ def shuffled(
 
 
 def _shifts(n: int, length: int, apart: float, rng: np.random.Generator) -> Integers:
-    """Draw n shifts that differ by at least a number of characters on the circle."""
+    """Draw n shifts that differ by at least a number of characters on the circle.
+
+    Each shift is uniform among the positions that are far enough from the shifts before.
+    If these could leave no position, the smallest difference is reduced to the largest
+    one that always leaves a position; it is 0 if the circle has fewer than n characters.
+    """
+    least = math.ceil(apart)  # a shift excludes 2 * least - 1 positions
+    if n > 1:
+        least = min(least, ((length - 1) // (n - 1) + 1) // 2)
     shifts: list[int] = []
     while len(shifts) < n:
         shift = int(rng.integers(0, max(length, 1)))
         away = [abs(shift - each) for each in shifts]
-        if all(apart <= each <= length - apart for each in away):
+        if all(least <= each <= length - least for each in away):
             shifts.append(shift)
     return np.array(shifts, dtype=np.int64)

@@ -130,7 +130,8 @@ def compare(
 
     Intervals of differences of accuracies are adjusted Wald intervals: one unit is added
     to each of both kinds of disagreement. With weights, these intervals use the
-    effective number of units.
+    effective number of units. For other measures, limits are NaN if all units have the
+    same influence on the difference, although the measures differ.
 
     Args:
         given: For each classifier bool[n, k], the labels that it gave, and bool[n], True
@@ -181,6 +182,8 @@ def compare(
             low, high = pair.adjusted(critical)
         else:
             reach = critical * math.sqrt(pair.variance)
+            if pair.variance < LEAST_SPREAD**2 and abs(value) > LEAST_SPREAD:
+                reach = math.nan  # the units show no variance of the difference
             low, high = value - reach, value + reach
         found.append(
             PairedDifference(

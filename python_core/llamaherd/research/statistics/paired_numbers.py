@@ -8,6 +8,10 @@ units with extreme numbers determine correlations.
 An interval of a difference of two correlations is computed from the limits of both, which
 are t intervals of Fisher's z, and from the correlation of their errors (MOVER).
 
+Limits are NaN if they cannot be estimated: for one unit, or three for correlations; if a
+correlation is undefined without one of the units; and if the jackknife has the variance 0
+although the measures differ.
+
 Sources: Shao, Tu, "The Jackknife and Bootstrap", 1995, section 6.2 (stratified samples);
 Zou, "Toward Using Confidence Intervals to Compare Correlations", Psychological Methods
 12, 2007.
@@ -46,6 +50,8 @@ if TYPE_CHECKING:
 NumberMeasure = Literal["mae", "rmse", "pearson"]
 NUMBER_MEASURES: tuple[NumberMeasure, ...] = ("mae", "rmse", "pearson")
 ERRORS = ("mae", "rmse")  # for these measures smaller values are better
+_FEWEST_OF_Z = 4  # units for an interval of Fisher's z
+_NONE = 1e-13  # variances of standardized numbers below this are rounding errors
 _CLOSE = 1 - 1e-12  # largest correlation whose Fisher's z is used
 
 
@@ -83,9 +89,10 @@ def compare_numbers(
 ) -> Paired:
     """Compare raters' numbers with the right numbers of the same units.
 
-    Intervals of differences are t intervals, for correlations by Zou's method;
-    simultaneous with `adjust="max-t"` as in `paired.compare`. `PairedDifference.differ`
-    is the weighted share of units on which the absolute errors of both raters differ.
+    Limits that cannot be estimated are NaN (see above). Intervals of differences are t
+    intervals, for correlations by Zou's method; simultaneous with `adjust="max-t"` as in
+    `paired.compare`. `PairedDifference.differ` is the weighted share of units on which
+    the absolute errors of both raters differ.
 
     Args:
         given: For each rater float64[n]; a missing number, NaN, is replaced by the end of
@@ -110,7 +117,8 @@ def compare_numbers(
     covariance, df = covariance_of(influences, units.strata)
     critical = student_quantile(level, df)
     if adjust == "max-t" and len(made) > 2:
-        critical = critical_of(covariance, df, level, seed)
+        known = np.isfinite(np.diag(covariance))
+        critical = critical_of(covariance[np.ix_(known, known)], df, level, seed)
     bounds = _Bounds.of(measure, made, covariance, units.strata)
     values = tuple(
         number_agreement(
@@ -142,8 +150,10 @@ class _Estimated:
 
     Attributes:
         value: The measure; NaN for a correlation if a variance is 0.
-        influence: float64[n], change of the measure by each unit.
-        of_z: float64[n], change of Fisher's z of the measure, for correlations.
+        influence: float64[n], change of the measure by each unit; NaN if the measure is
+            undefined without the unit.
+        of_z: float64[n], change of Fisher's z of the measure, for correlations; NaN as in
+            `influence`.
     """
 
     value: float
@@ -154,7 +164,7 @@ class _Estimated:
     def of(cls, measure: NumberMeasure, given: Floats, units: UnitNumbers) -> _Estimated:
         """Return the measure, and the influences by leaving out each unit."""
         if measure == "pearson":
-            x, y = given - given.mean(), units.numbers - units.numbers.mean()
+            x, y = _standardized(given), _standardized(units.numbers)
             parts = np.stack([x, y, x * x, y * y, x * y])
             function = _correlation
         else:
@@ -164,7 +174,6 @@ class _Estimated:
         weighted = units.weights * np.vstack([np.ones(len(given)), parts])
         value = float(function(weighted.sum(axis=1)))
         left = function(_without_each(weighted, units.strata))
-        left = np.where(np.isfinite(left), left, value)
         sizes = _sizes(units.strata)
         share = np.where(sizes > 1, (sizes - 1) / sizes, 1.0)
         none = np.zeros(len(given))
@@ -198,20 +207,38 @@ def _without_each(weighted: Floats, strata: Integers) -> Floats:
     return np.asarray(weighted.sum(axis=1, keepdims=True) - weighted + grown)
 
 
+def _standardized(numbers: Floats) -> Floats:
+    """Return numbers with the mean 0 and the variance 1; 0 if all are equal."""
+    away = numbers - numbers.mean()
+    spread = float(away.std())
+    return away / spread if spread > LEAST_SPREAD else np.zeros_like(away)
+
+
+def _averages(totals: Floats) -> Floats:
+    """Return the weighted means of totals, whose first row has the weights.
+
+    Means are NaN if no unit is left.
+    """
+    return np.asarray(totals[1:] / np.where(totals[0] > 0, totals[0], np.nan))
+
+
 def _mean(totals: Floats) -> Floats:
-    return np.asarray(totals[1] / totals[0])
+    return np.asarray(_averages(totals)[0])
 
 
 def _root(totals: Floats) -> Floats:
-    return np.asarray(np.sqrt(np.maximum(totals[1] / totals[0], 0.0)))
+    return np.asarray(np.sqrt(np.maximum(_averages(totals)[0], 0.0)))
 
 
 def _correlation(totals: Floats) -> Floats:
-    """Return Pearson's correlation from weights and moments; NaN if a variance is 0."""
-    x, y, xx, yy, xy = totals[1:] / totals[0]
+    """Return Pearson's correlation from weights and moments; NaN if a variance is 0.
+
+    The moments are of standardized numbers.
+    """
+    x, y, xx, yy, xy = _averages(totals)
     spread = np.maximum(xx - x * x, 0.0), np.maximum(yy - y * y, 0.0)
     product = np.sqrt(spread[0]) * np.sqrt(spread[1])
-    none = np.minimum(*spread) < LEAST_SPREAD**2
+    none = ~(np.minimum(*spread) >= _NONE)
     return np.where(none, np.nan, (xy - x * y) / np.where(none, 1.0, product))
 
 
@@ -228,11 +255,13 @@ class _Bounds:
         values: float64[m], measures.
         covariance: float64[m, m], covariance of the measures, or of Fisher's z.
         is_z: True if the covariance is of Fisher's z.
+        is_known: True if there are enough units for limits.
     """
 
     values: Floats
     covariance: Floats
     is_z: bool
+    is_known: bool
 
     @classmethod
     def of(
@@ -247,12 +276,24 @@ class _Bounds:
         if is_z:
             of_z = np.array([each.of_z for each in made]).reshape(len(made), -1)
             covariance = covariance_of(of_z, strata)[0]
-        return cls(values=values, covariance=covariance, is_z=is_z)
+        is_known = len(strata) >= (_FEWEST_OF_Z if is_z else 2)
+        return cls(values=values, covariance=covariance, is_z=is_z, is_known=is_known)
 
     def of_difference(self, i: int, j: int, critical: float) -> tuple[float, float]:
-        """Return the limits of measure i minus measure j."""
+        """Return the limits of measure i minus measure j; NaN if they are unknown."""
         value = float(self.values[i] - self.values[j])
         own = self.covariance[np.ix_([i, j], [i, j])]
+        if not self.is_known or not np.isfinite(own).all():
+            return math.nan, math.nan
+        low, high = self._limits(value, own, (i, j), critical)
+        if high - low <= LEAST_SPREAD < abs(value):
+            return math.nan, math.nan
+        return low, high
+
+    def _limits(
+        self, value: float, own: Floats, pair: tuple[int, int], critical: float
+    ) -> tuple[float, float]:
+        """Return the limits of a difference; `own` is the covariance of the pair."""
         if not self.is_z:
             variance = float(own[0, 0] + own[1, 1] - 2 * own[0, 1])
             reach = critical * math.sqrt(max(variance, 0.0))
@@ -260,7 +301,7 @@ class _Bounds:
         spread = np.sqrt(np.maximum(np.diag(own), 0.0))
         both = float(spread[0] * spread[1])
         shared = float(np.clip(own[0, 1] / both, -1, 1)) if both > 0 else 0.0
-        z, near = _z(self.values[[i, j]]), self.values[[i, j]]
+        z, near = _z(self.values[[*pair]]), self.values[[*pair]]
         below = np.where(spread > 0, near - np.tanh(z - critical * spread), 0.0)
         above = np.where(spread > 0, np.tanh(z + critical * spread) - near, 0.0)
         low = _combined(float(below[0]), float(above[1]), shared)

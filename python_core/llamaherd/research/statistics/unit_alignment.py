@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.research.codes.span_files import Unit
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
-_MOST_COLUMNS = 2_000_000
+MOST_COLUMNS = 2_000_000  # most unitary alignments with the same number of units
 _TOLERANCE = 1e-6  # of a solution that is integer
 
 
@@ -92,8 +92,12 @@ def units_of(
     )
 
 
-def best_alignment(units: Units) -> tuple[Floats, Integers]:
+def best_alignment(units: Units, limit: int = MOST_COLUMNS) -> tuple[Floats, Integers]:
     """Return the alignment with the lowest total disorder.
+
+    Args:
+        units: Units of several coders.
+        limit: Largest number of possible unitary alignments of k units, for each k.
 
     Returns:
         float64[a], disorder of each unitary alignment; int64[a], one of its units.
@@ -104,7 +108,7 @@ def best_alignment(units: Units) -> tuple[Floats, Integers]:
     """
     if not len(units):
         return np.zeros(0), np.zeros(0, dtype=np.int64)
-    costs, members = _columns(units)
+    costs, members = _columns(units, limit)
     used = _chosen(costs, members, len(units))
     disorder = np.concatenate([each[own] for each, own in zip(costs, used, strict=True)])
     first = [each[own, 0] for each, own in zip(members, used, strict=True)]
@@ -168,7 +172,7 @@ def _solved(found: Any) -> Floats:  # noqa: ANN401 - of scipy
     return np.asarray(found.x, dtype=np.float64)
 
 
-def _columns(units: Units) -> tuple[list[Floats], list[Integers]]:
+def _columns(units: Units, most: int) -> tuple[list[Floats], list[Integers]]:
     """Return all unitary alignments that the best alignment can contain.
 
     A unitary alignment of k units is left out if its disorder is not below k, the
@@ -192,9 +196,9 @@ def _columns(units: Units) -> tuple[list[Floats], list[Integers]]:
         last = members[:, -1]
         counts = first[last + 1] - first[last]
         old = np.repeat(np.arange(len(members)), counts)
-        if len(old) > _MOST_COLUMNS:
+        if len(old) > most:
             raise ArgumentError(
-                f"has too many passages that overlap for gamma: over {_MOST_COLUMNS:,} "
+                f"has too many passages that overlap for gamma: over {most:,} "
                 f"unitary alignments of {count_of(n, 'coder')}",
                 argument="gold",
                 code="too_large",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, part_of
 from llamaherd.research import frames
 from llamaherd.research.codes.span_files import FORMATS, Unit, marked_texts
 from llamaherd.research.coding.coded import Coded
@@ -263,10 +263,5 @@ def _notes(model: Texts, gold: SpanCodes) -> list[str]:
     missing = sum(text not in model for text in gold.ids)
     if not missing:
         return []
-    n = len(gold.ids)
-    return [
-        (
-            f"{missing} of {count_of(n, 'text')} that people coded have no passages of "
-            "the model"
-        )
-    ]
+    texts = part_of(missing, len(gold.ids), "text", of="that people coded")
+    return [f"{texts} no passages of the model"]

@@ -77,7 +77,8 @@ def _of_recall(found: Validation) -> list[str]:
         lines.append(
             f"Recall of {scores.label!r} may be as low as {scores.recall.low:.2f}: the "
             f"model did not give it to {unfound.share:.0%} of the texts, and only "
-            f"{unfound.n_codes} of these texts are coded, {unfound.n_cases} of them as "
+            f"{unfound.n_codes} of these texts {verb(unfound.n_codes, 'is', 'are')} "
+            f"coded, {unfound.n_cases} of them as "
             f"{scores.label!r}. Code more of them; kappa, alpha and AC1 do not show this."
         )
     return lines

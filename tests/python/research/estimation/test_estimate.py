@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 import sys
 import warnings
 from typing import Any
@@ -15,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import statsmodels.formula.api as smf
+from llamaherd.research.estimation import notes
 from llamaherd.research.statistics import dsl, ppi, tuning
 from scipy.stats import t as student_t
 
@@ -304,12 +306,12 @@ def test_rows_with_something_missing_are_left_out() -> None:
     assert [row.estimate for row in found.by("naive")] == pytest.approx(list(fit))
 
 
-@pytest.mark.filterwarnings("ignore:.*have a wrong label:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*ha(s|ve) a wrong label:UserWarning")
 @pytest.mark.filterwarnings("ignore:one coded text has a leverage:UserWarning")
 def test_few_codes_are_warned_of() -> None:
     with pytest.warns(UserWarning, match="few codes, intervals may be too short"):
         lh.estimate(DATA, gold(n=20), outcome="negative", by="party")
-    with pytest.warns(UserWarning, match="20 codes for 4 coefficients are few"):
+    with pytest.warns(UserWarning, match=r"too few codes \(20\) for 4 coefficients"):
         lh.estimate(DATA, gold(n=20), "label == 'negative' ~ party + age")
     codes = ["neutral"] * (N_GOLD - 1) + ["negative"]
     drawn = gold().with_codes(codes)
@@ -560,6 +562,34 @@ def test_texts_without_a_group_are_warned_of_and_named() -> None:
         lh.estimate(data, drawn, outcome="negative", cluster="speaker")
 
 
+def test_a_text_with_several_missing_values_is_counted_once() -> None:
+    data = DATA.assign(w=1.0)
+    data.loc[[5, 6, 9, 20], "party"] = None
+    data.loc[[5, 6, 30, 40], "speaker"] = np.nan
+    data.loc[[9, 40, 50], "w"] = 0.0  # these texts count nowhere
+    options: Any = {"outcome": "negative", "by": "party", "cluster": "speaker"}
+    with pytest.warns(
+        UserWarning,
+        match=r"by, cluster: the columns 'party' \(3\), 'speaker' \(3\) have no value "
+        r"for 4 of 1,197 texts with a label and a weight above 0, which are left out",
+    ) as caught:
+        found = lh.estimate(data, gold(), weights="w", **options)
+    assert sum("no value" in str(each.message) for each in caught) == 1
+    assert found.n_texts == N - 3 - 4
+    data["party"] = DATA["party"]
+    data.loc[9, "party"] = None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*'party' has no value")
+        lh.estimate(data, gold(), outcome="negative", by="party", weights="w")
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(1, r"codes \(1\) for 2 co"), (2, r"\(2\)")])
+def test_few_codes_are_counted_in_english(n: int, wanted: str) -> None:
+    (note,) = notes.few_coefficients(n, 2)
+    assert re.search(wanted, note)
+    assert "1 code" not in note
+
+
 def test_a_missing_standard_error_is_not_printed_as_nan() -> None:
     found = lh.estimate(DATA, gold(), outcome="negative", by="party")
     first, *rest = found.by("dsl")
@@ -570,3 +600,12 @@ def test_a_missing_standard_error_is_not_printed_as_nan() -> None:
     assert "nan" not in text
     assert f"{first.estimate:9.4f}  no std. error: the codes show no variance" in text
     assert "not estimated: fewer than two codes" in text
+    other = [
+        dataclasses.replace(
+            row, outcome="other", estimate=nan if row.method == "dsl" else row.estimate
+        )
+        for row in found.rows
+    ]
+    text = str(dataclasses.replace(found, rows=(*found.rows, *other)))
+    assert text.count("not estimated: see the notes") == len(found.by("dsl"))
+    assert "fewer than two codes" not in text

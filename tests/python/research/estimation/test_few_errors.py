@@ -8,6 +8,8 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from llamaherd.research.statistics import counts
 from scipy.stats import binomtest
 
@@ -126,7 +128,7 @@ def test_response_that_depends_on_the_label_is_weighted_by_label() -> None:
             assert row.estimate == pytest.approx(0.4, abs=0.07)
 
 
-@pytest.mark.filterwarnings("ignore:.*have a wrong label:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*ha(s|ve) a wrong label:UserWarning")
 def test_events_and_not_codes_count_in_a_logit() -> None:
     rng = np.random.default_rng(4)
     label = np.where(rng.random(1000) < 0.04, "yes", "no")
@@ -150,7 +152,7 @@ def test_leverage() -> None:
         lh.estimate(data, code, "label == 'yes' ~ x", prob="simple")
 
 
-@pytest.mark.filterwarnings("ignore:.*have a wrong label:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*ha(s|ve) a wrong label:UserWarning")
 def test_clusters() -> None:
     rng = np.random.default_rng(6)
     label = np.where(rng.random(600) < 0.5, "yes", "no").tolist()
@@ -188,3 +190,66 @@ def test_satterthwaite() -> None:
     parts = counts.satterthwaite(np.array([1.0, 1.0]), np.array([4.0, 4.0]), 0.0)
     assert parts == 8
     assert counts.satterthwaite(np.zeros(2), np.ones(2), 1.0) == np.inf
+
+
+def by_group(
+    value: str, n_coded: int, *, has_probs: bool
+) -> dict[str, tuple[float, ...]]:
+    """Return interval and standard error of codes alone that are all `value`."""
+    n, n_gold = 1000, 40
+    group = ["a"] * 500 + ["b"] * 500
+    rows = [*range(n_gold - n_coded), *range(500, 500 + n_coded)]
+    code: list[str | None] = [None] * n
+    for i in rows:
+        code[i] = value
+    data = {"label": ["yes", "no"] * 500, "grp": group}
+    options: dict[str, Any] = {"prob": "simple"}
+    if has_probs:
+        options["prob"] = [n_gold / n] * n
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = lh.estimate(
+            data, code, outcome="yes", by="grp", methods=["gold"], **options
+        )
+    return {row.group: (row.estimate, row.low, row.high) for row in found.rows}
+
+
+@settings(max_examples=29, deadline=None)
+@given(n_coded=st.integers(2, 30), has_probs=st.booleans())
+def test_equal_codes_of_a_group_have_an_interval(n_coded: int, has_probs: bool) -> None:
+    """A group with fewer codes than expected had the interval [1, 1] for a share of 1."""
+    yes = by_group("yes", n_coded, has_probs=has_probs)
+    no = by_group("no", n_coded, has_probs=has_probs)
+    for name in ("a", "b"):
+        assert yes[name][0] == pytest.approx(1)
+        assert yes[name][1] == pytest.approx(1 - no[name][2])  # shares mirror each other
+        assert yes[name][2] == pytest.approx(1 - no[name][1])
+        assert yes[name][2] - yes[name][1] > 0.05
+    assert yes["b - a"][1] < 0 < yes["b - a"][2]
+    n = n_coded
+    wanted = binomtest(n, n).proportion_ci(0.95, method="wilson")
+    assert yes["b"][1] == pytest.approx(wanted.low, abs=0.01)
+
+
+def test_a_stratum_without_codes_of_a_group_moves_both_limits() -> None:
+    data = {
+        "label": (["yes", "no"] * 50) * 2,
+        "text": [f"text {i}" for i in range(200)],
+        "topic": ["a"] * 100 + ["b"] * 100,
+        "grp": ["one"] * 100 + ["one", "two"] + ["two"] * 98,
+    }
+    drawn = lh.gold_sample(
+        data, 20, by="topic", allocation="equal", text="text", label="label", seed=1
+    )
+    assert 100 not in drawn.rows  # the only text of its group in its stratum
+    limits = {}
+    for value in ("yes", "no"):
+        gold = drawn.with_codes([value] * 20)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            found = lh.estimate(data, gold, outcome="yes", by="grp", methods=["gold"])
+        row = found.rows[0]
+        assert row.group == "one"
+        limits[value] = row.low, row.high
+    assert limits["yes"] == pytest.approx((1 - limits["no"][1], 1.0))
+    assert limits["yes"][0] < 1 - 1.96**2 / (10 + 1.96**2)  # Wilson's, of ten codes

@@ -21,6 +21,7 @@ DATA = pd.DataFrame(
         "pair": [[1, 2]] * N,
     }
 )
+DATA["my col"], DATA["my day"], DATA["my party"] = DATA["age"], DATA["day"], DATA["party"]
 DRAWN = lh.gold_sample(DATA, 80, text="text", label="label", seed=1)
 GOLD = DRAWN.with_codes(DATA["label"].iloc[DRAWN.rows].tolist())
 
@@ -36,9 +37,29 @@ GOLD = DRAWN.with_codes(DATA["label"].iloc[DRAWN.rows].tolist())
         ("party ~ label", r"left side 'party' must be .* such as party == 'a'"),
         (
             "label == 'yes' ~ agee",
-            "'agee' in the term 'agee' is no column; did you mean 'age'",
+            r"'agee' in the term 'agee' is not a column; did you mean 'age'\?$",
         ),
-        ("label == yes ~ age", "'yes' in the term 'label == yes' is no column"),
+        (
+            "label == yes ~ age",
+            "'yes' in the term 'label == yes' is not a column; labels are quoted",
+        ),
+        (
+            "label == 'yes' ~ `my col` + undefinedx",
+            "'undefinedx' in the term 'undefinedx' is not a column",
+        ),
+        (
+            "label == 'yes' ~ log(`my col`) + I(`my col` * undefinedx)",
+            r"'undefinedx' in the term 'I\(`my col` \* undefinedx\)' is not a column",
+        ),
+        (
+            "label == 'yes' ~ `my col` + `my day`",
+            "the term 'my day': the column 'my day'",
+        ),
+        (
+            "label == 'yes' ~ I(`my day`)",
+            r"the term 'I\(`my day`\)': the column 'my day'",
+        ),
+        ("`my party` ~ label", "left side '`my party`' must be a number for each text"),
         ("label == 'yes' ~ age + foo(age)", r"the term 'foo\(age\)': NameError"),
         ("label == 'yes' ~ log(party)", r"the term 'log\(party\)': TypeError"),
         ("label == 'yes' ~ day", "the term 'day': the column 'day' has dates or times"),

@@ -217,6 +217,10 @@ def test_texts_that_are_examples_of_the_codebook_are_told() -> None:
     match = r"2 of 20 texts of the gold sample are examples .*\(ids 4, 8\).* Remove"
     with pytest.warns(UserWarning, match=match):
         gold = lh.gold_sample(coded, 20)
+    one = coded_with(texts, [("Text 7.", "no")])
+    match = "1 of 20 texts of the gold sample is an example of the codebook"
+    with pytest.warns(UserWarning, match=match):
+        lh.gold_sample(one, 20)
     found = lh.validate(coded, gold.with_codes(coded.labels))
     assert any(told.startswith("2 texts with codes are ex") for told in found.warnings)
     from_r = {

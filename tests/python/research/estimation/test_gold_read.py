@@ -145,6 +145,10 @@ def test_rows_that_were_deleted_are_told(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=match):
         found = lh.read_gold(path)
     assert found.gold.count(None) == 3
+    written(path, rows[:19], list(rows[0]))
+    with pytest.warns(UserWarning, match="1 of 20 texts of the gold sample has no row"):
+        lh.read_gold(path)
+    written(path, rows[:17], list(rows[0]))
     other = tmp_path / "other.csv"  # two people divide the texts among themselves
     written(other, rows[15:], list(rows[0]))
     both = lh.read_gold([path, other], sample())

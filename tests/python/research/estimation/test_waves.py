@@ -215,7 +215,7 @@ def test_filtered_data_are_a_part_of_the_texts(kind: str) -> None:
     assert found.by("dsl")[0].estimate == pytest.approx(whole.rows[0].estimate)
     assert found.by("dsl")[0].std_error == pytest.approx(whole.rows[0].std_error)
     assert found.n_texts == len(part)
-    assert any(f"{len(part)} of the {N} texts" in note for note in found.notes)
+    assert any(f"{len(part)} of {N} texts from" in note for note in found.notes)
     checked = lh.validate(part, sample, label="label")
     assert checked.n_gold == found.n_gold
 

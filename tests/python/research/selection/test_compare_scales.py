@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
@@ -88,6 +90,11 @@ def test_worse_is_a_larger_error(gold: lh.GoldSample, context: lh.Context) -> No
     found = lh.compare_codebooks(None, {"far": far, "one": BOOK}, gold, context)
     pair = found.differences[0]
     assert found.best == (0 if pair.value < 0 else 1)
+    unknown = replace(pair, value=3.0, low=math.nan, high=math.nan)
+    without = replace(found, differences=(unknown,))
+    assert without.tied == (0, 1)
+    assert without.pairs()[0]["verdict"] == "cannot be told apart"
+    assert "cannot be told apart" in str(without)
 
 
 def test_measures_must_fit(gold: lh.GoldSample, context: lh.Context) -> None:

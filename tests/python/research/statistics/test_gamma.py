@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llamaherd.research.codes.span_files import Unit
-from llamaherd.research.statistics import unit_alignment
+from llamaherd.research.statistics import gamma
 from llamaherd.research.statistics.gamma import Gamma, shuffled
 from llamaherd.research.statistics.unit_alignment import (
     Units,
@@ -241,11 +241,74 @@ def test_labels_select_units() -> None:
     assert math.isnan(Gamma([one, other], [100], ["c"]).value())
 
 
-def test_too_many_alignments_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_alignments_are_refused() -> None:
     own = coder(*((i, i + 50, "a") for i in range(30)))
-    monkeypatch.setattr(unit_alignment, "_MOST_COLUMNS", 10_000)
     with pytest.raises(ValueError, match="too many passages that overlap for gamma"):
-        best_alignment(units_of([own, own, own]))
+        best_alignment(units_of([own, own, own]), 10_000)
+
+
+@pytest.mark.parametrize("limit", [0, 300])
+def test_random_continua_with_many_alignments_are_aligned_in_parts(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight coders with five passages were refused, as 30 continua were one alignment."""
+    coders = [coder((k, 9, "a"), (12 + k, 20, "b")) for k in range(4)]
+    together = Gamma(coders, [40], precision=1.0)
+    sizes = []
+    real = best_alignment
+
+    def counted(units: Units, *limits: int) -> Any:
+        found = real(units, *limits)
+        sizes.append(len(set(units.text.tolist())))
+        return found
+
+    monkeypatch.setattr(gamma, "best_alignment", counted)
+    monkeypatch.setattr(gamma, "_MOST_TOGETHER", limit)
+    in_parts = Gamma(coders, [40], precision=1.0)
+    assert in_parts.expected == pytest.approx(together.expected)
+    assert sum(sizes) == 1 + 30  # the coders themselves, and random continua
+    assert max(sizes) == 1 if limit == 0 else 1 < max(sizes) < 30
+
+
+def test_a_continuum_with_too_many_alignments_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    units = units_of([coder((0, 9, "a")), coder((1, 9, "a"))])
+    monkeypatch.setattr(gamma, "MOST_COLUMNS", 0)
+    monkeypatch.setattr(gamma, "_MOST_TOGETHER", 0)
+    with pytest.raises(ValueError, match="too many passages that overlap for gamma"):
+        gamma._disorders([units, units])
+
+
+@pytest.mark.parametrize(("length", "n"), [(1, 2), (2, 3), (9, 4)])
+def test_short_texts_of_many_coders_have_random_continua(length: int, n: int) -> None:
+    """The draw of shifts did not end if the circle had no room for them."""
+    own = coder((0, length, "a"))
+    assert Gamma([own] * n, [length], precision=1.0).n_samples >= 30
+
+
+@settings(max_examples=200)
+@given(length=st.integers(1, 60), n=st.integers(2, 9), seed=st.integers(0, 99))
+def test_shifts_are_apart(length: int, n: int, seed: int) -> None:
+    apart = length / (2 * n)
+    shifts = gamma._shifts(n, length, apart, np.random.default_rng(seed))
+    assert len(shifts) == n
+    away = [abs(int(a) - int(b)) for a, b in combinations(shifts, 2)]
+    if length >= n:
+        assert all(0 < each < length for each in away)
+    # The least difference is reduced only if all positions could be excluded.
+    if (2 * math.ceil(apart) - 1) * (n - 1) < length:
+        assert all(apart <= each <= length - apart for each in away)
+
+
+def test_shifts_are_drawn_as_by_rejection() -> None:
+    drawn = [gamma._shifts(3, 12, 2.0, np.random.default_rng(k)) for k in range(6000)]
+    found = np.array(drawn)
+    assert np.bincount(found[:, 0], minlength=12) == pytest.approx(500, abs=110)
+    # After the first shift, nine positions are left for the second one.
+    gaps = np.bincount((found[:, 1] - found[:, 0]) % 12, minlength=12)
+    assert gaps[[0, 1, 11]].tolist() == [0, 0, 0]
+    assert gaps[2:11] == pytest.approx(6000 / 9, abs=130)
 
 
 def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:

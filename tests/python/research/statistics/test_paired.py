@@ -132,6 +132,17 @@ def test_strata_and_equal_labels() -> None:
     assert pair.turned().first == 1
 
 
+@pytest.mark.parametrize("measure", ["balanced_accuracy", "macro_f1", "kappa"])
+def test_a_difference_without_variance_has_no_limits(measure: paired.MeasureName) -> None:
+    """The limits were equal to the difference, which seemed to be significant."""
+    truth = np.repeat(np.arange(K), 4)
+    found = paired.compare(members([truth, (truth + 1) % K]), units(truth), measure)
+    (pair,) = found.differences
+    assert pair.value >= 1
+    assert np.isnan([pair.low, pair.high]).all()
+    assert not pair.is_clear
+
+
 def test_kappa_is_for_one_label() -> None:
     sets = paired.UnitCodes(
         should=np.array([[True, True], [False, False]]),

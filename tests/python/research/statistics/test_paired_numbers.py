@@ -194,6 +194,51 @@ def test_undefined_values_are_nan() -> None:
     assert perfect.differences[0].value == 0
 
 
+def test_a_unit_that_determines_a_correlation_has_no_limits() -> None:
+    """Without the first unit, the correlation is undefined, and its influence unknown."""
+    truth = np.array([9.0, *[5.0] * 19])
+    rng = np.random.default_rng(1)
+    given = [truth + rng.normal(0, 0.5, 20), truth + rng.normal(0, 1, 20)]
+    for raters in (given, [*given, given[0]], [each * 1e-5 for each in given]):
+        for found in compare_numbers(raters, units(truth), "pearson").differences:
+            assert math.isfinite(found.value)
+            assert math.isnan(found.low)
+            assert math.isnan(found.high)
+            assert not found.is_clear
+    rest = np.array([9.0, 1.0, *[5.0] * 18])
+    one_rater = np.array([9.0, *[5.0] * 19]) + 1e-9  # undefined for one rater only
+    both = compare_numbers([*given, one_rater], units(rest), "pearson")
+    assert [math.isnan(each.low) for each in both.differences] == [False, True, True]
+    assert math.isfinite(both.critical)
+
+
+@pytest.mark.parametrize("measure", NUMBER_MEASURES)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_very_few_units_show_no_difference(measure: NumberMeasure, n: int) -> None:
+    """Two units gave intervals of width 0, and one unit a warning of numpy."""
+    truth = np.array([1.0, 3.0, 4.0])[:n]
+    given = [np.array([1.0, 2.0, 3.0])[:n], np.array([2.0, 1.0, 0.0])[:n]]
+    (pair,) = compare_numbers(given, units(truth), measure).differences
+    assert not pair.is_clear or pair.low < pair.high
+    if n < 4 and measure == "pearson":
+        assert math.isnan(pair.low)
+    if n == 1:
+        assert math.isnan(pair.high)
+    several = compare_numbers([*given, truth], units(truth), measure)
+    assert several.critical > 0
+    assert not any(each.low == each.high != 0 for each in several.differences)
+
+
+@pytest.mark.parametrize("measure", NUMBER_MEASURES)
+def test_a_difference_without_variance_has_no_limits(measure: NumberMeasure) -> None:
+    truth = np.arange(1.0, 9.0)
+    given = [9 - truth if measure == "pearson" else truth + 1, truth]
+    (pair,) = compare_numbers(given, units(truth), measure).differences
+    assert abs(pair.value) >= 1
+    assert math.isnan(pair.low)
+    assert not pair.is_clear
+
+
 @pytest.mark.parametrize(("compare", "spread"), [(0.5, 1.0), (0.1, 0.9), (1.0, 1.5)])
 def test_size_equals_the_exact_size_of_a_t_test(compare: float, spread: float) -> None:
     exact = TTestPower().solve_power(compare / spread, power=0.8, alpha=0.05)

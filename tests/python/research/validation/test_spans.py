@@ -138,7 +138,7 @@ def test_exports_of_other_programs(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "line 1: this is no JSON"),
+        ("{", "line 1: this is not JSON"),
         ('{"text": "a", "text": "b"}', 'line 1: an object has the key "text" twice'),
         ('{"id": 1}', "no text in the field 'text'"),
         ('{"text": "a", "x": 1}', "no passages; fields: text, x"),
