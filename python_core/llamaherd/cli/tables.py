@@ -455,8 +455,7 @@ def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:
         if name in given:
             where = "embed" if spec.task == "embed" else "context"
             given[f"{where}.{name}"] = given.pop(name)
-    found: RunSpec = changed(spec, {**given, **settings})
-    return found
+    return changed(spec, {**given, **settings})
 
 
 def _absolute(key: str, value: Any) -> Any:  # noqa: ANN401 - value of an option
