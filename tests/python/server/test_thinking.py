@@ -152,7 +152,7 @@ BAD = [
     ({"chat_template": "{{ 1 }}"}, "chat_template", "not supported here"),
     ({"continue_final_message": True}, "continue_final_message", "must be false here"),
     ({"add_generation_prompt": False}, "add_generation_prompt", "must be true here"),
-    ({"reasoning_format": "none"}, "reasoning_format", "not supported here"),
+    ({"reasoning_format": "none"}, "reasoning_format", 'must be one of "auto"'),
 ]
 
 
