@@ -75,6 +75,7 @@ def test_least_squares_is_the_sum_of_two_fits(
     np.testing.assert_allclose(found.covariance, summed, rtol=1e-8)
 
 
+@pytest.mark.slow(reason="fits the regressions of many samples")
 def test_with_equal_coefficients_ppi_python_has_the_same_intervals() -> None:
     """Both formulas are then equal in large samples, apart from the Hessian."""
     samples, arrays = regression("ols", 5000, 20_000)
