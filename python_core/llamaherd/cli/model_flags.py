@@ -112,9 +112,9 @@ def fits_file_to_memory(loading: Mapping[str, Any]) -> bool:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
     """
-    from llamaherd.model.placement import checked_loading  # noqa: PLC0415 - fast help
+    from llamaherd.model.model import checked_load_options  # noqa: PLC0415 - fast help
 
-    return checked_loading(loading).fits_file_to_memory
+    return checked_load_options(loading).fits_file_to_memory
 
 
 def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Model:

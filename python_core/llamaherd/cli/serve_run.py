@@ -149,7 +149,7 @@ def _arguments(options: dict[str, Any]) -> _Arguments:
         ValueError: A text of `--set` is not KEY=VALUE, or its key is unknown or given
             twice; or a value is out of range.
     """
-    from llamaherd.model.placement import checked_loading  # noqa: PLC0415 - fast help
+    from llamaherd.model.model import checked_load_options  # noqa: PLC0415 - fast help
     from llamaherd.run.context import checked_options  # noqa: PLC0415
     from llamaherd.tables.spec_file import parsed_setting  # noqa: PLC0415
 
@@ -158,7 +158,7 @@ def _arguments(options: dict[str, Any]) -> _Arguments:
     by_flag = {*found.model, *found.context}
     for key, value in map(parsed_setting, options["settings"]):
         _set(found, key, value, by_flag)
-    checked_loading(found.model)
+    checked_load_options(found.model)
     checked_options(found.context)
     return found
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from contextlib import contextmanager
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 from weakref import WeakMethod, WeakSet
 
 from llamaherd.core import checks
@@ -30,13 +31,14 @@ from llamaherd.model.file import ModelFile
 from llamaherd.model.of_llama import Told, told_of
 from llamaherd.model.placement import (
     SPLIT_MODES,
+    LoadSettings,
     checked_loading,
     placement_of,
 )
 from llamaherd.native import models, shim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -418,3 +420,21 @@ def as_model(value: object) -> Model:
             f"must be a llamaherd.Model, not {type(value).__name__}", argument="model"
         )
     return model
+
+
+_DEFAULTS = {
+    name: each.default for name, each in inspect.signature(Model).parameters.items()
+}
+
+
+def checked_load_options(options: Mapping[str, Any]) -> LoadSettings:
+    """Check arguments of `Model` without a file.
+
+    Args:
+        options: Arguments other than the path; missing ones have their defaults.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range, or there are fewer GPUs.
+    """
+    return checked_loading({**_DEFAULTS, **options})

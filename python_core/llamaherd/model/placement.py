@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
 SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
-_FLAGS = {  # with their defaults in `Model`
-    "use_mmap": True,
-    "use_mlock": False,
-    "check_tensors": False,
-    "check_memory": True,
-}
+_FLAGS = ("use_mmap", "use_mlock", "check_tensors", "check_memory")
 
 
 def checked_layers(n_gpu_layers: object) -> int:
@@ -107,23 +102,19 @@ def checked_loading(loading: Mapping[str, Any]) -> LoadSettings:
     """Check arguments of `Model` before a file is read.
 
     Args:
-        loading: Arguments by name; missing ones have their defaults, other ones are
-            ignored.
+        loading: All arguments by name; arguments of files are ignored.
 
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range, or there are fewer GPUs.
     """
     placement = checked_placement(
-        checked_layers(loading.get("n_gpu_layers", 0)),
-        loading.get("split_mode", "layer"),
-        loading.get("main_gpu", 0),
-        loading.get("tensor_split"),
+        checked_layers(loading["n_gpu_layers"]),
+        loading["split_mode"],
+        loading["main_gpu"],
+        loading["tensor_split"],
     )
-    flags = {
-        name: checks.flag(name, loading.get(name, usual))
-        for name, usual in _FLAGS.items()
-    }
+    flags = {name: checks.flag(name, loading[name]) for name in _FLAGS}
     return LoadSettings(placement=placement, **flags)
 
 

@@ -13,8 +13,7 @@ from starlette.routing import Route
 
 from llamaherd.core import checks
 from llamaherd.memory.device import memory_of_model
-from llamaherd.model.model import Model
-from llamaherd.model.placement import checked_loading
+from llamaherd.model.model import Model, checked_load_options
 from llamaherd.run.context import checked_options
 from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.batches.pages import BatchPages
@@ -112,7 +111,7 @@ def create_app_of_models(
         )
 
     checked = checked_options(options)
-    placement = checked_loading(loading).placement
+    placement = checked_load_options(loading).placement
     for spec in specs:
         spec.check_cells(checked, placement)
     memory = settings.memory

@@ -14,8 +14,7 @@ import pytest
 from llamaherd.cli import main
 from llamaherd.cli.model_flags import fits_file_to_memory
 from llamaherd.memory.device import memory_of_model
-from llamaherd.model.model import Model
-from llamaherd.model.placement import checked_loading
+from llamaherd.model.model import Model, checked_load_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +150,7 @@ def test_memory_of_several_models_is_that_of_their_gpus(
     monkeypatch.setattr("llamaherd.memory.device.free_gpu_memory", lambda _: 1 << 40)
 
     def memory(**loading: object) -> int:
-        return memory_of_model(checked_loading(loading).placement)
+        return memory_of_model(checked_load_options(loading).placement)
 
     assert memory(n_gpu_layers=-1) == memory(n_gpu_layers="auto") == 1 << 40
     assert memory(n_gpu_layers=3) > memory()
