@@ -38,12 +38,11 @@ class CodingPageRun:
         self._desk = desk
         self._store = store
         self._page = page
-        self._last: CodingProgress | None = None
 
     @property
     def progress(self) -> CodingProgress:
         """Return the number of codes so far."""
-        return self._last or self._page.progress
+        return self._page.progress
 
     @property
     def problem(self) -> str:
@@ -60,8 +59,6 @@ class CodingPageRun:
             self._page.run()
             return results_of(self._desk, self._data)
         finally:
-            # R reads the progress again after the end, also after an error.
-            self._last = self._page.progress
             self._store.close()
 
 

@@ -104,6 +104,7 @@ class CodeStore:
     def __init__(self, path: Path, sheet: Sheet) -> None:
         self.path = path
         self._lock = threading.Lock()
+        self._is_closed = False
         with _refusals(path):
             with suppress(FileExistsError):  # only the file's owner may read the secret
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -121,11 +122,17 @@ class CodeStore:
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         with self._lock:
+            self._is_closed = True
             self._db.close()
 
     def entries(self, after: int = 0) -> list[Entry]:
-        """Return the entries after a number, in order."""
+        """Return the entries after a number, in order; none after `close`.
+
+        One thread may close the store while another one reads the progress of coders.
+        """
         with self._lock:
+            if self._is_closed:
+                return []
             rows = self._db.execute(
                 "SELECT n, coder, text_id, kind, value, note, seconds, at FROM entry "
                 "WHERE n > ? ORDER BY n",

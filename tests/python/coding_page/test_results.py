@@ -224,6 +224,28 @@ def test_r_gets_the_error_that_ended_a_page(
     assert job.progress.n_total == len(FRAME["text"])
 
 
+def test_progress_may_be_read_while_the_page_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job's thread closes the store at any moment while R reads the progress."""
+    sheet = make_sheet(FRAME, TOPICS, ["anna"], None)
+    store = CodeStore(tmp_path / "codes", sheet)
+    desk = Desk(sheet, store)
+    page = make_page(desk, store, host="127.0.0.1", port=0, allowed_hosts=[], keys=False)
+    run = CodingPageRun(FRAME, desk, store, page)
+    desk.code("anna", 0, "War")
+    texts_of = desk.texts_of
+
+    def closes(coder: str) -> list[int]:
+        store.close()
+        return texts_of(coder)
+
+    monkeypatch.setattr(desk, "texts_of", closes)
+    progress = run.progress
+    assert (progress.n_done, progress.n_total) == (1, len(FRAME["text"]))
+    page._bound.close()
+
+
 def _code_and_end(link: str) -> None:
     where = urlsplit(link)
     for path, headers, body in (
