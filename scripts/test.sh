@@ -157,14 +157,23 @@ closing_line() {
     tail -n 1 | sed -E 's/^=+ | =+$//g'
 }
 
+# failures FILE: prints what failed, from the output of a stage.
+failures() {
+  sed -n '/Failed tests [═=]/,/^\[ FAIL/p; /^The following tests FAILED/,$p' "$1" | head -n 40
+  grep -aE '^(FAILED|ERROR) |^README.*FAILED' "$1" | head -n 20 || true
+}
+
 # run_stages STAGE...: runs stages one after the other; writes a line on each to its .line
-# file.
+# file, and what failed to its .failed file.
 run_stages() {
   local stage output start verdict failed=0
   for stage in "$@"; do
     say "tests: $stage"
     output=$LOG_DIR/test-$stage.log start=$SECONDS verdict=ok
-    if ! ("stage_$stage") 2>&1 | tee "$output"; then verdict=FAILED failed=1; fi
+    if ! ("stage_$stage") 2>&1 | tee "$output"; then
+      verdict=FAILED failed=1
+      failures "$output" >"$LOG_DIR/test-$stage.failed"
+    fi
     printf '%-9s %-7s %s (%s)\n' "$stage" "$verdict" "$(closing_line "$output")" \
       "$(duration $((SECONDS - start)))" >"$LOG_DIR/test-$stage.line"
   done
@@ -188,7 +197,7 @@ for word in "$@" //; do
   fi
 done
 
-for stage in "${stages[@]}"; do rm -f "$LOG_DIR/test-$stage.line"; done
+for stage in "${stages[@]}"; do rm -f "$LOG_DIR/test-$stage".{line,failed}; done
 failed=0
 run_stages "${first[@]}" || failed=1
 for i in "${!lanes[@]}"; do
