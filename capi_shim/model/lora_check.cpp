@@ -100,7 +100,7 @@ class LoraFile {
   void check_metadata() const {
     const std::string type = text("general.type");
     if (type != "adapter") {
-      refuse("is no adapter: its general.type is \"" + type + "\"" +
+      refuse("is not an adapter: its general.type is \"" + type + "\"" +
              (type == "model" || type.empty() ? " (is it a model?)" : ""));
     }
     const std::string kind = text("adapter.type");

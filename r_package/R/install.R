@@ -261,7 +261,7 @@ python_to_start_from <- function(python, error_call) {
   } else if (is.null(python)) {
     "No Python 3.10 or later was found."
   } else {
-    "{.arg python} is no Python 3.10 or later: {.path {python}}."
+    "{.arg python} is not Python 3.10 or later: {.path {python}}."
   }
   hint <- system_hints(
     "python3 python3-venv python3-dev",

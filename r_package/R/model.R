@@ -160,7 +160,7 @@ check_gguf <- function(path, error_call) {
   if (!identical(readBin(path, "raw", 4L), charToRaw("GGUF"))) {
     abort(
       c(
-        "{.arg model_path} is no GGUF file: {.path {path}}.",
+        "{.arg model_path} is not a GGUF file: {.path {path}}.",
         i = "Models for llama.cpp end in {.file .gguf}; repositories on the hub that have them
              are mostly named {.val -GGUF}."
       ),

@@ -222,7 +222,7 @@ def test_paths_that_cannot_be_journals(
         tmp_path / "notes.txt": "is not a journal",
         tmp_path / "two.sqlite": "is a file with 2 names (hard links)",
         tmp_path / "names.sqlite": "is a file with 2 names (hard links)",
-        tmp_path / "fifo": "is no regular file",
+        tmp_path / "fifo": "is not a regular file",
         tmp_path: "is a folder",
         tmp_path / "none" / "run.sqlite": "there is no folder",
         tmp_path / ("n" * 250): "its name has 250 bytes",

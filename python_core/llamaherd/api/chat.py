@@ -61,7 +61,7 @@ def chat(
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument is out of range, or `turns` are no conversation.
+        ValueError: An argument is out of range, or `turns` are not a conversation.
         ChatTemplateError: The model has no chat template.
         ContextClosedError: The context was closed.
     """

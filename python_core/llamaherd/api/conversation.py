@@ -34,7 +34,7 @@ class Conversation:
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: `turns` are no conversation.
+        ValueError: `turns` are not a conversation.
     """
 
     def __init__(self, system: object, turns: object) -> None:

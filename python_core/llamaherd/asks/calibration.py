@@ -136,12 +136,12 @@ class Calibration:
             )
         except DAMAGED as error:
             raise ArgumentError(
-                f"is no stored calibration: {error!r}", argument="text"
+                f"is not a stored calibration: {error!r}", argument="text"
             ) from error
         is_good = made.method in METHODS and all(0 <= p <= 1 for p in made.prior)
         if not is_good or (made.names and len(made.names) != len(made.prior)):
             raise ArgumentError(
-                "is no stored calibration: its values do not match", argument="text"
+                "is not a stored calibration: its values do not match", argument="text"
             )
         return made
 

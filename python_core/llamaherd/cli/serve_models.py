@@ -52,7 +52,7 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int |
     match = _SIZE.fullmatch(value.strip())
     n = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
     if n < 1:
-        text = f"{value!r} is no size, such as 16GB, 500MB or a number of bytes."
+        text = f"{value!r} is not a size, such as 16GB, 500MB or a number of bytes."
         raise click.BadParameter(text, ctx, param)
     return n
 

@@ -9,7 +9,7 @@ import sys
 
 # Mode for each missing stream. stdin is opened for writing and stdout for reading, so
 # that their use is an error and no later file gets their descriptors. Messages that
-# stderr loses are no error.
+# stderr loses are not an error.
 _STREAMS = (
     ("stdin", 0, os.O_WRONLY, "r"),
     ("stdout", 1, os.O_RDONLY, "w"),

@@ -57,7 +57,9 @@ def checked_fields(schema: str, text: str, value: object) -> FieldCodes:
     known = {each.name for each in form}
     for name in value:
         if name not in known:
-            raise _wrong(f"has {checks.shown(name)}, which is no field of the codebook")
+            raise _wrong(
+                f"has {checks.shown(name)}, which is not a field of the codebook"
+            )
     made: dict[str, Any] = {}
     for field in form:
         if field.name in value:

@@ -208,7 +208,7 @@ def meant(name: object, names: Collection[str]) -> str:
     Returns:
         "; did you mean 'this'?", or "" if no name is similar.
     """
-    # A longer name is no typing error, and its comparison is slow.
+    # A longer name is not a typing error, and its comparison is slow.
     close = get_close_matches(name[:60], names, n=1) if isinstance(name, str) else []
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -59,7 +59,7 @@ def suggests_names(kind: type[_T]) -> type[_T]:
             if name not in known:
                 hint = checks.meant(name, known) or f"; it has {', '.join(known)}"
                 raise ArgumentTypeError(
-                    f"is no argument of {kind.__name__}{hint}",
+                    f"is not an argument of {kind.__name__}{hint}",
                     argument=name,
                     code="unknown_argument",
                 )

@@ -97,7 +97,7 @@ def checked_schema(name: str, schema: object) -> str:
                 f"cannot be used: {error}", argument=name, code="duplicate"
             ) from None
         except (ValueError, RecursionError) as error:
-            raise ArgumentError(f"is no JSON: {error}", argument=name) from None
+            raise ArgumentError(f"is not valid JSON: {error}", argument=name) from None
     if not isinstance(schema, (Mapping, bool)):
         raise ArgumentTypeError(
             f"must be a JSON Schema, as {words().mapping} or JSON, not "

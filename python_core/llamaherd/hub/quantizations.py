@@ -101,7 +101,7 @@ def offers(files: Iterable[RemoteFile]) -> list[Offer]:
     groups: dict[str, list[RemoteFile]] = {}
     for file in files:
         base = file.name.rsplit("/", 1)[-1].lower()
-        # Projectors and importance matrices are no models.
+        # Projectors and importance matrices are not models.
         if base.endswith(".gguf") and not re.search(r"mmproj|imatrix", base):
             groups.setdefault(_PART.sub("", file.name), []).append(file)
     return [

@@ -91,7 +91,7 @@ def parse(source: object, name: str = "source") -> Source:
             urlsplit(source)
         except ValueError as error:
             raise ArgumentError(
-                f"{checks.shown(source)} is no address: {error}",
+                f"{checks.shown(source)} is not an address: {error}",
                 argument=name,
                 code="no_address",
                 form="{name}: {problem}",

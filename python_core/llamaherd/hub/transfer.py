@@ -237,7 +237,7 @@ def _write(
                 raise Cancelled
             if n_done == 0 and not b"GGUF".startswith(block[:4]):
                 raise DownloadError(
-                    f"{shown_url(response.url)} is no GGUF file: it begins with "
+                    f"{shown_url(response.url)} is not a GGUF file: it begins with "
                     f"{block[:12]!r}. Is it the address of a page about the file?"
                 )
             n_done += len(block)
@@ -375,7 +375,9 @@ def _check_disk(part: Path, size: int | None, n_there: int) -> None:
 def _check_scheme(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise DownloadError(f"{shown_url(url)!r} is no address that begins with https://")
+        raise DownloadError(
+            f"{shown_url(url)!r} is not an address that begins with https://"
+        )
 
 
 def _origin(url: str) -> tuple[str, str | None, int]:

@@ -117,7 +117,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
         created = datetime.fromtimestamp(row[13], timezone.utc)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         raise DamagedError(
-            f"the data stored for the prompt {prompt} are no result: {error}"
+            f"the data stored for the prompt {prompt} are not a result: {error}"
         ) from None
     is_score = row[10] == "stop" and not tokens and bool(numbers)
     return JournalEntry(

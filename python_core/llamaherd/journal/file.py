@@ -115,7 +115,7 @@ def checked_path(name: str, path: object) -> Path:
         with suppress(FileNotFoundError):
             mode = file.stat().st_mode
             if not stat.S_ISREG(mode):
-                kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+                kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
                 raise JournalError(f"{name}: {shown(given)} is {kind}")
     return file
 

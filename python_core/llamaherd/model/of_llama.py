@@ -1,7 +1,7 @@
 """Settings of a `llama_cpp.Llama` that affect its results.
 
 Most settings are attributes of the Llama. Adapters and control vectors that were set
-with low-level functions of llama_cpp are no attributes, and libllama cannot return
+with low-level functions of llama_cpp are not attributes, and libllama cannot return
 them. From its import on, llamaherd therefore records the calls of these functions.
 """
 

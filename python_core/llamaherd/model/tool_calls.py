@@ -88,7 +88,7 @@ def json_value(text: str, at: int = 0) -> tuple[object, int]:
 
 
 def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def call_of(value: object, text: str) -> ToolCall:
@@ -117,7 +117,7 @@ def checked_call(name: str, arguments: object, text: str) -> ToolCall:
         try:
             arguments, _ = json_value(arguments.strip())
         except ValueError:
-            return ToolCall(name, {}, "the arguments are no JSON", text)
+            return ToolCall(name, {}, "the arguments are not valid JSON", text)
     if not isinstance(arguments, dict):
         return ToolCall(name, {}, "the arguments must be an object", text)
     return ToolCall(name, arguments)

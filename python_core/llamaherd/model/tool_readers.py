@@ -86,7 +86,7 @@ def _read_json(opening: str, closing: str, text: str, _tools: Tools) -> ToolAnsw
         elif at < len(text) or not found:  # the text up to the closing marker is not JSON
             end = text.find(closing, at)
             at = len(text) if end < 0 else end + len(closing)
-            problem = CUT_OFF if end < 0 else "the call is no JSON"
+            problem = CUT_OFF if end < 0 else "the call is not valid JSON"
             calls.append(ToolCall("", {}, problem, text[start:at]))
     return answer_with([*kept, text[at:]], calls)
 
@@ -136,7 +136,7 @@ def _read_mistral(text: str, _tools: Tools) -> ToolAnswer:
         calls += found
         rest = block[end:].removesuffix("</s>").strip()
         if not found or rest[:1] in ("{", "["):
-            calls.append(ToolCall("", {}, "the call is no JSON", block))
+            calls.append(ToolCall("", {}, "the call is not valid JSON", block))
     return answer_with([before], calls)
 
 
@@ -168,7 +168,7 @@ def _read_llama(text: str, _tools: Tools) -> ToolAnswer:
     if found and all(each.name for each in found) and not rest.startswith(("{", "[")):
         return answer_with([rest], found)
     if body.startswith('{"name"') or text.lstrip().startswith("<|python_tag|>"):
-        return ToolAnswer("", (ToolCall("", {}, "the call is no JSON", body),))
+        return ToolAnswer("", (ToolCall("", {}, "the call is not valid JSON", body),))
     return ToolAnswer(text, ())
 
 

@@ -374,8 +374,8 @@ class Scheduler:
     def _skip_prefix(self) -> None:
         """Skip the next prefix, so that its children continue its parent instead.
 
-        Evicting a held prefix for the next prefix is no alternative: two prefixes could
-        replace each other forever.
+        Evicting a held prefix for the next prefix is not an alternative: two prefixes
+        could replace each other forever.
         """
         prefix = heappop(self._turns.next(math.inf))[2]
         parent = prefix.parent

@@ -62,7 +62,7 @@ class QuoteRule:
         """Read the value of the keyword `quote`, True or a mapping.
 
         Raises:
-            TypeError: The value is neither True nor a mapping, or a length is no
+            TypeError: The value is neither True nor a mapping, or a length is not an
                 integer.
             ValueError: A key does not exist, or a length is out of range.
         """
@@ -77,7 +77,7 @@ class QuoteRule:
         for key in given:
             if key not in ("unit", "least", "most"):
                 raise ArgumentError(
-                    "is no key of a quote; it has unit, least, most",
+                    "is not a key of a quote; it has unit, least, most",
                     argument=_below(name, str(key)),
                     code="unknown_argument",
                 )

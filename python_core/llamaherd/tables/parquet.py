@@ -44,7 +44,7 @@ class ParquetTable:
                 self.n_rows = int(parquet.metadata.num_rows)
                 self.schema = parquet.schema_arrow.remove_metadata()
         except pa.ArrowException as error:
-            problem = f"it is no Parquet file: {_short(error)}"
+            problem = f"it is not a Parquet file: {_short(error)}"
             raise _unusable(problem, code="no_parquet") from None
         names = self.schema.names
         for i, name in enumerate(names):

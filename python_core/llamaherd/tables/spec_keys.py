@@ -19,7 +19,7 @@ def _names(function: object, without: str = "") -> dict[str, object]:
 
     Args:
         function: Function or class.
-        without: Name of an argument that is no key of a file.
+        without: Name of an argument that is not a key of a file.
     """
     parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
     return {

@@ -159,10 +159,10 @@ class JsonlTable:
             return Row({}, f"{problem or f'{where}: {error}'}: {_cut(line)}")
         except (ValueError, RecursionError) as error:
             reason = _reason(error)
-            problem = problem or f"{where} is no JSON ({reason})"
+            problem = problem or f"{where} is not valid JSON ({reason})"
             return Row({}, f"{problem}: {_cut(line)}")
         if not isinstance(found, dict):
-            return Row({}, f"{where} is no JSON object: {_cut(line)}")
+            return Row({}, f"{where} is not a JSON object: {_cut(line)}")
         if not _is_unicode(found):
             problem = problem or f"{where} has escapes that are not valid Unicode"
             found = _replaced(found)
@@ -247,7 +247,7 @@ def _common(kind: Column | None, value: object) -> Column | None:
 
 
 def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _finite_float(text: str) -> float:

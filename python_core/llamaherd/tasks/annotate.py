@@ -114,7 +114,7 @@ class Annotate(Task["Coded"]):
         }
 
     def failed(self, reason: str) -> dict[str, object]:
-        """Return the cells of a row without a prompt. A missing text is no error."""
+        """Return the cells of a row without a prompt. A missing text is not an error."""
         if isinstance(reason, MissingText):
             return dict.fromkeys(self.columns)
         return super().failed(reason)

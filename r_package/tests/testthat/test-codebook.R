@@ -128,6 +128,6 @@ test_that("a misspelt field of a file is reported with its line", {
   writeLines(c("question: Which?", "lables: [a, b]"), path)
   expect_error(
     read_codebook(path),
-    "line 2: lables is no field of a codebook; did you mean 'labels'"
+    "line 2: lables is not a field of a codebook; did you mean 'labels'"
   )
 })

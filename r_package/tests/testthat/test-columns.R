@@ -186,7 +186,7 @@ test_that("values that R has not are kept as far as they go", {
   )
 })
 
-test_that("what is no JSON spoils no other row", {
+test_that("what is not valid JSON spoils no other row", {
   schema <- type_object(a = type_integer())
   expect_identical(
     columns_of(c('{"a":1}', '{"a":', "x]", '{"a":2}'), schema)$a,

@@ -164,7 +164,7 @@ test_that("a Python that cannot be used is told by what it lacks", {
   }
   start <- \(status) python_to_start_from(with_status(status), rlang::current_env())
   expect_identical(start(0), file.path(folder, "python0"))
-  expect_error(start(2), "is no Python 3.10 or later")
+  expect_error(start(2), "is not Python 3.10 or later")
   expect_error(start(3), "lacks the modules venv and ensurepip")
   expect_error(start(4), "no shared library")
 })

@@ -90,7 +90,7 @@ test_that("candidates and comparisons are checked before anything runs", {
   )
   expect_error(
     candidate(book, columns = "x"),
-    "is no setting",
+    "is not a setting",
     class = "llamaherd_error_argument"
   )
   expect_error(candidate(book, NULL, "batch"), "named settings")

@@ -79,7 +79,7 @@ def test_what_is_wrong(
     (tmp_path / "choice.json").write_text(json.dumps({"name": "x"}), encoding="utf-8")
     evaluate = ["codebooks", "evaluate", "choice.json", gold, "-m", "model.gguf"]
     assert main(evaluate) == 2
-    assert "is no stored choice" in capsys.readouterr().err
+    assert "is not a stored choice" in capsys.readouterr().err
 
 
 def test_ready_codebooks_are_listed_and_stored(

@@ -174,7 +174,7 @@ def test_schemas_of_other_kinds() -> None:
     [
         ("War", "must have an answer for each field"),
         ({"topic": "War"}, "must have an answer in the field 'anger'"),
-        (of(other=1), "'other' .str., which is no field"),
+        (of(other=1), "'other' .str., which is not a field"),
         (of(topic="war"), "must follow the schema"),
         (of(anger=9), "must follow the schema"),
         (of(anger=True), "must follow the schema"),

@@ -234,7 +234,7 @@ def test_odd_headers_are_no_raw_errors(
 def test_names_and_addresses_that_cannot_be(hub: Hub) -> None:
     with pytest.raises(lh.DownloadError, match="has 305 bytes; the name of a file"):
         get(f"{hub.url}/{'a' * 300}.gguf")
-    with pytest.raises(ValueError, match=r"is no address: Invalid IPv6 URL"):
+    with pytest.raises(ValueError, match=r"is not an address: Invalid IPv6 URL"):
         get("http://[::1/model.gguf")
 
 
@@ -333,7 +333,9 @@ def test_a_hash_of_the_user_s_is_checked(hub: Hub) -> None:
 
 def test_a_page_is_no_model(hub: Hub, cache: Path) -> None:
     hub.repos[REPO]["page.gguf"] = b"<!DOCTYPE html>"
-    with pytest.raises(lh.DownloadError, match=r"is no GGUF file: it begins with b'<!D"):
+    with pytest.raises(
+        lh.DownloadError, match=r"is not a GGUF file: it begins with b'<!D"
+    ):
         get(f"{hub.url}/{REPO}/resolve/main/page.gguf")
     assert list(cache.rglob("*.gguf")) == []
 
@@ -468,7 +470,7 @@ def test_other_hosts_never_see_the_token(
 @pytest.mark.parametrize("to", ["file:///etc/passwd", "ftp://example.org/x.gguf"])
 def test_redirects_lead_to_the_web_only(hub: Hub, to: str) -> None:
     hub.cdn = to
-    with pytest.raises(lh.DownloadError, match=r"is no address that|is not allowed"):
+    with pytest.raises(lh.DownloadError, match=r"is not an address that|is not allowed"):
         get(f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf")
 
 

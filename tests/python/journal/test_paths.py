@@ -106,9 +106,9 @@ def test_a_path_may_be_bytes_that_are_no_utf8(folder: Path) -> None:
 @on_posix
 def test_what_is_no_regular_file_is_not_opened(folder: Path) -> None:
     os.mkfifo(folder / "fifo")  # opening it would wait forever
-    refused(folder / "fifo", "is no regular file")
-    refused("/dev/null", "is no regular file")
-    refused("/dev/zero", "is no regular file")
+    refused(folder / "fifo", "is not a regular file")
+    refused("/dev/null", "is not a regular file")
+    refused("/dev/zero", "is not a regular file")
 
 
 @on_posix

@@ -220,7 +220,7 @@ def test_a_codebook_is_tried_on_a_text(browser: Browser, chat_model: lh.Model) -
         page.get_by_label("Chat template").uncheck()
         page.get_by_label("Codebook, as YAML or JSON").fill("question: Which?\nlabel: x")
         page.get_by_role("button", name="Send").click()
-        page.get_by_text("label is no field of a codebook").wait_for()
+        page.get_by_text("label is not a field of a codebook").wait_for()
         page.get_by_label("Codebook, as YAML or JSON").fill(book)
         page.get_by_role("button", name="Send").click()
         page.get_by_role("row", name=re.compile(r"^label \S*(good|bad)")).wait_for()

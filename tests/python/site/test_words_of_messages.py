@@ -70,3 +70,21 @@ def test_messages_have_the_words_of_their_caller() -> None:
 def test_words_of_python_are_found(line: str) -> None:
     assert python_words(line)
     assert not python_words(line.replace("raise ", "problem = ").replace("warn(", "log("))
+
+
+def unclear_negations(source: str) -> list[str]:
+    """Return phrases such as "is no number", which should be "is not a number"."""
+    joined = re.sub(r"[\"'#\s]*\n\s*[\"'#f]*", " ", source)
+    return re.findall(r"(?<!here )\b(?:is|are|was) no (?!longer)\w+", joined)
+
+
+def test_negations_are_plain() -> None:
+    found = [
+        (str(path.relative_to(PACKAGE)), phrase)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for phrase in unclear_negations(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+    assert unclear_negations('"the line is "\n    f"no JSON; there is no list"') == [
+        "is no JSON"
+    ]

@@ -47,7 +47,7 @@ def written(folder: Path, text: str, name: str = "run.toml") -> Path:
             "false",
             r"the schema s\.json .*not valid at \$\.type: 'obj'",
         ),
-        ('{"type": ', "false", r"s\.json.* is no JSON: .*line 1"),
+        ('{"type": ', "false", r"s\.json.* is not valid JSON: .*line 1"),
         ("[1]", "false", r"s\.json.* must be a JSON Schema"),
         ('{"not": {}}', "true", r"the schema s\.json cannot be used: .*strict"),
     ],

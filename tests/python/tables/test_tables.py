@@ -183,9 +183,10 @@ def test_json_lines_and_their_bad_rows(tmp_path: Path) -> None:
     assert rows[1].values == {"text": "b\u2028", "n": 2.5, "y": {"z": [1]}}
     told = " | ".join(row.problem for row in rows[3:])
     for word in (
-        "line 5 is no JSON object: [1]", "byte 0xff", "not valid Unicode", "NaN",
-        'line 6 is no JSON (Expecting value at character 11): {"text": ', "too large",
-        f"line 11 is no JSON (it is nested too deep): {'[' * 200}...",
+        "line 5 is not a JSON object: [1]", "byte 0xff", "not valid Unicode", "NaN",
+        'line 6 is not valid JSON (Expecting value at character 11): {"text": ',
+        "too large",
+        f"line 11 is not valid JSON (it is nested too deep): {'[' * 200}...",
         'line 13: an object has the key "z" twice: {"text": "a", ',
     ):  # fmt: skip
         assert word in told

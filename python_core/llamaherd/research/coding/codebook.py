@@ -219,7 +219,7 @@ class Codebook:
             if name not in known:
                 hint = checks.meant(name, known) or f"; it has {', '.join(known)}"
                 raise ArgumentError(
-                    f"is no field of a codebook{hint}",
+                    f"is not a field of a codebook{hint}",
                     argument=name,
                     code="unknown_argument",
                 )
@@ -247,7 +247,7 @@ class Codebook:
                     known = ("text", "label", "reason")
                     hint = checks.meant(key, known) or f"; it has {', '.join(known)}"
                     raise ArgumentError(
-                        f"is no field of an example{hint}",
+                        f"is not a field of an example{hint}",
                         argument=name.at(Field(key)),
                         code="unknown_argument",
                     )

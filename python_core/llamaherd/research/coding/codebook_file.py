@@ -118,10 +118,10 @@ def codebook_of_yaml(text: str, name: str = "the codebook") -> Codebook:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1
-        problem = f"this is no YAML: {error.problem or error.context}"
+        problem = f"this is not valid YAML: {error.problem or error.context}"
         raise ArgumentError(problem, code="invalid_yaml", file=name, line=line) from None
     except yaml.YAMLError as error:
-        problem = f"this is no YAML: {error}"
+        problem = f"this is not valid YAML: {error}"
         raise ArgumentError(problem, code="invalid_yaml", file=name) from None
     except BadArgumentError as error:
         line = error.line or _line_of((error.argument, *error.place), lines)

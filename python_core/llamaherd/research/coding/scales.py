@@ -99,7 +99,7 @@ def scale_of_dict(content: object) -> NumberScale:
     for key in content:
         if key not in _KEYS:
             raise ArgumentError(
-                f"is no field of a scale; it has {', '.join(_KEYS)}",
+                f"is not a field of a scale; it has {', '.join(_KEYS)}",
                 argument=where.at(Field(str(key))),
                 code="unknown_argument",
             )

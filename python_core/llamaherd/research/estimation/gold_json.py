@@ -77,7 +77,7 @@ def fields_of(text: str) -> dict[str, Any]:
         checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
     except DAMAGED as error:
         raise ArgumentError(
-            f"is no stored gold sample: {error!r}", argument="text"
+            f"is not a stored gold sample: {error!r}", argument="text"
         ) from error
     if form != _FORMAT:
         raise ArgumentError(

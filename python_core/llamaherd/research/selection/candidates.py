@@ -84,7 +84,7 @@ def checked_names(settings: dict[str, Any]) -> dict[str, Any]:
     for name in settings:
         if name not in known:
             raise ArgumentTypeError(
-                f"is no setting of a candidate{checks.meant(name, known)}; these are "
+                f"is not a setting of a candidate{checks.meant(name, known)}; these are "
                 f"{', '.join(known)}",
                 argument=name,
                 code="unknown_argument",

@@ -114,7 +114,7 @@ class CodebookChoice:
             found = hash_of(made.run)
         except DAMAGED as error:
             raise ArgumentError(
-                f"is no stored choice: {error!r}", argument="text"
+                f"is not a stored choice: {error!r}", argument="text"
             ) from error
         if form != _FORMAT:
             raise ArgumentError(

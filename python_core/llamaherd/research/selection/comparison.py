@@ -294,7 +294,7 @@ class CodebookComparison:
             )
         except DAMAGED as error:
             raise ArgumentError(
-                f"is no stored comparison: {error!r}", argument="text"
+                f"is not a stored comparison: {error!r}", argument="text"
             ) from error
         if form != _FORMAT or made.measure not in TITLES:
             raise ArgumentError(

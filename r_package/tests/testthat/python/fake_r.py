@@ -146,7 +146,7 @@ def backend_free():
 def model_load(path, options):
     with open(path, "rb") as file:
         if file.read(4) != b"GGUF":
-            raise ModelLoadError(f"path is no GGUF file: {path!r} {{braces}}")
+            raise ModelLoadError(f"path is not a GGUF file: {path!r} {{braces}}")
         if options["check_memory"] and len(file.read()) > 1e6:
             raise ModelLoadError(f"path: {path!r} does not fit into memory")
     value = {

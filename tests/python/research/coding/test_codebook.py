@@ -88,16 +88,16 @@ def test_plain_values_of_files_are_texts() -> None:
     [
         ("", "a codebook is a mapping"),
         ("- a", "a codebook is a mapping"),
-        ("a: [", "line 1: this is no YAML"),
-        ("question: x\n\tlabels: y", "line 2: this is no YAML"),
-        ("question: x\n---\nquestion: y", "line 2: this is no YAML"),
+        ("a: [", "line 1: this is not valid YAML"),
+        ("question: x\n\tlabels: y", "line 2: this is not valid YAML"),
+        ("question: x\n---\nquestion: y", "line 2: this is not valid YAML"),
         ("labels: [a, b]", "question is missing"),
         ("question:\nlabels: [a, b]", "line 1: question must be a str, not None"),
         ("question: x\nlabels: [a, a]", r"line 2: labels\[1\] occurs twice: 'a'"),
         ("question: x\nlabels: [a]", "line 2: labels must be 2 to"),
         (
             "question: x\nlables: [a, b]",
-            r"line 2: lables is no field of a codebook; did you mean 'labels'\?",
+            r"line 2: lables is not a field of a codebook; did you mean 'labels'\?",
         ),
         ("question: x\nzzz: [a, b]", "line 2: zzz .*; it has question, labels, type"),
         ("question: x\nquestion: y", "line 2: question occurs twice"),
@@ -118,7 +118,7 @@ def test_plain_values_of_files_are_texts() -> None:
         ),
         (
             "question: x\nlabels: [a, b]\nexamples:\n- text: z\n  label: a\n  why: v",
-            r"line 6: examples\[0\].why is no field of an example; it has text, label",
+            r"line 6: examples\[0\].why is not a field of an example; it has text, label",
         ),
         (
             "question: x\nlabels: [a, b]\nexamples:\n- text: z\n  lable: a",
@@ -128,7 +128,7 @@ def test_plain_values_of_files_are_texts() -> None:
         ("question: !!python/object/apply:os.system [ls]", "tags"),
         ("question: " + "[" * 100_000, "nested more than 64 levels"),
         ("question: x\ntype: fields\nschema: {a: 2026-01-01}", "line 3: .*in quotes"),
-        ("question: x\0", "this is no YAML"),
+        ("question: x\0", "this is not valid YAML"),
         ("question: x\nlabels: [a, b]\nlanguage: it", "language must be one of 'en'"),
     ],
 )
@@ -142,9 +142,13 @@ def test_misspelt_arguments() -> None:
     example: Any = lh.Example
     with pytest.raises(TypeError, match=r"lables .*did you mean 'labels'"):
         create("Which?", lables=["a", "b"])
-    with pytest.raises(TypeError, match="zzz is no argument of Codebook; it has ques"):
+    with pytest.raises(
+        TypeError, match="zzz is not an argument of Codebook; it has ques"
+    ):
         create("Which?", ["a", "b"], zzz=1)
-    with pytest.raises(TypeError, match="txt is no argument of Example; did you mean"):
+    with pytest.raises(
+        TypeError, match="txt is not an argument of Example; did you mean"
+    ):
         example(txt="a", label="b")
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         create()

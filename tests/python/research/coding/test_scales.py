@@ -103,7 +103,10 @@ def test_a_codebook_knows_its_numbers() -> None:
             "labels do not go with type='scale'",
         ),
         ({"type": "scale", "scale": {"from": 0}}, "to.* is missing"),
-        ({"type": "scale", "scale": {"from": 0, "to": 1, "by": 1}}, "by.* is no field"),
+        (
+            {"type": "scale", "scale": {"from": 0, "to": 1, "by": 1}},
+            "by.* is not a field",
+        ),
         ({"type": "scale", "scale": 3}, "scale must be made by number_scale"),
         ({"labels": lh.number_scale(0, 2), "type": "ordinal"}, "goes with type='scale'"),
     ],

@@ -135,8 +135,10 @@ def test_what_is_wrong(gold: lh.GoldSample, context: lh.Context) -> None:
     refused("conflict", "one label per text", compare({"n": several}))
     fields = lh.Codebook("q", type="fields", schema={"properties": {"x": {}}})
     refused("no_labels", "only labels of whole texts", compare({"n": fields}))
-    refused("unknown_argument", "is no setting", compare(BOOK, calibrat="batch"))
-    refused("unknown_argument", "is no setting", lambda: lh.candidate(BOOK, columns="x"))  # type: ignore[arg-type]
+    refused("unknown_argument", "is not a setting", compare(BOOK, calibrat="batch"))
+    refused(
+        "unknown_argument", "is not a setting", lambda: lh.candidate(BOOK, columns="x")
+    )  # type: ignore[arg-type]
     refused("wrong_type", "must be a Codebook, or made by", compare({"n": 3}))
     refused("out_of_range", "must not be empty", compare({}))
     refused("unknown_choice", "measure must be", compare(BOOK, measure="f1"))
