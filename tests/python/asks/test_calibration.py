@@ -105,5 +105,5 @@ def test_what_does_not_fit_is_refused() -> None:
     ],
 )
 def test_what_is_no_stored_calibration_says_so(text: str) -> None:
-    with pytest.raises(ValueError, match="no stored calibration"):
+    with pytest.raises(ValueError, match="not a stored calibration"):
         lh.Calibration.from_json(text)

@@ -283,10 +283,10 @@ def nested(depth: int) -> str:
     ("schema", "reason"),
     [
         ({"type": "no_such"}, "not valid"),
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ('{"type": "object", "type": "array"}', 'the key "type" twice'),
         ("/no/such/file.json", "neither JSON nor a file"),
-        (nested(100_000), "no JSON|nested|large"),
+        (nested(100_000), "not valid JSON|nested|large"),
         ({"type": "object", "properties": {"a": False}, "required": ["a"]}, "no answer"),
         ({"type": "string", "pattern": "(" * 50}, "not valid|follow|pattern"),
         ({"a": float("nan")}, "JSON"),

@@ -218,7 +218,7 @@ def test_parquet_keeps_its_types_and_tells_of_bad_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\xff" * 100 + b"PAR1"])
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(ValueError, match="no Parquet file"):
+    with pytest.raises(ValueError, match="not a Parquet file"):
         read(made(tmp_path, content, "in.parquet"))
 
 

@@ -122,7 +122,7 @@ def test_plain_values_of_files_are_texts() -> None:
         ),
         (
             "question: x\nlabels: [a, b]\nexamples:\n- text: z\n  lable: a",
-            r"line 5: examples\[0\].lable is no .*; did you mean 'label'\?",
+            r"line 5: examples\[0\].lable is not .*; did you mean 'label'\?",
         ),
         ("question: &q x\nlabels: [*q, b]", "anchors and aliases"),
         ("question: !!python/object/apply:os.system [ls]", "tags"),

@@ -334,7 +334,7 @@ def test_it_is_stored_exactly() -> None:
     stored["all_probs"][3] += 1e-12
     with pytest.raises(ValueError, match="were changed"):
         lh.GoldSample.from_json(json.dumps(stored))
-    with pytest.raises(ValueError, match="no stored gold sample"):
+    with pytest.raises(ValueError, match="not a stored gold sample"):
         lh.GoldSample.from_json("{}")
     stored["llamaherd_gold"] = 9
     with pytest.raises(ValueError, match="another format, 9"):
