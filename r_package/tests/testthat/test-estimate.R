@@ -382,3 +382,65 @@ test_that("quantiles of numbers are estimated", {
   bad(outcome = "quantile", quantile = "a")
   bad(label ~ text, quantile = 0.5)
 })
+
+test_that("types of columns and a CSV make no difference", {
+  local_real()
+  set.seed(1)
+  n <- 200
+  data <- data.frame(
+    label = sample(c("a", "b"), n, TRUE),
+    group = sample(1:2, n, TRUE),
+    p = runif(n, 0.2, 0.7),
+    w = runif(n, 1, 2)
+  )
+  same <- runif(n) < 0.8
+  data$code <- ifelse(runif(n) < data$p, ifelse(same, data$label, "a"), NA)
+  numbers <- function(data) {
+    found <- suppressWarnings(
+      estimate(data, code, outcome = "a", by = group, prob = data$p, weights = w)
+    )
+    as.matrix(as.data.frame(found)[c("estimate", "std_error", "low", "high")])
+  }
+  file <- withr::local_tempfile(fileext = ".csv")
+  write.csv(data, file, row.names = FALSE)
+  factors <- transform(
+    data,
+    label = factor(label, levels = c("b", "a", "unused")),
+    code = factor(code, levels = c("a", "b")),
+    group = factor(group, levels = c(1, 2, 3))
+  )
+  wanted <- numbers(data)
+  expect_equal(numbers(read.csv(file)), wanted, tolerance = 1e-9)
+  expect_equal(numbers(factors), wanted, tolerance = 1e-9)
+  expect_equal(numbers(transform(data, group = as.character(group))), wanted)
+  expect_equal(numbers(transform(data, group = as.numeric(group), w = w * 5)), wanted)
+  expect_equal(numbers(data[rev(seq_len(n)), ]), wanted)
+})
+
+test_that("filtered data have the intervals of a group", {
+  local_real()
+  set.seed(2)
+  number <- round(rnorm(400, 5), 3)
+  data <- data.frame(
+    id = sprintf("t%d", 1:400),
+    label = round(number + 0.7 + rnorm(400, sd = 0.6), 3),
+    group = rep(c("u", "v"), 200)
+  )
+  gold <- gold_sample(data, 200, label = label, id = id, seed = 1)
+  gold <- read_gold(data.frame(id = gold$ids, code = number[gold$rows]), gold)
+  of <- function(data, ...) {
+    found <- estimate(
+      data,
+      gold,
+      outcome = "mean",
+      target = "texts",
+      methods = "dsl",
+      ...
+    )
+    as.data.frame(suppressWarnings(found))[1, ]
+  }
+  part <- suppressWarnings(of(data[data$group == "u", ]))
+  group <- suppressWarnings(of(data, by = group))
+  expect_equal(part$estimate, group$estimate)
+  expect_equal(part$std_error, group$std_error, tolerance = 0.01)
+})

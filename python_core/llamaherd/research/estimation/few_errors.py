@@ -66,6 +66,7 @@ class Cell:
         cap: Upper bound of the total.
         left: Factor of the variance. The factor is below 1 if the estimate describes
             these texts, because drawn texts then have no sampling error.
+        is_mirrored: True for a rate whose cases are the codes with the smaller value.
     """
 
     stratum: int
@@ -78,6 +79,7 @@ class Cell:
     most: float
     cap: float
     left: float = 1.0
+    is_mirrored: bool = False
 
 
 def reach(
@@ -103,7 +105,7 @@ def reach(
             if cell.n_cases >= FEW:
                 continue
             down, up = _distances(problem, cell, level, float(far[g]))
-            if cell.sign < 0:
+            if cell.sign < 0 or cell.is_mirrored:
                 down, up = up, down
             below[g] += down / whole**2
             above[g] += up / whole**2
@@ -175,18 +177,26 @@ def _rate(  # noqa: PLR0917 - one caller
     if not is_binary and np.ptp(y) > 0:
         return
     hits = y > low
-    n_hits = int(hits.sum())
+    # The cases are the rarer kind, so that a share and its complement have limits that
+    # mirror each other.
+    sizes = [
+        (int(own_kind.sum()), float(weights[own_kind].sum()))
+        for own_kind in (hits, ~hits)
+    ]
+    is_miss = sizes[1] < sizes[0] if is_binary else 2 * (y[0] - low) > span
+    gaps = (low + span - y) if is_miss else y - low
     yield Cell(
         stratum=h,
         sign=0,
-        terms=_by_cluster(problem, own, (y - low) * weights),
-        n_cases=min(n_hits, len(y) - n_hits),
+        terms=_by_cluster(problem, own, gaps * weights),
+        n_cases=min(sizes)[0],
         n_codes=len(y),
         probs=probs,
         size=span,
         most=most,
         cap=most,
         left=left,
+        is_mirrored=is_miss,
     )
 
 

@@ -78,6 +78,7 @@ class FitSettings:
             slack=float(np.ptp([*y, *y_hat])) / 2 if self.are_probs else 0.0,
             weights=self.weights,
             drawing=self.gold.drawing,
+            outside=self.gold.outside,
         )
 
     @property

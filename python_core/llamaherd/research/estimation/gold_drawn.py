@@ -23,6 +23,7 @@ from llamaherd.research.estimation import gold_file, gold_json
 from llamaherd.research.estimation.gold_codes import CodeReader
 from llamaherd.research.estimation.gold_given import Places, read_codes
 from llamaherd.research.statistics import waves
+from llamaherd.research.statistics.draw_variance import Outside, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +61,8 @@ class GoldSample:
             are identified by row numbers.
         waves: Draws of a sample whose waves have different designs; () for a sample drawn
             in a single wave, and for waves that form one sample of the same design.
+        outside: In a subset the coded texts that do not belong to it; None if there are
+            none, and for a sample with `waves`, which know these texts.
     """
 
     rows: list[int]
@@ -74,6 +77,7 @@ class GoldSample:
     coders: list[str] = field(default_factory=list)
     all_ids: list[str] | None = None
     waves: tuple[Wave, ...] = ()
+    outside: Outside | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -167,9 +171,22 @@ class GoldSample:
             strata=self.strata[list(kept)],
             all_ids=None,
             waves=tuple(w.among(np.array(kept), new_rows) for w in self.waves),
+            outside=self._outside(set(at)),
             design=own,
             **self._texts_at(at, [int(new_rows[self.rows[i]]) for i in at]),
         )
+
+    def _outside(self, kept: set[int]) -> Outside | None:
+        """Return the coded texts other than those at the indices `kept`."""
+        if self.waves:
+            return None
+        gold = self.gold
+        coded = [i for i in range(len(self)) if gold[i] is not None]
+        gone = [self.rows[i] for i in coded if i not in kept]
+        # Missing codes are treated as one more draw.
+        response = len(coded) / max(len(self), 1)
+        left = 1 - self.all_probs[gone] * response
+        return together([self.outside, Outside(strata=self.strata[gone], left=left)])
 
     def _texts_at(self, at: Sequence[int], rows: list[int]) -> dict[str, Any]:
         """Return the fields of some drawn texts, with their new rows."""
@@ -196,6 +213,7 @@ class GoldSample:
             all_probs=used[0].probs if one else found.all_probs,
             strata=used[0].strata if one else self.strata,
             waves=() if one else used,
+            outside=used[0].outside if one else None,
             design={
                 **self.design,
                 **(history[0] if one else {}),

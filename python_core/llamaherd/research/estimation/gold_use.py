@@ -18,6 +18,7 @@ from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.nonresponse import answered
 from llamaherd.research.estimation.outcomes import labels_of
 from llamaherd.research.statistics import waves
+from llamaherd.research.statistics.draw_variance import Outside, together
 from llamaherd.research.statistics.dsl import Drawing
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class GoldUsed:
         all_strata: int64[N], strata of all texts; None if unknown.
         names: Names of the strata by number.
         drawing: Terms of the draw's variance if the sample was drawn in several waves.
+        outside: Codes of the sample that do not belong to these texts.
     """
 
     rows: Ints
@@ -65,6 +67,7 @@ class GoldUsed:
     all_strata: Ints | None = None
     names: dict[int, str] = field(default_factory=dict)
     drawing: Drawing | None = None
+    outside: Outside | None = None
 
     def among(self, kept: Ints, n_texts: int) -> GoldUsed:
         """Return the sample for a subset of texts, with indices into the subset."""
@@ -83,7 +86,16 @@ class GoldUsed:
             all_strata=None if self.all_strata is None else self.all_strata[kept],
             names=self.names,
             drawing=None if self.drawing is None else self.drawing.of(here),
+            outside=together([self.outside, self._other_than(here)]),
         )
+
+    def _other_than(self, here: Ints) -> Outside | None:
+        """Return all codes except those at the indices `here`; None without strata."""
+        if self.strata is None:
+            return None
+        gone = np.setdiff1d(np.arange(len(self.rows)), here)
+        left = 1 - self.probs if self.drawing is None else self.drawing.left
+        return Outside(strata=self.strata[gone], left=left[gone])
 
 
 def used_gold(
@@ -120,7 +132,9 @@ def used_gold(
     is_simple = isinstance(prob, str)
     if is_simple:
         checks.choice("prob", prob, ("simple",))
-        probs = np.full(n_texts, len(rows) / n_texts)
+        # The codes of any part of the texts are a simple sample of this part.
+        rows = rows[np.isin(rows, kept)]
+        probs = np.full(n_texts, len(rows) / max(len(kept), 1))
     else:
         probs = numbers_of(prob, "prob")
         if probs.shape != (n_texts,):
@@ -129,7 +143,8 @@ def used_gold(
                 argument="prob",
                 code="wrong_length",
             )
-    _check_positive(probs, kept, [str(i + 1) for i in range(n_texts)])
+    if len(rows):
+        _check_positive(probs, kept, [str(i + 1) for i in range(n_texts)])
     _check_some(len(rows))
     return GoldUsed(
         rows=rows,
@@ -181,6 +196,7 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         all_strata=gold.strata,
         names={h: str(name) for h, name in enumerate(names)},
         drawing=_drawing(gold, coded, answers.probs),
+        outside=waves.combined(gold.waves).outside if gold.waves else gold.outside,
     )
 
 

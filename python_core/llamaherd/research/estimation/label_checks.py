@@ -33,7 +33,7 @@ def label_check_of(
     if isinstance(gold, GoldSample):
         return None
     _warn_of_unknown(texts, gold)
-    if prob != "simple":
+    if not isinstance(prob, str):  # numbers; a column was replaced by its values
         return None
     coded = [
         label for label, code in zip(texts.labels, gold, strict=True) if code is not None

@@ -230,8 +230,8 @@ def gwet_ac1(
     """
     ratings = ratings_of(codes, levels)
     counts = ratings.counts
-    coded = counts.sum(axis=1) > 0
     weights = unit_weights_of(unit_weights, len(counts))
+    coded = (counts.sum(axis=1) > 0) & (weights > 0)
     counts, w = counts[coded], weights[coded]
     n_codes, q = counts.sum(axis=1), len(ratings.values)
     paired = n_codes >= 2
@@ -328,7 +328,7 @@ def _kappa(
 
     `cells` and `w` are the cell and the weight of each unit in the table.
     """
-    n = len(w)
+    n = int((w > 0).sum())
     worst = distance.max() if distance.size else 0.0
     value, se, po, pe = math.nan, math.nan, math.nan, math.nan
     if w.sum() > 0 and len(table):

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.research.statistics.counts import satterthwaite
+from llamaherd.research.statistics.draw_variance import hajek
 from llamaherd.research.statistics.regression import (
     Estimated,
     FitError,
@@ -48,6 +49,7 @@ from llamaherd.research.statistics.regression import (
 )
 
 if TYPE_CHECKING:
+    from llamaherd.research.statistics.draw_variance import Outside
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
@@ -99,6 +101,7 @@ class Problem:
         weights: float64[N], survey weights of all texts; None for equal weights.
         drawing: Terms of the draw's variance if 1 / probs is a combined weight of several
             waves, see `Drawing`; None for a sample that was drawn in a single wave.
+        outside: Codes of texts that are not among these texts; None if there are none.
     """
 
     kind: Kind
@@ -117,6 +120,7 @@ class Problem:
     slack: float = 0.0
     weights: Floats | None = None
     drawing: Drawing | None = None
+    outside: Outside | None = None
 
     @property
     def survey(self) -> Floats:
@@ -231,10 +235,11 @@ def _freedom(
     parts = np.array(
         [
             np.diag(
-                _hajek(
+                hajek(
                     terms[strata == h],
                     left[strata == h],
                     strata[strata == h],
+                    problem.outside,
                 )
             )
             for h in names
@@ -292,7 +297,7 @@ def meat_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     drawn = independent * small
     if problem.strata is not None:
         scale, left = problem.drawn_terms
-        drawn = _hajek(change * scale[:, None], left, problem.strata)
+        drawn = hajek(change * scale[:, None], left, problem.strata, problem.outside)
         drawn *= small * max(n - 1, 1) / n
     if problem.target == "texts":
         return np.asarray(drawn)
@@ -317,25 +322,6 @@ def _jackknife(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     own = np.einsum("ij,jk,ik->i", problem.x, inverse, problem.x)
     own -= lam * np.einsum("ij,jk,ik->i", hat, inverse, hat)
     return np.asarray(1 / (1 - np.clip(own * problem.code_weights, 0, _MOST_LEVERAGE)))
-
-
-def _hajek(terms: Floats, weights: Floats, strata: Ints) -> Floats:
-    """Return the variance of a sum of c_i / pi_i, for fixed sample sizes in strata.
-
-        sum_h n_h / (n_h - 1) sum_i (1 - pi_i) (c_i / pi_i - mean)^2
-
-    where the means are weighted by 1 - pi_i. For equal pi_i this is exactly the variance
-    of a stratified sample.
-    """
-    out = np.zeros((terms.shape[1], terms.shape[1]))
-    for h in np.unique(strata):
-        own, w = terms[strata == h], weights[strata == h]
-        if w.sum() <= 0:  # the whole stratum was drawn
-            continue
-        if len(own) > 1:
-            own = (own - (w @ own) / w.sum()) * np.sqrt(len(own) / (len(own) - 1))
-        out += (own * w[:, None]).T @ own
-    return out
 
 
 def _clustered(terms: Floats, clusters: Ints | None) -> Floats:

@@ -154,9 +154,12 @@ def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
 def mean(values: Floats, weights: Floats, level: float) -> Measure:
     """Return the weighted mean of units, with a t interval.
 
+    Units with weight 0 are left out.
+
     The mean is NaN if there are no units. There is no interval if there is one unit, or
     if all values are equal, see `percentiles`.
     """
+    values, weights = values[weights > 0], weights[weights > 0]
     n = len(values)
     if n == 0:
         return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)

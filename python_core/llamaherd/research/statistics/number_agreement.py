@@ -127,7 +127,8 @@ def number_agreement(
     def measured(of: Callable[[_Moments], Floats], values: Floats) -> Measure:
         return _jackknifed(of, values, w, level)
 
-    alpha, icc = measured(_alpha, x), measured(_icc, x)
+    scaled = _scaled(x)
+    alpha, icc = measured(_alpha, scaled), measured(_icc, scaled)
     if k > 2:
         return NumberAgreement(
             n=n, n_raters=k, pearson=None, spearman=None, icc=icc, alpha=alpha,
@@ -140,7 +141,7 @@ def number_agreement(
     return NumberAgreement(
         n=n,
         n_raters=k,
-        pearson=measured(_pearson, x),
+        pearson=measured(_pearson, scaled),
         spearman=_spearman(x, w, level),
         icc=icc,
         alpha=alpha,
@@ -150,6 +151,20 @@ def number_agreement(
         limits=(bias.value - 1.96 * spread, bias.value + 1.96 * spread),
         points=tuple(points),
     )
+
+
+def _scaled(x: Floats) -> Floats:
+    """Return the numbers with the middle of their range at 0, and a range of 2.
+
+    Coefficients do not depend on the unit of the numbers, but limits for rounding errors
+    do. Numbers that differ only by rounding errors become equal.
+    """
+    if x.size == 0:
+        return x
+    half = float(np.ptp(x)) / 2
+    if half <= LEAST_SPREAD * float(np.abs(x).max()):
+        return np.zeros_like(x)
+    return np.asarray((x - (float(x.min()) + half)) / half)
 
 
 def _moments(x: Floats, w: Floats) -> _Moments:

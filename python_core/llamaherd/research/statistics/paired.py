@@ -313,7 +313,8 @@ def critical_of(covariance: Floats, df: float, level: float, seed: int) -> float
     """Return the quantile of the largest studentized difference among all pairs."""
     generator = np.random.default_rng(seed)
     sizes, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(sizes, 0.0))
+    # The symmetric root, unlike the eigenvectors, does not change with rounding errors.
+    root = (vectors * np.sqrt(np.maximum(sizes, 0.0))) @ vectors.T
     drawn = generator.standard_normal((_N_DRAWS, len(covariance))) @ root.T
     drawn /= np.sqrt(generator.chisquare(df, (_N_DRAWS, 1)) / df)
     largest: Any = np.zeros(_N_DRAWS)

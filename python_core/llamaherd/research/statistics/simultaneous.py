@@ -50,7 +50,8 @@ def max_t(level: float, covariance: Floats, df: float) -> float:
         return level
     correlation = covariance[np.ix_(used, used)] / np.outer(errors[used], errors[used])
     values, vectors = np.linalg.eigh(correlation)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    # The symmetric root, unlike the eigenvectors, does not change with rounding errors.
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     rng = np.random.default_rng(_SEED)
     draws = np.abs(rng.normal(size=(_N_DRAWS, m)) @ root.T).max(axis=1)
     if not math.isinf(df):

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.research.statistics.draw_variance import Outside, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +56,7 @@ class Wave:
         strata: int64[N], strata of this wave; -1 for texts that cannot be drawn.
         n: Number of texts that the wave drew; unchanged in a subset.
         n_left: Number of texts from which the wave was drawn; unchanged in a subset.
+        outside: In a subset the drawn texts that do not belong to it; None without any.
     """
 
     rows: Ints
@@ -62,6 +64,7 @@ class Wave:
     strata: Ints
     n: int
     n_left: int
+    outside: Outside | None = None
 
     def among(self, kept: Ints, new_rows: Ints) -> Wave:
         """Return the wave for a subset of texts.
@@ -72,9 +75,12 @@ class Wave:
                 subset.
         """
         rows = new_rows[self.rows]
+        gone = self.rows[rows < 0]
+        more = Outside(strata=self.strata[gone], left=1 - self.probs[gone])
         return replace(
             self,
             rows=rows[rows >= 0],
+            outside=together([self.outside, more]),
             probs=self.probs[kept],
             strata=self.strata[kept],
         )
@@ -98,6 +104,7 @@ class Combined:
         strata: int64[n], strata; each stratum of each wave has its own number.
         all_probs: float64[N], for drawn texts 1 / weight; for other texts the probability
             of being drawn by any wave.
+        outside: Drawn texts that do not belong to the N texts; None if there are none.
     """
 
     rows: Ints
@@ -106,6 +113,7 @@ class Combined:
     left: Floats
     strata: Ints
     all_probs: Floats
+    outside: Outside | None = None
 
     def of(self, rows: Sequence[int]) -> Combined:
         """Return some of the drawn texts, in the order of `rows`."""
@@ -117,6 +125,7 @@ class Combined:
             left=self.left[at],
             strata=self.strata[at],
             all_probs=self.all_probs,
+            outside=self.outside,
         )
 
 
@@ -189,6 +198,7 @@ def combined(waves: Sequence[Wave]) -> Combined:
     of = shares([wave.n for wave in waves], waves[0].n_left)
     later = np.concatenate([np.cumsum(of[::-1])[::-1][1:], [0.0]])
     rows, scale, weights, left, strata = [], [], [], [], []
+    outside: list[Outside | None] = []
     first = 0
     none = np.ones(len(waves[0].probs))
     for t, wave in enumerate(waves):
@@ -198,7 +208,12 @@ def combined(waves: Sequence[Wave]) -> Combined:
         weights.append(of[t] / probs + later[t])
         left.append(1 - probs)
         strata.append(wave.strata[wave.rows] + first)
-        first += int(wave.strata.max(initial=-1)) + 1
+        highest_stratum = int(wave.strata.max(initial=-1))
+        if wave.outside is not None:
+            gone = wave.outside
+            outside.append(Outside(strata=gone.strata + first, left=gone.left))
+            highest_stratum = max(highest_stratum, int(gone.strata.max()))
+        first += highest_stratum + 1
         none *= 1 - wave.probs
     order = np.argsort(np.concatenate(rows), kind="stable")
     drawn = np.concatenate(rows)[order]
@@ -211,6 +226,7 @@ def combined(waves: Sequence[Wave]) -> Combined:
         left=np.concatenate(left)[order],
         strata=np.concatenate(strata)[order].astype(np.int64),
         all_probs=np.asarray(all_probs),
+        outside=together(outside),
     )
 
 
