@@ -257,8 +257,13 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
     form = form_of(workload)
     with ExitStack() as stack:
         model = stack.enter_context(lh.Model(options.model, n_gpu_layers=n_gpu_layers))
-        ctx = stack.enter_context(
-            lh.Context(model, n_seq_max=n_slots, n_threads=options.threads)
+        # Handles have a context of their own, as in the server. In a context whose last
+        # call put a shared prefix into a pool of KV cells, they would also use the pool.
+        ctx, own_ctx = (
+            stack.enter_context(
+                lh.Context(model, n_seq_max=n_slots, n_threads=options.threads)
+            )
+            for _ in range(2)
         )
         own, _ = stack.enter_context(
             llamaherd_server(options.model, options.threads, n_slots, n_gpu_layers)
@@ -266,7 +271,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
         engines: dict[str, Callable[[list[str]], Pass]] = {
             "call": lambda prompts: run_call(ctx, prompts, n, form),
             "handles": lambda prompts: run_handles(
-                ctx, prompts, n, clients, form, streams=streams
+                own_ctx, prompts, n, clients, form, streams=streams
             ),
             "http": lambda prompts: run_server(
                 own, own_body, prompts, n, clients, form, streams=streams

@@ -119,7 +119,11 @@ class PrefixCache:
         """
         head = _head(tokens)
         seen = self._seen.setdefault(head, deque(maxlen=_MAX_SEEN))
-        most = max((_n_common(tokens, other) for other in seen), default=0)
+        most = 0
+        for other in seen:
+            # Most prompts share no more than an earlier one: a single comparison.
+            if tokens[: most + 1] == other[: most + 1]:
+                most = _n_common(tokens, other)
         seen.append(tokens)
         if len(self._seen) > _MAX_SEEN:
             del self._seen[next(iter(self._seen))]

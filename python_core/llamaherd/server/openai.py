@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.asks.interfaces import MAX_TOKENS_OF_COMPLETION, SERVER
 from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.rendering import rendered_prompts
 from llamaherd.asks.requests import make_requests
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
@@ -25,6 +27,7 @@ from llamaherd.server.work_api import check_answer_fits, check_model
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from llamaherd.asks.rendering import Rendered
     from llamaherd.model.model import Model
     from llamaherd.server.answer_form import AnswerForm
     from llamaherd.server.settings import ServerSettings
@@ -41,6 +44,7 @@ _COMMON = frozenset(
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
 _SHOWN_OF_STREAMS = tuple(f"stream_options.{name}" for name in _OF_STREAMS)
 MOST_SAMPLES = 128  # as in OpenAI's API
+_MOST_ADDED = 16  # start and end tokens, and a space before the text
 
 
 class Completions:
@@ -157,11 +161,28 @@ class ChatCompletions:
         if form.constraint and own.get("thinking") is None:
             own["thinking"] = False  # a constraint turns thinking off by default
         asked = GenerateOptions(**own, sampling={"max_tokens": 1})
+        n_ctx, most = self._settings.n_ctx_of(self._model), self._settings.max_tokens
+        (prompt,) = rendered_prompts(self._model, [messages], asked, [False])
+        if _most_tokens(prompt) + most <= n_ctx:  # avoids tokenizing the prompt twice
+            return most
         requests, _ = make_requests(self._model, [messages], asked)
         thought = requests[0].thought
         n_before = len(requests[0].tokens) + (0 if thought is None else thought.n_cells)
-        n_ctx = self._settings.n_ctx_of(self._model)
-        return max(1, min(self._settings.max_tokens, n_ctx - n_before))
+        return max(1, min(most, n_ctx - n_before))
+
+
+def _most_tokens(rendered: Rendered) -> float:
+    """Return an upper bound of the number of tokens of a prompt with its thought.
+
+    Each token has at least one byte of the text, in which some tokenizers write each
+    space as U+2581.
+    """
+    if not isinstance(rendered.prompt, str):
+        return math.inf
+    written = rendered.prompt.replace(" ", "\u2581")
+    n_bytes = len(written.encode("utf-8", "surrogatepass"))
+    n_thought = 0 if rendered.thought is None else rendered.thought.n_cells
+    return n_bytes + _MOST_ADDED + n_thought
 
 
 def _logprobs(model: Model, parsed: ParsedRequest) -> LogprobsWriter | None:

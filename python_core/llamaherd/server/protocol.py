@@ -18,6 +18,7 @@ _MOST_HEAD = 1 << 16  # bytes, plus one part
 _MOST_PIPELINED = 8  # requests that wait for an earlier one
 _MOST_UNHEARD = 1 << 24  # bytes that are read and discarded
 _LINGER_S = 2.0  # time for a refused client to read the error
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"  # sent before the head
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -110,6 +111,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """Handle the head of a request."""
         before: Any = self.cycle
         super().on_headers_complete()  # raises for an invalid path
+        cycle: Any = self.cycle
+        if cycle.scope["method"] != "HEAD":
+            cycle.transport = _HeadWithBody(self.transport)
         self._is_in_head = False
         self._stop_timer()
         self._all.set_busy(self)
@@ -236,6 +240,37 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(_LINGER_S, self.transport.abort)
         self.transport.write(_answer(error))
         self.transport.write_eof()
+
+
+class _HeadWithBody:
+    """Transport of one answer, which sends its head together with its first body part.
+
+    uvicorn writes them separately: two system calls and two packets.
+    """
+
+    __slots__ = ("_head", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head: bytes | None = b""  # b"": not written yet; None: sent
+
+    def write(self, data: bytes) -> None:
+        """Send data; the head waits for the first part of the body."""
+        if self._head is None or data == _CONTINUE:
+            self._transport.write(data)
+        elif not self._head:
+            self._head = data
+        else:
+            self._transport.writelines((self._head, data))
+            self._head = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is closed or being closed."""
+        return self._transport.is_closing()
 
 
 def _answer(error: ApiError) -> bytes:

@@ -105,3 +105,17 @@ def test_what_all_share_is_found(prompts: list[array[int]]) -> None:
     expected = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
     tree = find_prefixes(prompts, min_tokens=1)
     assert tree.n_shared == (expected if len(prompts) > 1 else 0)
+
+
+@given(prompts_)
+def test_the_prefix_shared_with_an_earlier_prompt_is_the_longest(
+    prompts: list[array[int]],
+) -> None:
+    cache = PrefixCache()
+    for i, prompt in enumerate(prompts):
+        earlier = [other for other in prompts[:i] if other[:8] == prompt[:8]]
+        expected = max(
+            (sum(takewhile(bool, map(int.__eq__, prompt, other))) for other in earlier),
+            default=0,
+        )
+        assert cache.shared(prompt) == min(expected, len(prompt) - 1)

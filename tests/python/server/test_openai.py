@@ -142,6 +142,30 @@ def test_a_chat_that_names_no_number_gets_what_there_is_room_for(
     assert handle.params.max_tokens == n
 
 
+@pytest.mark.parametrize("content", ["x", "  \t ", "é☃🦙", "answer yes", "a" * 300])
+@pytest.mark.parametrize("most", [1, 150, 300, 450, 512])
+def test_the_room_for_an_answer_depends_on_the_tokens_of_the_prompt(
+    fake: FakeContext, content: str, most: int
+) -> None:
+    with served(fake, max_tokens=most) as client:
+        messages = [{"role": "user", "content": content * n} for n in (1, 10, 30)]
+        for each in messages[: 3 if len(content) < 300 else 1]:
+            assert client.post(CHAT, {"messages": [each]})[0] == 200
+    for handle in fake.handles:
+        n_left = 512 - len(handle.prompt)
+        assert handle.params.max_tokens == max(1, min(most, n_left))
+
+
+def test_a_short_chat_is_tokenized_once(
+    fake: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"messages": [{"role": "user", "content": "a"}]}
+    with served(fake, max_tokens=100) as client:
+        expected = client.post(CHAT, asked)[1]["choices"]
+        monkeypatch.delattr("llamaherd.server.openai.make_requests")
+        assert client.post(CHAT, asked)[1]["choices"] == expected
+
+
 def test_sampling_comes_through(client: Client, fake: FakeContext) -> None:
     asked = {
         "model": NAME,
