@@ -70,7 +70,7 @@ def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None
             nested = "" if where in _TABLES else _nested(str(key))
             hint = f"did you mean {close[0]!r}?" if close else f"known: {_list(known)}"
             if nested:
-                hint = f"did you mean {nested!r}?"
+                hint = f"did you mean {nested}?"
             raise ArgumentError(
                 f"{where} has no key {str(key)[:60]!r}; {hint}",
                 argument=f"{where if where in _TABLES else ''} {key}".strip(),
@@ -80,9 +80,8 @@ def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None
 
 
 def _nested(key: str) -> str:
-    """Return TABLE.KEY if exactly one table has this key, and "" otherwise."""
-    tables = [table for table, keys in KEYS.items() if key in keys]
-    return f"{tables[0]}.{key}" if len(tables) == 1 else ""
+    """Return TABLE.KEY for each table that has this key, for messages; "" for none."""
+    return " or ".join(repr(f"{table}.{key}") for table in KEYS if key in KEYS[table])
 
 
 def _list(names: Mapping[str, object]) -> str:

@@ -264,6 +264,7 @@ def test_wrong_use(
         (["in.csv", "--set", "sampling.topp=1"], "mean 'top_p'"),
         (["in.csv", "--set", "n_ctx"], "not KEY=VALUE"),
         (["in.csv", "--set", "top_p=1"], "did you mean 'sampling.top_p'?"),
+        (["in.csv", "--set", "seed=3"], "mean 'sampling.seed' or 'classify.seed' or"),
         (["no.toml"], "no.toml: No such file"),
         (["in.csv", "--schema", "no.json"], "no.json"),
         (["in.csv", "-o", "x.xlsx"], "output must end in"),
