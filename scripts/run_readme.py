@@ -29,7 +29,7 @@ EXAMPLES = (
     ("README.md", "sh", 1),
     ("README.md", "curl", 1),
     ("docs/prompts.md", "r", 5),
-    ("docs/prompts.md", "python", 1),
+    ("docs/prompts.md", "python", 3),
     ("docs/codebooks.md", "r", 1),
     ("docs/codebooks.md", "python", 1),
     ("docs/selection.md", "r", 1),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from llamaherd.core.errors import BadArgumentError, JournalError, LlamaHerdError
+from llamaherd.core.files import is_full
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,7 +177,8 @@ def warn(message: str) -> None:
 def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
     """Print why a command failed, and return the exit status."""
     if isinstance(message, OSError) and message.filename is not None and message.strerror:
-        message = f"{message.filename!r} cannot be used: {message.strerror}"
+        advice = "; free space and run the command again" if is_full(message) else ""
+        message = f"{message.filename!r} cannot be used: {message.strerror}{advice}"
     click.echo(f"llamaherd: {message}", err=True)
     return status
 

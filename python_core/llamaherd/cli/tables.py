@@ -402,8 +402,8 @@ def ended(outcome: Outcome) -> int:
         click.echo(outcome.summary, err=True)
     if outcome.n_failed:
         warn(
-            f"{outcome.n_failed} of {outcome.n_rows} rows failed; their column 'error' "
-            "gives the reasons"
+            f"{outcome.n_failed} of {outcome.n_rows} rows failed; their column "
+            f"{outcome.error_column!r} gives the reasons"
         )
         return ExitStatus.ROWS_FAILED
     return ExitStatus.DONE

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Iterable, KeysView, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from difflib import get_close_matches
 from io import IOBase
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from llamaherd.core.argument import argument_of
@@ -36,9 +39,13 @@ def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:
         TypeError: `value` is not an integer.
         ValueError: `value` is out of range.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = None
+    # An array has __index__, which fails if the array has several numbers.
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        with suppress(TypeError):
+            number = operator.index(value)
+    if number is None:
         raise ArgumentTypeError(f"must be an integer, not {shown(value)}", argument=name)
-    number = operator.index(value)
     if not low <= number <= high:
         is_low = number < low and high == INT32_MAX  # omit INT32_MAX
         limit = f"at least {low}" if is_low else f"between {low} and {high}"
@@ -110,6 +117,42 @@ def text(name: Name, value: object) -> str:
             f"is not valid Unicode: {error.reason}", argument=name, code="not_unicode"
         ) from error
     return value
+
+
+def path(name: Name, value: object) -> Path:
+    """Return a path.
+
+    Raises:
+        TypeError: `value` is neither a str nor a path.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise ArgumentTypeError(f"must be a path, not {shown(value)}", argument=name)
+    return Path(value)
+
+
+def paths(name: str, value: object) -> list[Path]:
+    """Return the paths of one file, or of a list of files.
+
+    Raises:
+        TypeError: `value` is neither a path nor a list of paths.
+        ValueError: The list is empty.
+    """
+    if isinstance(value, (str, os.PathLike)):
+        return [Path(value)]
+    if isinstance(value, (Mapping, bytes)) or not isinstance(value, Iterable):
+        raise ArgumentTypeError(
+            f"must be a path or a list of paths, not {shown(value)}", argument=name
+        )
+    what = no_list(value)
+    if what:
+        raise ArgumentTypeError(
+            f"must be a path or a list of paths, not {what}", argument=name
+        )
+    where = argument_of(name)
+    found = [path(where.at(i), each) for i, each in enumerate(value)]
+    if not found:
+        raise ArgumentError("must name a file", argument=name)
+    return found
 
 
 def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:

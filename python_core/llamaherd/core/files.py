@@ -16,8 +16,15 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20  # bytes; hashing them takes about a millisecond
 # Errors if syncing is unavailable: no read permission, or some network drives.
 _NO_SYNC = {errno.EACCES, errno.EINVAL, errno.ENOTSUP}
+# Numbers of the errors for a full disk, a full quota and the largest size of a file.
+_FULL = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")} - {None}
 _IS_WINDOWS = sys.platform == "win32"
 _RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8)  # virus scanners keep a new file open for a moment
+
+
+def is_full(error: OSError) -> bool:
+    """Return True if a write failed because a disk, quota or file system is full."""
+    return error.errno in _FULL
 
 
 def digest_of(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.words import setting
+from llamaherd.core.words import setting, words
 from llamaherd.loop.sizing import check_cells
 from llamaherd.memory import hardware, kv_cells
 from llamaherd.memory.buffers import buffers_of
@@ -176,9 +176,14 @@ def _check_deterministic(
 
 
 def _auto_or_integer(name: str, value: object, high: int) -> int | None:
-    if isinstance(value, str):
-        checks.choice(name, value, ("auto",))
+    if value == "auto":
         return None
+    if isinstance(value, str):
+        raise ArgumentError(
+            f"must be an integer or {words().literal('auto')}, not {checks.shown(value)}",
+            argument=name,
+            code="unknown_choice",
+        )
     return checks.integer(name, value, 1, high)
 
 

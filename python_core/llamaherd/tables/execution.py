@@ -53,6 +53,7 @@ class Outcome:
         n_rows: Number of rows that were answered or failed.
         n_failed: Number of rows that failed; the output contains the reasons.
         problem: Warning for the user; "" without a warning.
+        error_column: Name of the output's column with the reasons.
         summary: Description of the computation of the rows; "" if the task has no
             description.
     """
@@ -61,6 +62,7 @@ class Outcome:
     n_failed: int
     problem: str = ""
     summary: str = ""
+    error_column: str = "error"
 
 
 @contextmanager
@@ -165,6 +167,7 @@ def do_run(
             n_failed=meter.n_failed,
             problem="" if journal is None else journal.notice,
             summary=task.summary,
+            error_column=f"{spec.prefix}error",
         )
 
 

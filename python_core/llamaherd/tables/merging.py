@@ -254,4 +254,6 @@ def _write(
                 values = [values_of(row) for row in rows.fetchmany(len(part.rows))]
                 n_failed += sum(own[-1] is not None for own in values)
                 writer.write(part, list(zip(*values, strict=True)))
-        return Outcome(n_rows=record.n_rows, n_failed=n_failed)
+        return Outcome(
+            n_rows=record.n_rows, n_failed=n_failed, error_column=f"{spec.prefix}error"
+        )

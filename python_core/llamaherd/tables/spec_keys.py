@@ -67,13 +67,21 @@ def checked_keys(where: str, table: object, known: Mapping[str, object]) -> None
     for key in table:
         if key not in known:
             close = get_close_matches(str(key), known, n=1)
+            nested = "" if where in _TABLES else _nested(str(key))
             hint = f"did you mean {close[0]!r}?" if close else f"known: {_list(known)}"
+            if nested:
+                hint = f"did you mean {nested}?"
             raise ArgumentError(
                 f"{where} has no key {str(key)[:60]!r}; {hint}",
                 argument=f"{where if where in _TABLES else ''} {key}".strip(),
                 code="unknown_argument",
                 form="{problem}",
             )
+
+
+def _nested(key: str) -> str:
+    """Return TABLE.KEY for each table that has this key, for messages; "" for none."""
+    return " or ".join(repr(f"{table}.{key}") for table in KEYS if key in KEYS[table])
 
 
 def _list(names: Mapping[str, object]) -> str:

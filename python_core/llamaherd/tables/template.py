@@ -14,6 +14,7 @@ from llamaherd.tasks.task import MissingText
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_DELIMITERS = (";", "\t", "|", ",")  # delimiters that programs write into CSV files
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
@@ -95,14 +96,19 @@ class Template:
     def check(self, columns: Sequence[str]) -> None:
         """Check that a table has the columns.
 
+        If the only column is a header with another delimiter that contains the name, the
+        error suggests this delimiter.
+
         Raises:
             ValueError: The table lacks a column.
         """
         for name in self.columns:
             if name not in columns:
                 known = ", ".join(map(repr, columns[:20])) or "none"
+                hint = _delimiter_hint(name, columns)
                 raise ArgumentError(
-                    f"the input has no column {name!r} for the prompt; it has {known}",
+                    f"the input has no column {name!r} for the prompt; it has "
+                    f"{known}{hint}",
                     argument="prompt",
                     code="missing",
                     form="{problem}",
@@ -123,3 +129,13 @@ def shown(value: object) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _delimiter_hint(name: str, columns: Sequence[str]) -> str:
+    """Return advice on the delimiter of a table that was read as one column."""
+    if len(columns) != 1:
+        return ""
+    for delimiter in _DELIMITERS:
+        if name in (cell.strip().strip('"') for cell in columns[0].split(delimiter)):
+            return f"; is its delimiter {delimiter!r} (--delimiter)?"
+    return ""

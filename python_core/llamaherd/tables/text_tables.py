@@ -26,6 +26,9 @@ _MAX_TOLD = 200  # characters
 _INT64 = range(-(2**63), 2**63)
 
 
+_ENCODING_HINT = "; set the file's encoding (--encoding)"
+
+
 class CsvTable:
     """A CSV file with a header. A decoding error makes only its own row invalid.
 
@@ -67,7 +70,7 @@ class CsvTable:
             found = undecoded(cell)
             if found:
                 where = f"line {line}: column {name!r} is not valid {self._encoding}"
-                problem = problem or f"{where}: {found}"
+                problem = problem or f"{where}: {found}{_ENCODING_HINT}"
                 cells = [_readable(each) for each in cells]
                 break
         return Row(dict(zip(self._header, cells, strict=True)), problem)
@@ -151,7 +154,7 @@ class JsonlTable:
     def _row(self, line: str, where: str) -> Row:
         problem = undecoded(line)
         if problem:
-            problem = f"{where} is not valid {self._encoding}: {problem}"
+            problem = f"{where} is not valid {self._encoding}: {problem}{_ENCODING_HINT}"
             line = _readable(line)
         try:
             found = _decoder.decode(line)

@@ -15,7 +15,7 @@ import psutil
 
 from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.files import sha256_of, sync_folder
+from llamaherd.core.files import is_full, sha256_of, sync_folder
 from llamaherd.research.estimation.gold_file import escaped
 from llamaherd.structured.arrow import valid_text
 from llamaherd.tables.inputs import delimiter_of, format_of
@@ -224,6 +224,10 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         files.replace(draft, path)
         sync_folder(path.parent)
+    except OSError as error:  # a failed write() does not name its file
+        if error.filename is None and is_full(error):
+            error.filename = str(path)
+        raise
     finally:
         draft.unlink(missing_ok=True)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import numpy as np
+import pandas as pd
 import pytest
 from llamaherd.memory import hardware
 
@@ -28,7 +29,7 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
         ({"n_ctx": 0}, ValueError, "n_ctx must be between 1 and 2147483392, not 0"),
         ({"n_ctx": -5}, ValueError, "n_ctx must be between 1 and 2147483392, not -5"),
         ({"n_ctx": 2**31 - 1}, ValueError, "n_ctx must be between 1 and 2147483392"),
-        ({"n_ctx": "big"}, ValueError, "n_ctx must be one of 'auto', not 'big'"),
+        ({"n_ctx": "big"}, ValueError, "n_ctx must be an integer or 'auto', not 'big'"),
         ({"n_ctx": 1.5}, TypeError, "n_ctx must be an integer, not 1.5"),
         ({"n_ctx": None}, TypeError, "n_ctx must be an integer, not None"),
         ({"n_ctx": True}, TypeError, "n_ctx must be an integer, not True"),
@@ -104,7 +105,9 @@ def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
         ({"prompts": 5}, TypeError, "prompts must be a list of prompts, not int"),
         ({"prompts": {"a": 1}}, TypeError, "prompts must be a list of prompts, not dic"),
         ({"prompts": ["a", None]}, TypeError, r"prompts\[1\] must be text or a sequence"),
-        ({"prompts": [math.nan]}, TypeError, r"prompts\[0\] must be text.*nan"),
+        ({"prompts": [None]}, TypeError, r"None \(NoneType\); leave missing texts out"),
+        ({"prompts": [math.nan]}, TypeError, r"nan \(float\); leave missing texts out"),
+        ({"prompts": [pd.NA]}, TypeError, r"\(NAType\); leave missing texts out"),
         ({"prompts": [5]}, TypeError, r"prompts\[0\] must be text or a sequence.*5"),
         ({"prompts": [b"a"]}, TypeError, r"prompts\[0\] must be text.*bytes"),
         (

@@ -146,6 +146,8 @@ def test_rows_that_fail_are_in_the_status(
     assert main(run) == 3
     told = capfd.readouterr()
     assert "3 of 4 rows failed; their column 'error' gives the reasons" in told.err
+    assert main([*run[:-1], "prefixed.jsonl", "--prefix", "llm_"]) == 3
+    assert "; their column 'llm_error' gives the reasons" in capfd.readouterr().err
     assert told.out == ""
     rows = [
         json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()
@@ -261,6 +263,8 @@ def test_wrong_use(
         (["no.csv"], "No such file"),
         (["in.csv", "--set", "sampling.topp=1"], "mean 'top_p'"),
         (["in.csv", "--set", "n_ctx"], "not KEY=VALUE"),
+        (["in.csv", "--set", "top_p=1"], "did you mean 'sampling.top_p'?"),
+        (["in.csv", "--set", "seed=3"], "mean 'sampling.seed' or 'classify.seed' or"),
         (["no.toml"], "no.toml: No such file"),
         (["in.csv", "--schema", "no.json"], "no.json"),
         (["in.csv", "-o", "x.xlsx"], "output must end in"),

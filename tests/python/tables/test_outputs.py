@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llamaherd.cli.conventions import failed
 from llamaherd.journal import disks
 from llamaherd.tables import outputs
 from llamaherd.tables.execution import do_run
 from llamaherd.tables.outputs import locked
 from llamaherd.tables.spec import RunSpec
+from llamaherd.tables.writing import replacing
 
 Tiny = Callable[[str], Path]
 
@@ -129,3 +132,31 @@ def test_where_nothing_can_be_locked_nothing_is(
     (tmp_path / "out.csv.lock").symlink_to(tmp_path / "mine.txt")
     with locked("output", path):
         assert not (tmp_path / "mine.txt").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+def test_a_full_disk_is_an_error_of_the_output(tmp_path: Path) -> None:
+    def fill() -> None:
+        with Path("/dev/full").open("wb", buffering=0) as device:
+            device.write(b"x")
+
+    output = tmp_path / "out.csv"
+    with pytest.raises(OSError, match="No space left") as caught, replacing(output):
+        fill()
+    assert caught.value.filename == str(output)
+    with pytest.raises(OSError, match="reset") as caught, replacing(output):
+        raise ConnectionResetError(104, "reset")
+    assert caught.value.filename is None  # not an error of a write
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_reported_with_the_file_and_advice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert failed(OSError(errno.ENOSPC, "No space left on device", "out.csv")) == 1
+    assert capsys.readouterr().err == (
+        "llamaherd: 'out.csv' cannot be used: No space left on device; free space and "
+        "run the command again\n"
+    )
+    assert failed(PermissionError(errno.EACCES, "Permission denied", "out.csv")) == 1
+    assert "free space" not in capsys.readouterr().err

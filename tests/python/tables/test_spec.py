@@ -322,3 +322,18 @@ def test_settings_of_generation_need_generation(name: str) -> None:
         codebook=TABLES["codebook"],
         annotate={**settings, "method": "generate"},
     )
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_a_table_with_another_delimiter_is_recognized(delimiter: str) -> None:
+    template = Template.of_column("text")
+    header = delimiter.join(["id", '"text"', "year"])
+    with pytest.raises(
+        ValueError, match=r"; is its delimiter .* \(--delimiter\)"
+    ) as told:
+        template.check([header])
+    assert repr(delimiter) in str(told.value)
+    for other in (["id", "year"], [header, "year"], [delimiter.join(["id", "texts"])]):
+        with pytest.raises(ValueError, match="no column 'text'") as told:
+            template.check(other)
+        assert "is its delimiter" not in str(told.value)

@@ -68,8 +68,9 @@ def test_csv_with_all_that_belongs_to_it(tmp_path: Path) -> None:
 def test_bad_rows_of_csv_stay_rows(tmp_path: Path) -> None:
     content = b"id,text\n1,caf\xe9 au lait\n2\n3,a,b\n4,good\n"
     rows, _ = read(made(tmp_path, content))
+    advice = "; set the file's encoding (--encoding)"
     assert [row.problem for row in rows] == [
-        "line 2: column 'text' is not valid utf-8: byte 0xe9 at character 4",
+        f"line 2: column 'text' is not valid utf-8: byte 0xe9 at character 4{advice}",
         "line 3: the row has 1 cells, the header 2",
         "line 4: the row has 3 cells, the header 2; beyond them: b",
         "",

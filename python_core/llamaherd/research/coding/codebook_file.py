@@ -8,7 +8,6 @@ are refused, so that a small file cannot fill the memory.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -66,22 +65,25 @@ def write_codebook(codebook: Codebook, path: str | os.PathLike[str]) -> None:
     """Write a codebook to a YAML file, replacing an existing file.
 
     Raises:
-        TypeError: `codebook` is not a codebook.
+        TypeError: `codebook` is not a codebook, or `path` is not a path.
         OSError: The file cannot be written.
     """
     checked_codebook(codebook)
-    Path(path).write_text(codebook_yaml(codebook), encoding="utf-8", newline="\n")
+    checks.path("path", path).write_text(
+        codebook_yaml(codebook), encoding="utf-8", newline="\n"
+    )
 
 
 def read_codebook(path: str | os.PathLike[str]) -> Codebook:
     """Read a codebook from a YAML file.
 
     Raises:
+        TypeError: `path` is not a path.
         OSError: The file cannot be read.
         ValueError: The file is not a codebook; the message names the file, the line and
             the field.
     """
-    file = Path(path)
+    file = checks.path("path", path)
     if file.stat().st_size > _MAX_BYTES:
         raise ArgumentError(
             f"{file} is larger than {_MAX_BYTES} bytes, the limit for a codebook",

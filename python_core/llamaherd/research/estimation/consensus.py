@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import ties
@@ -104,11 +104,16 @@ def dawid_skene(gold: GoldSample, *, one_coin: bool = False) -> DawidSkene:
         Probabilities of labels for the texts with a code, and error rates.
 
     Raises:
+        TypeError: `gold` is not a `GoldSample`.
         ValueError: There are fewer than three coders, or fewer than 20 texts with two
             codes; or texts may have several labels.
 
     Source: Dawid, Skene, Applied Statistics 28, 1979.
     """
+    if not isinstance(gold, GoldSample):
+        raise ArgumentTypeError(
+            f"must be a GoldSample, not {checks.shown(gold)}", argument="gold"
+        )
     codes, names, at = _matrix(gold)
     found = fitted(codes, len(names), one_coin=one_coin)
     return DawidSkene(

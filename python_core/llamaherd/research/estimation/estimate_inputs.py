@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, part_of, verb
@@ -78,8 +79,10 @@ def joined(
     """Match a sample to the texts; return both, and notes on texts that do not match.
 
     Raises:
+        TypeError: `gold` is neither a sample, the name of a column, nor a list.
         ValueError: The sample was drawn from other texts, or a column does not exist.
     """
+    _check_gold(gold)
     if isinstance(coded, Sequence) and not isinstance(coded, str):
         coded = {"label": list(coded)}
     design = gold.design if isinstance(gold, GoldSample) else {}
@@ -117,6 +120,17 @@ def joined(
             "new labels"
         )
     return texts, gold.moved(new_rows), notes
+
+
+def _check_gold(gold: object) -> None:
+    if isinstance(gold, (GoldSample, str)):
+        return
+    must = "must be a GoldSample, the name of a column, or a list of codes"
+    if isinstance(gold, (Mapping, Coded, bytes)) or not isinstance(gold, Iterable):
+        raise ArgumentTypeError(f"{must}, not {checks.shown(gold)}", argument="gold")
+    what = checks.no_list(gold)
+    if what:
+        raise ArgumentTypeError(f"{must}, not {what}", argument="gold")
 
 
 def kept_rows(

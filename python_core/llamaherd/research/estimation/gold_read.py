@@ -73,12 +73,10 @@ def read_gold(
                 "must be given: codes in a data frame need it", argument="sample"
             )
         return _with_sheets(sample, [_of_frame(path, sample, coders)])
-    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    if not paths:
-        raise ArgumentError("must name a file", argument="path")
+    paths = checks.paths("path", path)
     if sample is None:
         sample = _of_sidecar(paths[0])
-    return _with_sheets(sample, [_of_file(Path(each), sample, coders) for each in paths])
+    return _with_sheets(sample, [_of_file(each, sample, coders) for each in paths])
 
 
 def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:

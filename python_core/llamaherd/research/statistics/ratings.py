@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -88,6 +88,12 @@ def ratings_of(
     """
     checks.choice("scale", scale, SCALES)
     must = "must be a list for each coder"
+    if isinstance(codes, Mapping) or hasattr(codes, "columns"):
+        raise ArgumentTypeError(
+            f"{must}, not a {type(codes).__name__}: take the columns of the coders, such "
+            "as [data['anna'], data['ben']]",
+            argument="codes",
+        )
     coders = listed("codes", must, codes)
     check_indexes(coders)
     rows = [listed("codes", must, row) for row in coders]

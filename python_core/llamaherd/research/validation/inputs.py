@@ -219,7 +219,7 @@ def codes_of(
     Args:
         gold: Object with `rows`, `codes` and `probs`, such as `GoldSample`; codes of all
             n texts; codes of several people as a mapping by coder or a list of lists;
-            None to use `truth`.
+            the name of a column, as `truth`; None to use `truth`.
         truth: Name of the column or columns of `coded` with human codes.
         coded: The argument `coded` of `answers_of`.
         answers: The labels that `answers_of` returned.
@@ -236,6 +236,8 @@ def codes_of(
             "them; give one of the two",
             argument="gold",
         )
+    if isinstance(gold, str):
+        gold, truth = None, gold
     if hasattr(gold, "rows") and hasattr(gold, "codes"):
         if getattr(gold, "waves", ()):
             gold = gold.coded_waves()

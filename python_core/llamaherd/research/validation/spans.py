@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
+import math
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
@@ -20,6 +19,7 @@ from llamaherd.research.statistics.intervals import level_of
 from llamaherd.research.validation.span_measures import SpanComparison, SpanDraws
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Mapping, Sequence
 
     from llamaherd.research.codes.span_files import Format, MarkedText
@@ -98,8 +98,8 @@ def read_spans(
         OSError: A file cannot be read.
     """
     checks.choice("format", format, FORMATS)
-    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    found = [each for one in paths for each in marked_texts(Path(one), format, text)]
+    paths = checks.paths("path", path)
+    found = [each for one in paths for each in marked_texts(one, format, text)]
     if not found:
         raise ArgumentError("has no texts", argument="path", code="empty")
     return span_codes(found)
@@ -159,8 +159,9 @@ class SpanValidation:
                 lines += ["", f"{name} ({count_of(found.n, 'text')})"]
                 part = name
             what = f"{measure} {label}".strip()
-            limits = f"[{found.low:.3f}, {found.high:.3f}]"
-            lines.append(f"  {what:<30} {found.value:6.3f} {limits}")
+            known = not math.isnan(found.low)
+            limits = f" [{found.low:.3f}, {found.high:.3f}]" if known else ""
+            lines.append(f"  {what:<30} {found.value:6.3f}{limits}")
         return "\n".join([*lines[:_MOST_SHOWN], "", *self.notes]).rstrip()
 
     __repr__ = __str__

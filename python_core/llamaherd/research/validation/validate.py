@@ -95,7 +95,8 @@ def validate(
             labels; or n labels, None if a label is missing.
         gold: Gold sample with codes, from `gold_sample`; or codes of all n texts, None if
             a code is missing: a list for one person; a mapping by coder, a data frame, or
-            a list of lists for several people.
+            a list of lists for several people. Or the name of a column of `coded`, as
+            `truth`.
         label: Column of labels of a data frame; None for the column that `gold` was drawn
             with, or "label".
         truth: Instead of `gold`: the column or columns of `coded` with human codes.

@@ -262,3 +262,11 @@ def test_texts_coded_by_a_model(tiny_path: Callable[[str], Path], tmp_path: Path
         lh.validate_spans(coded, [1])  # type: ignore[arg-type] # wrong
     with pytest.raises(ValueError, match="must have one coder"):
         lh.validate_spans(codes_of(tmp_path, a=MARKED, b=MARKED), gold)
+
+
+def test_measures_without_an_interval_are_printed_without_limits(tmp_path: Path) -> None:
+    model, gold = codes_of(tmp_path, m=MARKED), codes_of(tmp_path, ann=MARKED)
+    found = lh.validate_spans(model, gold, n_bootstrap=0)
+    assert math.isnan(found.measures[next(iter(found.measures))].low)
+    assert re.search(r"exact f1 +1\.000\n", str(found))
+    assert "nan" not in str(found)

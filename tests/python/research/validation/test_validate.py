@@ -474,3 +474,12 @@ def test_a_wrong_probability_is_named_with_its_row() -> None:
         lh.validate(["a", "b"], ["a", "a"], prob=[0.5, 2.0])
     assert str(caught.value) == "prob[1] must be between 0 and 1, not 2"
     assert (caught.value.argument, caught.value.place) == ("prob", (1,))
+
+
+def test_codes_may_be_a_column_of_the_labelled_data() -> None:
+    data = pd.DataFrame({"label": ["a", "b", "a", "b"], "anna": ["a", "b", "b", None]})
+    by_name = lh.validate(data, "anna")
+    assert by_name.accuracy.accuracy.value == pytest.approx(2 / 3)
+    assert str(by_name) == str(lh.validate(data, truth="anna"))
+    with pytest.raises(ValueError, match="ben"):
+        lh.validate(data, "ben")
