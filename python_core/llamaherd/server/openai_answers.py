@@ -292,9 +292,14 @@ class ChatAnswer(_OpenAiAnswer):
         self._call = CallStream(use) if use is not None and use.forced else None
 
     def start(self) -> str:
-        """Return the first event of each answer, with the role."""
+        """Return the first event of each answer, with the role.
+
+        As in OpenAI's API, the content is null if the answer may be a call, since a call
+        has no content.
+        """
+        content = '""' if self._parsed.tools is None else "null"
         return "".join(
-            self._delta('"role":"assistant","content":""', i)
+            self._delta(f'"role":"assistant","content":{content}', i)
             for i in range(self._parsed.n_answers)
         )
 
@@ -368,7 +373,7 @@ class ChatAnswer(_OpenAiAnswer):
         deltas: list[dict[str, object]] = []
         if self._parsed.n_answers > 1 and result.thinking:
             deltas.append({"reasoning_content": result.thinking})
-        if content:
+        if content or (content is not None and self._parsed.tools is not None):
             deltas.append({"content": content})
         if calls:
             parts = [{"index": i, **call.shape} for i, call in enumerate(calls)]
