@@ -42,6 +42,16 @@ def answer(request: Request) -> tuple[list[int], Finish]:
     return tokens, Finish.LENGTH if length >= request.max_tokens else Finish.EOG
 
 
+def logprobs_of(
+    request: Request, tokens: Sequence[int]
+) -> tuple[list[float], list[dict[int, float]]] | None:
+    """Return log-probabilities and alternatives of tokens; None if not requested."""
+    if request.logprobs is None:
+        return None
+    values = [-1.0 - token for token in tokens]
+    return values, [{token: -1.0 - token} for token in tokens]
+
+
 def text_of(tokens: Sequence[int]) -> str:
     return " ".join(map(str, tokens))
 
@@ -211,9 +221,12 @@ class FakeEngine:
             thought["thinking"] = text
             thought["n_thinking_tokens"] = len(text.split())
             thought["thinking_complete"] = is_complete
+        logprobs = logprobs_of(slot.request, slot.generated)
         return Output(
             **thought,
             finish=slot.finish,
+            logprobs=None if logprobs is None else logprobs[0],
+            top_logprobs=None if logprobs is None else logprobs[1],
             text=text_of(slot.generated),
             tokens=list(slot.generated),
             n_reused=slot.n_reused,
@@ -236,6 +249,12 @@ class FakeEngine:
             n_bytes=len(text),
             n_tokens=len(tokens),
         )
+
+    def read_logprobs(
+        self, id_: int, n_tokens: int
+    ) -> tuple[list[float], list[dict[int, float]]]:
+        slot = self.slots[id_]
+        return logprobs_of(slot.request, slot.generated[n_tokens:]) or ([], [])
 
     def read_thought(self, id_: int, n_bytes: int) -> Piece:
         slot = self.slots[id_]

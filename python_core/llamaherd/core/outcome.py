@@ -149,6 +149,9 @@ class Piece:
             text, and `n_tokens` is unused.
         n_bytes: Length of the text so far, in bytes of UTF-8.
         n_tokens: Number of tokens so far.
+        logprobs: float64[len(tokens)], log-probabilities of the tokens; None if not
+            requested.
+        top_logprobs: For each token, its most likely alternatives, see `Output`.
     """
 
     text: str
@@ -156,6 +159,8 @@ class Piece:
     n_bytes: int
     n_tokens: int
     kind: PieceKind = "answer"
+    logprobs: Sequence[float] | None = None
+    top_logprobs: Sequence[dict[int, float]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

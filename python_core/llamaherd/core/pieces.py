@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
 PieceKind = Literal["thinking", "answer"]
+
+
+class TokenLogprob(NamedTuple):
+    """Generated token with its log-probability.
+
+    Attributes:
+        token: Token id.
+        logprob: Log-probability, see `Result.logprobs`.
+        top: Log-probabilities of the most likely alternatives, see
+            `Result.top_logprobs`.
+    """
+
+    token: int
+    logprob: float
+    top: dict[int, float]
 
 
 class TextPiece(str):
@@ -16,23 +31,35 @@ class TextPiece(str):
     Attributes:
         kind: "thinking" for a part of the thought, "answer" for a part of the answer.
         n_tokens: Number of tokens of the answer up to this piece; 0 in a thought.
+        logprobs: With `logprobs=k`, the tokens of the answer since the previous piece.
+            The text of the last of these tokens may be held back, because it could
+            become a part of a stop text. Tokens after the last piece are only in the
+            result.
     """
 
-    __slots__ = ("kind", "n_tokens")
+    __slots__ = ("kind", "logprobs", "n_tokens")
     kind: PieceKind
     n_tokens: int
+    logprobs: tuple[TokenLogprob, ...]
 
     def __new__(  # noqa: PYI034 - typing.Self needs Python 3.11
-        cls, text: str, kind: PieceKind = "answer", n_tokens: int = 0
+        cls,
+        text: str,
+        kind: PieceKind = "answer",
+        n_tokens: int = 0,
+        logprobs: tuple[TokenLogprob, ...] = (),
     ) -> TextPiece:
         """Make a piece of a text."""
         self = super().__new__(cls, text)
         self.kind = kind
         self.n_tokens = n_tokens
+        self.logprobs = logprobs
         return self
 
-    def __reduce__(self) -> tuple[type[TextPiece], tuple[str, PieceKind, int]]:
-        return TextPiece, (str(self), self.kind, self.n_tokens)
+    def __reduce__(
+        self,
+    ) -> tuple[type[TextPiece], tuple[str, PieceKind, int, tuple[TokenLogprob, ...]]]:
+        return TextPiece, (str(self), self.kind, self.n_tokens, self.logprobs)
 
 
 class PieceStream:

@@ -403,7 +403,10 @@ class Runner:
                 group.listener.on_piece(thought)
         piece = self.engine.read(id_, *group.n_read)
         if (piece.n_bytes, piece.n_tokens) != group.n_read:
-            group.n_read = (piece.n_bytes, piece.n_tokens)
+            n_before, group.n_read = group.n_read[1], (piece.n_bytes, piece.n_tokens)
+            if group.requests[0].logprobs is not None:
+                logprobs, top = self.engine.read_logprobs(id_, n_before)
+                piece = replace(piece, logprobs=logprobs, top_logprobs=top)
             group.listener.on_piece(piece)
 
     def _release(self, client: Client) -> None:

@@ -241,6 +241,15 @@ class NativeEngine:
             n_tokens=new.n_tokens_now,
         )
 
+    def read_logprobs(
+        self, id_: int, n_tokens: int
+    ) -> tuple[list[float], list[dict[int, float]]]:
+        info = self._client_info(id_)
+        if info.n_logprobs <= n_tokens:
+            return [], []
+        n_new = info.n_logprobs - n_tokens
+        return ffi.unpack(info.logprobs + n_tokens, n_new), _alternatives(info, n_tokens)
+
     def read_thought(self, id_: int, n_bytes: int) -> Piece:
         info = self._client_info(id_)
         n_now = max(n_bytes, info.n_thinking)
@@ -389,23 +398,29 @@ def _logprobs(info: CData) -> _Logprobs:
     if info.n_scores > 0:
         out["scores"] = array("d", ffi.buffer(info.scores, 8 * info.n_scores)[:])
     if info.n_logprobs >= 0:
-        n, k = info.n_logprobs, info.n_top
+        n = info.n_logprobs
         out["logprobs"] = ffi.unpack(info.logprobs, n) if n else []
-        tokens = ffi.unpack(info.top_tokens, n * k) if n * k else []
-        values = ffi.unpack(info.top_logprobs, n * k) if n * k else []
-        out["top_logprobs"] = [
-            {
-                token: value
-                for token, value in zip(
-                    tokens[k * i : k * (i + 1)], values[k * i : k * (i + 1)], strict=True
-                )
-                if token >= 0
-            }
-            for i in range(n)
-        ]
+        out["top_logprobs"] = _alternatives(info, 0)
         if info.ranks != ffi.NULL:
             out["ranks"] = ffi.unpack(info.ranks, n) if n else []
     return out
+
+
+def _alternatives(info: CData, start: int) -> list[dict[int, float]]:
+    """Return the alternatives to each token from the token `start` on."""
+    k, n = info.n_top, info.n_logprobs - start
+    tokens = ffi.unpack(info.top_tokens + k * start, n * k) if n * k else []
+    values = ffi.unpack(info.top_logprobs + k * start, n * k) if n * k else []
+    return [
+        {
+            token: value
+            for token, value in zip(
+                tokens[k * i : k * (i + 1)], values[k * i : k * (i + 1)], strict=True
+            )
+            if token >= 0
+        }
+        for i in range(n)
+    ]
 
 
 def uses_llguidance(params: SamplingParams) -> bool:

@@ -143,6 +143,15 @@ def is_special(model: CData, token: int) -> bool:
     return attr >= 0 and bool(attr & (_UNKNOWN | _CONTROL | _USER_DEFINED))
 
 
+def has_text(model: CData, token: int) -> bool:
+    """Return whether a token has text in an answer; control tokens have none.
+
+    Source: `llama_token_to_piece` with special = false.
+    """
+    attr = lib.lh_token_attr(model, token)
+    return attr >= 0 and not attr & (_UNKNOWN | _CONTROL)
+
+
 def token_text(model: CData, token: int) -> str | None:
     """Return the text of a token in the vocabulary; None for an invalid token."""
     return text_or_none(lib.lh_token_text(model, token))

@@ -152,14 +152,18 @@ class GroupWork:
         )
 
     def grown(self, piece: Piece) -> None:
-        """Send the listener new text of the only request, without repetition."""
+        """Send the listener new text of the only request, without repetition.
+
+        Log-probabilities may be repeated, and come without text while text is held back.
+        """
         text = piece.text.encode()
-        n_new = piece.n_bytes - self._n_seen_bytes[piece.kind]
-        if n_new <= 0:
+        n_new = max(0, piece.n_bytes - self._n_seen_bytes[piece.kind])
+        if n_new == 0 and not piece.logprobs:
             return
-        self._n_seen_bytes[piece.kind] = piece.n_bytes
+        self._n_seen_bytes[piece.kind] += n_new
         if n_new < len(text):
-            piece = replace(piece, text=text[-n_new:].decode(errors="ignore"))
+            new = text[len(text) - n_new :].decode(errors="ignore")
+            piece = replace(piece, text=new)
         self.group.listener.on_piece(piece)
 
     def ended(self, chunk: Chunk, what: Ended) -> None:

@@ -12,14 +12,14 @@ from llamaherd.asks.answers import as_result, checked
 from llamaherd.core import checks
 from llamaherd.core.errors import PromptError
 from llamaherd.core.outcome import Finish
-from llamaherd.core.pieces import PieceStream, Stripped, TextPiece
+from llamaherd.core.pieces import PieceStream, Stripped, TextPiece, TokenLogprob
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.loop.group import Group
 from llamaherd.native import shim
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterator
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 
     from llamaherd.core.outcome import Output, Piece
     from llamaherd.core.request import Request
@@ -67,6 +67,8 @@ class Handle:
         self._n_chars = 0  # number of characters of the answer in `_pieces`
         self._n_thought_chars = 0
         self._thought = Stripped()
+        self._logprobs: list[TokenLogprob] = []  # of tokens after the last piece
+        self._n_logprobs = 0
         self._listeners: list[Callable[[], object]] = []  # called after every change
         self._callbacks: list[Callable[[Handle], object]] = []  # called at the end
         self._result: Result | None = None
@@ -139,7 +141,8 @@ class Handle:
         """Return the pieces of thought and answer, to iterate with `for` or `async for`.
 
         Each piece is text with a `kind`, "thinking" or "answer". The pieces of the
-        thought come first, without white space around the thought.
+        thought come first, without white space around the thought. For log-probabilities
+        see `TextPiece`.
         """
         return PieceStream(self._iterate, self._iterate_async)
 
@@ -235,6 +238,11 @@ class Handle:
             if piece.kind == "thinking":
                 self._add_thought(piece.text)
             else:
+                if piece.logprobs is not None and piece.top_logprobs is not None:
+                    n_before = piece.n_tokens - len(piece.logprobs)
+                    self._add_logprobs(
+                        n_before, piece.tokens, piece.logprobs, piece.top_logprobs
+                    )
                 self._add(piece.text, piece.n_tokens)
             self._changed.notify_all()
         self._notify()
@@ -250,6 +258,8 @@ class Handle:
         else:
             self._result = result
         self._add_thought((output.thinking or "")[self._n_thought_chars :])
+        if output.logprobs is not None and output.top_logprobs is not None:
+            self._add_logprobs(0, output.tokens, output.logprobs, output.top_logprobs)
         self._add(output.text[self._n_chars :], len(output.tokens))
 
     def on_end(self, error: BaseException | None) -> None:
@@ -269,8 +279,31 @@ class Handle:
 
     def _add(self, text: str, n_tokens: int) -> None:
         if text:
-            self._pieces.append(TextPiece(text, n_tokens=n_tokens))
+            logprobs, self._logprobs = tuple(self._logprobs), []
+            self._pieces.append(TextPiece(text, "answer", n_tokens, logprobs))
             self._n_chars += len(text)
+
+    def _add_logprobs(
+        self,
+        n_before: int,
+        tokens: Sequence[int],
+        logprobs: Sequence[float],
+        top: Sequence[dict[int, float]],
+    ) -> None:
+        """Keep the log-probabilities of new tokens until the next piece.
+
+        Args:
+            n_before: Number of the answer's tokens before these. An actor that takes
+                over a request sends its first tokens again.
+            tokens: Tokens.
+            logprobs: Log-probability of each token.
+            top: Alternatives to each token.
+        """
+        new = slice(self._n_logprobs - n_before, len(logprobs))
+        rows = zip(tokens[new], logprobs[new], top[new], strict=True)
+        found = [TokenLogprob(*row) for row in rows]
+        self._n_logprobs += len(found)
+        self._logprobs += found
 
     def _add_thought(self, text: str) -> None:
         self._n_thought_chars += len(text)

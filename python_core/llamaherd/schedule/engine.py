@@ -88,6 +88,15 @@ class Engine(Protocol):
     def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
         """Return the part of an answer after `n_bytes` bytes and `n_tokens` tokens."""
 
+    def read_logprobs(
+        self, id_: int, n_tokens: int
+    ) -> tuple[list[float], list[dict[int, float]]]:
+        """Return the log-probabilities of the tokens of an answer after `n_tokens`.
+
+        The second list has the alternatives of each token. Both lists are empty if the
+        request asks for no log-probabilities.
+        """
+
     def read_thought(self, id_: int, n_bytes: int) -> Piece:
         """Return the part of a thought after `n_bytes` bytes of text."""
 

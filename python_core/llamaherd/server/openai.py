@@ -92,7 +92,7 @@ class Completions:
             self._model,
             self._settings.model_name,
             parsed,
-            _logprobs(self._model, parsed),
+            logprobs_writer(self._model, parsed),
         )
 
 
@@ -150,7 +150,7 @@ class ChatCompletions:
             self._model,
             self._settings.model_name,
             parsed,
-            _logprobs(self._model, parsed),
+            logprobs_writer(self._model, parsed),
         )
 
     def _room(
@@ -185,9 +185,12 @@ def _most_tokens(rendered: Rendered) -> float:
     return n_bytes + _MOST_ADDED + n_thought
 
 
-def _logprobs(model: Model, parsed: ParsedRequest) -> LogprobsWriter | None:
+def logprobs_writer(model: Model, parsed: ParsedRequest) -> LogprobsWriter | None:
+    """Return the writer of log-probabilities; None if they were not requested."""
     n_top = parsed.options.get("logprobs")
-    return None if n_top is None else LogprobsWriter(model, n_top)
+    if n_top is None:
+        return None
+    return LogprobsWriter(model, n_top, is_choice=parsed.params.choices is not None)
 
 
 def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, object]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import secrets
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llamaherd
-from llamaherd.core.pieces import TextPiece
 from llamaherd.server.api_shape import usage
 from llamaherd.server.echo import EchoedResult
+from llamaherd.server.logprob_stream import LogprobStream
 from llamaherd.server.messages import dumps
-from llamaherd.server.openai_logprobs import LogprobsWriter
+from llamaherd.server.openai_logprobs import LogprobsWriter, Positions
 from llamaherd.server.stop_texts import stop_of, with_stop
 from llamaherd.server.tool_stream import CallStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.core.pieces import TextPiece, TokenLogprob
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
     from llamaherd.server.api_shape import ParsedRequest
@@ -54,6 +55,7 @@ class _OpenAiAnswer(ABC):
         self._model_name = model_name
         self._parsed = parsed
         self._logprobs = logprobs
+        self._split = None if logprobs is None else LogprobStream(logprobs)
         self._chunk_head = ""  # made with the first chunk
 
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
@@ -86,21 +88,34 @@ class _OpenAiAnswer(ABC):
         for choice, prompt in zip(choices, each, strict=True):
             choice["prompt_logprobs"] = prompt
 
+    def piece(self, piece: TextPiece) -> str:
+        """See `AnswerWriter`. With log-probabilities, a chunk ends where a token ends."""
+        text = piece if self._split is None else self._split.add(piece)
+        return self._text(text, piece.n_tokens) if text else ""
+
     def end(self, results: Sequence[Result]) -> str:
-        """See `AnswerWriter`. Log-probabilities are in the last chunk of a choice."""
+        """See `AnswerWriter`.
+
+        An answer that is sent at the end has its log-probabilities in its first chunk.
+        The last chunk has the log-probabilities of tokens without text.
+        """
         events = []
         for i, result in enumerate(results):
+            shown = self._shown(result)
             if self._is_at_end:
-                late = self._late(i, self._shown(result))
+                late = self._late(i, shown)
+                logprobs = self._logprobs_of(shown)
+                if late:
+                    late[0]["logprobs"], logprobs = logprobs, None
                 events += [self._chunk(dumps(each)) for each in late]
-            elif stop := self._stop(result):
-                piece = TextPiece(stop, n_tokens=result.n_generated_tokens)
-                events.append(self.piece(piece))
+            else:
+                events.append(self._rest(result, shown))
+                logprobs = self._new_logprobs()
             n_tokens = result.n_thinking_tokens + result.n_generated_tokens
             last = {
                 "index": i,
                 **self._nothing(),
-                "logprobs": self._logprobs_of(result),
+                "logprobs": logprobs,
                 "finish_reason": self._reason(result),
             }
             events.append(self._chunk(dumps(last), n_tokens))
@@ -110,6 +125,18 @@ class _OpenAiAnswer(ABC):
                 f"data: {dumps({**self._head(self._chunk_object), **used})}\n\n"
             )
         return "".join((*events, _DONE))
+
+    def _rest(self, result: Result, shown: Result) -> str:
+        """Return the event of the text that was held back, and of the stop text."""
+        text = self._stop(result)
+        if self._split is not None and self._logprobs is not None:
+            text = self._split.end(self._logprobs.rows(shown)) + text
+        return self._text(text, result.n_generated_tokens) if text else ""
+
+    def _new_logprobs(self) -> dict[str, Any] | None:
+        """Return the log-probabilities of the text that was not sent yet."""
+        rows = () if self._split is None else self._split.take()
+        return self._logprobs_of_rows(rows) if rows else None
 
     def _stop(self, result: Result) -> str:
         """Return the stop text to add at the end of an answer; "" to add nothing."""
@@ -158,8 +185,13 @@ class _OpenAiAnswer(ABC):
         return str(result.finish_reason)
 
     @abstractmethod
-    def piece(self, piece: TextPiece) -> str:
-        """See `AnswerWriter`."""
+    def _text(self, text: str, n_tokens: int) -> str:
+        """Return the event of a part of the answer, with its log-probabilities.
+
+        Args:
+            text: The part.
+            n_tokens: Number of tokens of the answer so far.
+        """
 
     @abstractmethod
     def _all(self, result: Result) -> dict[str, object]:
@@ -174,8 +206,12 @@ class _OpenAiAnswer(ABC):
         """Return the text field of a choice whose chunk has no text."""
 
     @abstractmethod
-    def _logprobs_of(self, result: Result) -> dict[str, object] | None:
+    def _logprobs_of(self, result: Result) -> dict[str, Any] | None:
         """Return the log-probabilities of an answer; None if they were not requested."""
+
+    @abstractmethod
+    def _logprobs_of_rows(self, rows: Sequence[TokenLogprob]) -> dict[str, Any] | None:
+        """Return the log-probabilities of the next part of an answer."""
 
 
 class CompletionAnswer(_OpenAiAnswer):
@@ -184,15 +220,26 @@ class CompletionAnswer(_OpenAiAnswer):
     _prefix = "cmpl"
     _object = _chunk_object = "text_completion"
 
+    def __init__(
+        self,
+        model: Model,
+        model_name: str,
+        parsed: ParsedRequest,
+        logprobs: LogprobsWriter | None,
+    ) -> None:
+        super().__init__(model, model_name, parsed, logprobs)
+        self._at = Positions()  # end of the log-probabilities that were sent
+
     def start(self) -> str:
         """See `AnswerWriter`."""
         return ""
 
-    def piece(self, piece: TextPiece) -> str:
-        """See `AnswerWriter`."""
+    def _text(self, text: str, n_tokens: int) -> str:
+        logprobs = dumps(self._new_logprobs())
         return self._chunk(
-            f'{{"index":0,"text":{dumps(piece)},"logprobs":null,"finish_reason":null}}',
-            piece.n_tokens,
+            f'{{"index":0,"text":{dumps(text)},"logprobs":{logprobs},'
+            '"finish_reason":null}',
+            n_tokens,
         )
 
     def _all(self, result: Result) -> dict[str, object]:
@@ -205,8 +252,13 @@ class CompletionAnswer(_OpenAiAnswer):
     def _nothing(self) -> dict[str, object]:
         return {"text": ""}
 
-    def _logprobs_of(self, result: Result) -> dict[str, object] | None:
-        return None if self._logprobs is None else self._logprobs.completion(result)
+    def _logprobs_of(self, result: Result) -> dict[str, Any] | None:
+        return None if self._logprobs is None else self._logprobs.whole_completion(result)
+
+    def _logprobs_of_rows(self, rows: Sequence[TokenLogprob]) -> dict[str, Any] | None:
+        return (
+            None if self._logprobs is None else self._logprobs.completion(rows, self._at)
+        )
 
 
 _OPEN: dict[str, object] = {"logprobs": None, "finish_reason": None}
@@ -240,9 +292,14 @@ class ChatAnswer(_OpenAiAnswer):
         self._call = CallStream(use) if use is not None and use.forced else None
 
     def start(self) -> str:
-        """Return the first event of each answer, with the role."""
+        """Return the first event of each answer, with the role.
+
+        As in OpenAI's API, the content is null if the answer may be a call, since a call
+        has no content.
+        """
+        content = '""' if self._parsed.tools is None else "null"
         return "".join(
-            self._delta('"role":"assistant","content":""', i)
+            self._delta(f'"role":"assistant","content":{content}', i)
             for i in range(self._parsed.n_answers)
         )
 
@@ -250,18 +307,26 @@ class ChatAnswer(_OpenAiAnswer):
         """See `AnswerWriter`. vLLM and llama-server use the same field for thoughts."""
         if piece.kind == "thinking":
             return self._delta(f'"reasoning_content":{dumps(piece)}')
-        if self._call is not None:
-            return "".join(
-                self._delta(f'"tool_calls":[{dumps(each)}]', n_tokens=piece.n_tokens)
-                for each in self._call.add(piece)
-            )
-        if self._parsed.tools is not None:
-            return ""  # a possible call is read when it is complete
-        return self._delta(f'"content":{dumps(piece)}', n_tokens=piece.n_tokens)
+        return super().piece(piece)
 
-    def _delta(self, inside: str, index: int = 0, n_tokens: int = 0) -> str:
+    def _text(self, text: str, n_tokens: int) -> str:
+        parts = [f'"content":{dumps(text)}']
+        if self._call is not None:
+            calls = self._call.add(text)
+            parts = [f'"tool_calls":[{dumps(each)}]' for each in calls]
+        elif self._parsed.tools is not None:
+            parts = []  # a possible call is read when it is complete
+        if not parts:
+            return ""
+        last = self._delta(parts[-1], 0, n_tokens, dumps(self._new_logprobs()))
+        return "".join([*(self._delta(each, 0, n_tokens) for each in parts[:-1]), last])
+
+    def _delta(
+        self, inside: str, index: int = 0, n_tokens: int = 0, logprobs: str = "null"
+    ) -> str:
         start = f'{{"index":{index},"delta":{{{inside}}}'
-        return self._chunk(f'{start},"logprobs":null,"finish_reason":null}}', n_tokens)
+        choice = f'{start},"logprobs":{logprobs},"finish_reason":null}}'
+        return self._chunk(choice, n_tokens)
 
     @property
     def _is_at_end(self) -> bool:
@@ -308,7 +373,7 @@ class ChatAnswer(_OpenAiAnswer):
         deltas: list[dict[str, object]] = []
         if self._parsed.n_answers > 1 and result.thinking:
             deltas.append({"reasoning_content": result.thinking})
-        if content:
+        if content or (content is not None and self._parsed.tools is not None):
             deltas.append({"content": content})
         if calls:
             parts = [{"index": i, **call.shape} for i, call in enumerate(calls)]
@@ -318,5 +383,9 @@ class ChatAnswer(_OpenAiAnswer):
     def _nothing(self) -> dict[str, object]:
         return {"delta": {}}
 
-    def _logprobs_of(self, result: Result) -> dict[str, object] | None:
-        return None if self._logprobs is None else self._logprobs.chat(result)
+    def _logprobs_of(self, result: Result) -> dict[str, Any] | None:
+        own = self._logprobs
+        return None if own is None else own.chat(own.rows(result))
+
+    def _logprobs_of_rows(self, rows: Sequence[TokenLogprob]) -> dict[str, Any] | None:
+        return None if self._logprobs is None else self._logprobs.chat(rows)

@@ -7,21 +7,23 @@ has null as its log-probability.
 
 from __future__ import annotations
 
+import codecs
 import math
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.core.pieces import TokenLogprob
 from llamaherd.model.tokens import token_bytes
+from llamaherd.native import vocabulary
 from llamaherd.server.echo import EchoedResult
 from llamaherd.server.errors import bad_field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
 
-_Row = tuple[int, float, dict[int, float]]  # token, log-probability, alternatives
 MOST = 20  # alternatives, as in OpenAI's API
 
 
@@ -68,45 +70,114 @@ def of_completion(given: Mapping[str, object]) -> int | None:
     return checks.integer("logprobs", given["logprobs"], 0, MOST)
 
 
+class Positions:
+    """Positions of the tokens of a text, in characters.
+
+    As in answers, an ill-formed sequence of bytes counts as one character, U+FFFD. An
+    incomplete character counts when its last byte is there.
+
+    Attributes:
+        n_chars: Number of characters so far.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.n_chars = 0
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the text so far ends within a character."""
+        return bool(self._decoder.getstate()[0])
+
+    def add(self, own: bytes) -> int:
+        """Add the bytes of the next token and return the position of its start."""
+        start = self.n_chars
+        self.n_chars += len(self._decoder.decode(own))
+        return start
+
+
 class LogprobsWriter:
     """Writer of the log-probabilities of answers.
 
     Args:
         model: Model with the vocabulary.
         n: Number of alternatives for each token.
+        is_choice: Whether answers are choices, whose texts are not those of their tokens.
     """
 
-    def __init__(self, model: Model, n: int) -> None:
+    def __init__(self, model: Model, n: int, *, is_choice: bool = False) -> None:
         self._model = model
         self._n = n
+        self._is_choice = is_choice
         self._known: dict[int, bytes] = {}
+        self._in_texts: dict[int, bytes] = {}
 
-    def chat(self, result: Result) -> dict[str, object]:
+    def rows(self, result: Result) -> list[TokenLogprob]:
+        """Return the tokens of an answer.
+
+        Tokens are omitted if a stop text removed all of their text.
+        """
+        logprobs = result.logprobs or []
+        tops = result.top_logprobs or [{} for _ in logprobs]
+        tokens = result.tokens[: len(logprobs)]
+        rows = [TokenLogprob(*row) for row in zip(tokens, logprobs, tops, strict=True)]
+        n_chars = len(result.text or "")
+        at, n_rows = Positions(), 0
+        for token in tokens:
+            n_rows += at.n_chars < n_chars
+            at.add(self.text_bytes(token))
+        is_shortened = at.n_chars > n_chars and not self._is_choice
+        return rows[:n_rows] if is_shortened else rows
+
+    def chat(self, rows: Sequence[TokenLogprob]) -> dict[str, object]:
         """Return the `logprobs` of a choice of a chat."""
         content = []
-        for token, logprob, top in self._rows(result):
-            alternatives = [self._entry(t, value) for t, value in top.items()]
+        for token, logprob, top in rows:
+            first = list(top.items())[: self._n]
+            alternatives = [self._entry(t, value) for t, value in first]
             content.append({**self._entry(token, logprob), "top_logprobs": alternatives})
         return {"content": content, "refusal": None}
 
-    def completion(self, result: Result) -> dict[str, object]:
-        """Return the `logprobs` of a choice of a completion."""
+    def completion(
+        self, rows: Sequence[TokenLogprob], at: Positions
+    ) -> dict[str, list[Any]]:
+        """Return the `logprobs` of a choice of a completion, or of a part of its text.
+
+        Args:
+            rows: Tokens.
+            at: Positions of the tokens before these; moved to the end of these tokens.
+        """
         found: dict[str, list[Any]] = {
             name: []
             for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")
         }
-        start, n_before = self._prompt(result)
-        before = b""
-        for token, logprob, top in [*start, *self._rows(result)]:
+        for token, logprob, top in rows:
             found["tokens"].append(self._text(token))
             found["token_logprobs"].append(_number(logprob))
             found["top_logprobs"].append(self._among(token, logprob, top))
-            n_chars = len(before.decode(errors="ignore"))
-            found["text_offset"].append(max(0, n_chars - n_before))
-            before += self._bytes(token)
-        if start:  # the first token of a text has no probability
-            found["top_logprobs"][0] = None
-        return {**found}
+            found["text_offset"].append(at.add(self.text_bytes(token)))
+        return found
+
+    def whole_completion(self, result: Result) -> dict[str, list[Any]]:
+        """Return the `logprobs` of a choice of a completion, with an echoed prompt."""
+        scores = result.scores_of_prompt if isinstance(result, EchoedResult) else None
+        rows, at = self.rows(result), Positions()
+        if scores is None or not isinstance(result, EchoedResult) or result.echo is None:
+            return self.completion(rows, at)
+        logprobs, tops = [math.nan, *scores.logprobs], [{}, *scores.top]
+        prompt = [
+            TokenLogprob(*row) for row in zip(scores.tokens, logprobs, tops, strict=True)
+        ]
+        starts = [at.add(self._bytes(row.token)) for row in prompt]
+        # The text lacks the start token, and the space that some vocabularies insert.
+        n_lacking = max(0, at.n_chars - len(result.echo))
+        found = self.completion(prompt, Positions())
+        found["text_offset"] = starts
+        found["top_logprobs"][:1] = [None]  # the first token has no probability
+        for name, values in self.completion(rows, at).items():
+            found[name] += values
+        found["text_offset"] = [max(0, n - n_lacking) for n in found["text_offset"]]
+        return found
 
     def prompt(self, result: Result) -> list[dict[str, object] | None]:
         """Return `prompt_logprobs` of vLLM's API: for each token, entries by token id.
@@ -134,23 +205,6 @@ class LogprobsWriter:
             )
         return found
 
-    def _prompt(self, result: Result) -> tuple[list[_Row], int]:
-        """Return the rows of an echoed prompt, and the number of characters to skip.
-
-        The characters to skip are those of the start token and the space that some
-        vocabularies insert before a text; the echoed text lacks them.
-        """
-        scores = result.scores_of_prompt if isinstance(result, EchoedResult) else None
-        if scores is None or not isinstance(result, EchoedResult) or result.echo is None:
-            return [], 0
-        logprobs, tops = [math.nan, *scores.logprobs], [{}, *scores.top]
-        rows = [
-            (token, logprob, dict(list(top.items())[: self._n]))
-            for token, logprob, top in zip(scores.tokens, logprobs, tops, strict=True)
-        ]
-        whole = b"".join(map(self._bytes, scores.tokens)).decode(errors="replace")
-        return rows, max(0, len(whole) - len(result.echo))
-
     def _among(
         self, token: int, logprob: float, top: Mapping[int, float]
     ) -> dict[str, float | None]:
@@ -159,19 +213,10 @@ class LogprobsWriter:
         Of several tokens with the same text, the most likely is returned.
         """
         among: dict[str, float | None] = {}
-        for each, value in {**top, token: logprob}.items():
+        shown = {**dict(list(top.items())[: self._n]), token: logprob}
+        for each, value in shown.items():
             among.setdefault(self._text(each), _number(value))
         return among
-
-    def _rows(self, result: Result) -> list[_Row]:
-        """Return token, log-probability and alternatives of each token."""
-        logprobs = result.logprobs or []
-        tops = result.top_logprobs or [{} for _ in logprobs]
-        tokens = result.tokens[: len(logprobs)]
-        return [
-            (token, logprob, dict(list(top.items())[: self._n]))
-            for token, logprob, top in zip(tokens, logprobs, tops, strict=True)
-        ]
 
     def _entry(self, token: int, logprob: float) -> dict[str, object]:
         own = self._bytes(token)
@@ -180,6 +225,14 @@ class LogprobsWriter:
             "logprob": _number(logprob),
             "bytes": list(own),
         }
+
+    def text_bytes(self, token: int) -> bytes:
+        """Return the bytes of a token in an answer; control tokens have no text there."""
+        if token not in self._in_texts:
+            with self._model.using() as handle:
+                has_text = vocabulary.has_text(handle, token)
+            self._in_texts[token] = self._bytes(token) if has_text else b""
+        return self._in_texts[token]
 
     def _bytes(self, token: int) -> bytes:
         if token not in self._known:

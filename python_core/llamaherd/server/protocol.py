@@ -80,6 +80,9 @@ class BoundedProtocol(HttpToolsProtocol):
             cycle.message_event.set()
         self.pipeline.clear()
         super().connection_lost(exc)
+        # After a reset, uvicorn leaves this timer, which keeps the connection and the
+        # request in memory until it fires.
+        self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
         """Parse received bytes."""

@@ -24,8 +24,7 @@ from llamaherd.server.neutral import (
     UnusedField,
     check_unused,
 )
-from llamaherd.server.openai import ChatCompletions
-from llamaherd.server.openai_logprobs import LogprobsWriter
+from llamaherd.server.openai import ChatCompletions, logprobs_writer
 from llamaherd.server.responses_answer import ResponseAnswer
 from llamaherd.server.responses_input import messages_of
 from llamaherd.server.wording import JSON
@@ -116,9 +115,12 @@ class Responses:
 
     def answer(self, parsed: ParsedRequest) -> ResponseAnswer:
         """Return the writer of one answer."""
-        n_top = parsed.options.get("logprobs")
-        writer = None if n_top is None else LogprobsWriter(self._model, n_top)
-        return ResponseAnswer(self._model, self._settings.model_name, parsed, writer)
+        return ResponseAnswer(
+            self._model,
+            self._settings.model_name,
+            parsed,
+            logprobs_writer(self._model, parsed),
+        )
 
     def _given(self, fields: Mapping[str, object]) -> dict[str, object]:
         """Return the fields of a request that have an effect.

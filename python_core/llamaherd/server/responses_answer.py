@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.server.api_shape import counts
+from llamaherd.server.logprob_stream import LogprobStream
 from llamaherd.server.messages import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.pieces import TextPiece
+    from llamaherd.core.pieces import TextPiece, TokenLogprob
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
     from llamaherd.server.api_shape import ParsedRequest
@@ -46,6 +47,7 @@ class ResponseAnswer:
         self._logprobs = logprobs
         self._id = _new_id("resp")
         self._created = int(time.time())
+        self._split = None if logprobs is None else LogprobStream(logprobs)
         self._n_events = 0
         self._output: list[_Item] = []  # items that are complete
         self._open: _Item | None = None  # item whose text is being sent
@@ -77,7 +79,8 @@ class ResponseAnswer:
             return self._grow(self._reasoning("", "in_progress"), piece)
         if self._parsed.tools is not None:
             return ""  # a possible call is read when it is complete
-        return self._grow(_message("", "in_progress", []), piece)
+        text = piece if self._split is None else self._split.add(piece)
+        return self._grow_message(text) if text else ""
 
     def end(self, results: Sequence[Result]) -> str:
         """See `AnswerWriter`."""
@@ -86,15 +89,25 @@ class ResponseAnswer:
         status = _status(reason)
         events = []
         if text is not None and (text or not calls):
-            missing = text if self._parsed.tools is not None else ""
-            events.append(self._grow(_message("", "in_progress", []), missing))
+            held = ""
+            if self._split is not None and self._logprobs is not None:
+                held = self._split.end(self._logprobs.rows(result))
+            missing = held if self._parsed.tools is None else text
+            events.append(self._grow_message(missing))
         events.append(self._close(status, self._logprobs_of(result)))
         events += [self._whole_call(call, status) for call in calls]
         name = "response.completed" if status == "completed" else "response.incomplete"
         events.append(self._event(name, response=self._response(status, result)))
         return "".join(events)
 
-    def _grow(self, new: _Item, piece: str) -> str:
+    def _grow_message(self, text: str) -> str:
+        """Return the events of a part of the answer, with its log-probabilities."""
+        new = _message("", "in_progress", [])
+        if self._split is None or self._logprobs is None or not text:
+            return self._grow(new, text)
+        return self._grow(new, text, _content(self._logprobs, self._split.take()))
+
+    def _grow(self, new: _Item, piece: str, logprobs: Sequence[object] = ()) -> str:
         """Return the events of a piece; before them, the events that begin a new item."""
         events = ""
         if self._open is None or self._open["type"] != new["type"]:
@@ -110,9 +123,9 @@ class ResponseAnswer:
         if not piece:
             return events
         names = _NAMES[part["type"]]
-        none = _none(part)
+        shown = {"logprobs": logprobs} if "logprobs" in part else {}
         return events + self._event(
-            f"{names.text}.delta", **names.place, delta=piece, **none
+            f"{names.text}.delta", **names.place, delta=piece, **shown
         )
 
     def _close(self, status: str, logprobs: list[Any] | None = None) -> str:
@@ -122,7 +135,7 @@ class ResponseAnswer:
             return ""
         part = _part(item)
         names = _NAMES[part["type"]]
-        text = {"text": part["text"], **_none(part)}
+        text = {"text": part["text"]}
         if "logprobs" in part:
             part["logprobs"] = text["logprobs"] = logprobs or []
         item["status"] = status
@@ -199,8 +212,7 @@ class ResponseAnswer:
     def _logprobs_of(self, result: Result) -> list[Any]:
         if self._logprobs is None:
             return []
-        found = self._logprobs.chat(result)["content"]
-        return list(found) if isinstance(found, list) else []
+        return _content(self._logprobs, self._logprobs.rows(result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +256,9 @@ def _part(item: _Item) -> _Item:
     return found
 
 
-def _none(part: _Item) -> dict[str, object]:
-    """Return empty log-probabilities for a piece; the last event has the values."""
-    return {"logprobs": []} if "logprobs" in part else {}
+def _content(writer: LogprobsWriter, rows: Sequence[TokenLogprob]) -> list[Any]:
+    found = writer.chat(rows)["content"]
+    return list(found) if isinstance(found, list) else []
 
 
 def _new_id(start: str) -> str:

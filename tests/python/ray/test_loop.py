@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
@@ -28,6 +29,7 @@ from waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from llamaherd.core.pieces import TextPiece
     from llamaherd.loop.group import Group
     from llamaherd.ray.wire import Report
 
@@ -420,11 +422,12 @@ def test_callers_share_the_actors() -> None:
         check(found[k], asked[k])
 
 
-def test_a_stream_is_told_once_though_its_actor_dies() -> None:
-    request = requests(1, max_tokens=200)[0]
+@pytest.mark.parametrize("logprobs", [None, 1])
+def test_a_stream_is_told_once_though_its_actor_dies(logprobs: int | None) -> None:
+    request = replace(requests(1, max_tokens=200)[0], logprobs=logprobs)
     expected = text_of(answer(request)[0])
     link = LocalLink(0)
-    pieces: list[str] = []
+    pieces: list[TextPiece] = []
     with herd(link) as loop:
         handle = Handle(loop, request, None, stream=True)
         for piece in handle:
@@ -433,6 +436,9 @@ def test_a_stream_is_told_once_though_its_actor_dies() -> None:
                 link.is_dead = True
     assert "".join(pieces) == expected
     assert len(pieces) > 2
+    found = [row.logprob for piece in pieces for row in piece.logprobs]
+    assert found == (handle.result(0).logprobs or [])
+    assert len(found) == (0 if logprobs is None else len(answer(request)[0]))
 
 
 def test_a_herd_that_is_closed_ends_what_runs() -> None:

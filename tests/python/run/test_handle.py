@@ -116,6 +116,25 @@ def test_pieces_have_kinds_and_iteration_yields_the_answer(loop: object) -> None
     assert asyncio.run(read()) == (pieces, pieces[n:])
 
 
+def test_pieces_have_the_log_probabilities_of_new_tokens(loop: object) -> None:
+    asked = replace(long_request(), logprobs=1)
+    handle = Handle(loop, asked, None, stream=True)
+    pieces = list(handle)
+    assert len(pieces) > 3
+    result = handle.result(60)
+    rows = [row for piece in pieces for row in piece.logprobs]
+    n_seen = 0
+    for piece in pieces:
+        n_seen += len(piece.logprobs)
+        assert piece.n_tokens == n_seen
+    assert [row.token for row in rows] == result.tokens
+    assert [row.logprob for row in rows] == result.logprobs
+    assert [row.top for row in rows] == result.top_logprobs
+    assert pickle.loads(pickle.dumps(pieces[1])).logprobs == pieces[1].logprobs
+    plain = Handle(loop, long_request(), None, stream=True)
+    assert all(piece.logprobs == () for piece in plain)
+
+
 def test_a_thought_that_nobody_watched_is_read_at_the_end(loop: object) -> None:
     handle = Handle(loop, thinking(budget=2), None)
     result = handle.result(60)

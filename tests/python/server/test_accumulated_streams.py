@@ -1,0 +1,163 @@
+"""Streams that OpenAI's package puts together are the answers without `stream`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import openai
+import pytest
+import tiny_models
+from served import NAME, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TEMPLATE = (
+    "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}"
+    "{% for m in messages %}{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>"
+    "{% endfor %}{% endfor %}"
+)
+COLOUR = {
+    "type": "object",
+    "properties": {"colour": {"enum": ["red", "blue"]}},
+    "required": ["colour"],
+    "additionalProperties": False,
+}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": COLOUR}}
+    for name in ("f", "g")
+]
+CHATS: dict[str, dict[str, Any]] = {
+    "text": {},
+    "stop text": {"stop": ["e"]},
+    "no text": {"max_tokens": 1, "extra_body": {"guided_regex": "|a"}},
+    "several answers": {"n": 3},
+    "log-probabilities": {"logprobs": True, "top_logprobs": 2},
+    "several answers with log-probabilities": {"n": 2, "logprobs": True},
+    "forced call": {"tools": TOOLS[:1], "tool_choice": "required", "max_tokens": 100},
+    "one of two calls": {"tools": TOOLS, "tool_choice": "required", "max_tokens": 100},
+    "named call": {
+        "tools": TOOLS,
+        "tool_choice": {"type": "function", "function": {"name": "g"}},
+        "max_tokens": 100,
+    },
+    "several calls": {"tools": TOOLS[:1], "tool_choice": "required", "n": 2},
+    "optional call": {"tools": TOOLS},
+}
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
+    path = tmp_path_factory.mktemp("accumulated") / "tiny.gguf"
+    tiny_models.write(path, "llama", chat_template=TEMPLATE)
+    with (
+        lh.Model(path) as model,
+        lh.Context(model, n_seq_max=4, deterministic=True) as ctx,
+        served(ctx) as made,
+        openai.OpenAI(base_url=f"{made.url}/v1", api_key="none", max_retries=0) as client,
+    ):
+        yield client
+
+
+def _comparable(value: Any) -> Any:
+    """Return an answer without ids, times and fields that only whole answers have."""
+    if isinstance(value, dict):
+        left_out = {"id", "created", "created_at", "completed_at", "item_id"}
+        left_out |= {"parsed", "parsed_arguments", "refusal", "index"}
+        # The second request finds the prompt in the cache.
+        left_out |= {"prompt_tokens_details", "input_tokens_details"}
+        return {
+            # Only in streams, arguments keep the white space that the model wrote.
+            key: _arguments(each) if key == "arguments" else _comparable(each)
+            for key, each in value.items()
+            if key not in left_out and each is not None
+        }
+    return [_comparable(each) for each in value] if isinstance(value, list) else value
+
+
+def _arguments(text: str) -> Any:
+    """Return the arguments of a call; the text if it was cut off."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@pytest.mark.parametrize("kind", CHATS)
+def test_a_chat(sdk: openai.OpenAI, kind: str) -> None:
+    ask: dict[str, Any] = {
+        "model": NAME,
+        "messages": [{"role": "user", "content": "a"}],
+        "max_tokens": 12,
+        "seed": 3,
+        **CHATS[kind],
+    }
+    whole = sdk.chat.completions.create(**ask)
+    usage = {"include_usage": True}
+    with sdk.chat.completions.stream(**ask, stream_options=usage) as stream:
+        chunks = [event.chunk for event in stream if event.type == "chunk"]
+        found = stream.current_completion_snapshot
+    assert _comparable(found.to_dict()) == _comparable(whole.to_dict())
+    for choice, other in zip(found.choices, whole.choices, strict=True):
+        assert choice.message.content == other.message.content
+    # Each answer begins with its role and ends with its reason; then comes the usage.
+    *others, last = chunks
+    assert last.choices == []
+    assert last.usage is not None
+    assert all(chunk.usage is None for chunk in others)
+    for i in range(len(whole.choices)):
+        own = [each for chunk in others for each in chunk.choices if each.index == i]
+        assert own[0].delta.role == "assistant"
+        assert [each.finish_reason is None for each in own[:-1]] == [True] * len(own[:-1])
+        assert own[-1].finish_reason is not None
+        assert not own[-1].delta.to_dict()
+        for each in own[1:-1]:
+            assert each.delta.content or each.delta.tool_calls
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_completion(sdk: openai.OpenAI, n: int) -> None:
+    ask: dict[str, Any] = {"model": NAME, "prompt": "a", "max_tokens": 12, "seed": 3}
+    ask |= {"n": n, "stop": ["e"]}
+    whole = sdk.completions.create(**ask)
+    chunks = list(
+        sdk.completions.create(**ask, stream=True, stream_options={"include_usage": True})
+    )
+    assert chunks[-1].choices == []
+    assert chunks[-1].usage is not None
+    assert whole.usage is not None
+    assert chunks[-1].usage.total_tokens == whole.usage.total_tokens
+    for choice in whole.choices:
+        own = [c for chunk in chunks for c in chunk.choices if c.index == choice.index]
+        assert "".join(each.text for each in own) == choice.text
+        reasons = [each.finish_reason for each in own]
+        assert reasons == [None] * (len(own) - 1) + [choice.finish_reason]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"include": ["message.output_text.logprobs"], "top_logprobs": 2},
+        {
+            "tools": [{"type": "function", "name": "f", "parameters": COLOUR}],
+            "tool_choice": "required",
+            "max_output_tokens": 100,
+        },
+    ],
+)
+def test_a_response(sdk: openai.OpenAI, fields: dict[str, Any]) -> None:
+    ask: dict[str, Any] = {"model": NAME, "input": "a", "max_output_tokens": 16}
+    ask |= {"extra_body": {"seed": 3}, **fields}
+    whole = sdk.responses.create(**ask)
+    with sdk.responses.stream(**ask) as stream:
+        events = list(stream)
+    found = events[-1].response  # type: ignore[union-attr]
+    one, other = _comparable(found.to_dict()), _comparable(whole.to_dict())
+    for each in (*one["output"], *other["output"]):
+        each.pop("call_id", None)
+    assert one == other
+    assert [each.sequence_number for each in events] == list(range(len(events)))
