@@ -165,6 +165,20 @@ test_that("passages and quotes of a job have the form and positions of annotate_
   expect_identical(substr(texts[[1]], coded$why$start[[1]], coded$why$end[[1]]), "Ann met")
 })
 
+test_that("sizes of a server may be \"auto\", and errors name the argument", {
+  expect_null(size_text("auto", "n_ctx"))
+  expect_null(size_text(NULL, "n_ctx"))
+  expect_identical(size_text(100000, "n_ctx"), "100000")
+  expect_error(server_start("m.gguf", n_ctx = "big"), "`n_ctx`", fixed = TRUE)
+  expect_error(server_start("m.gguf", n_threads = 0), "`n_threads`", fixed = TRUE)
+  expect_error(
+    server_start("m.gguf", settings = list(type_k = "q8_0")),
+    "context.type_k",
+    fixed = TRUE,
+    class = "llamaherd_error_argument"
+  )
+})
+
 test_that("answers that are drawn differ between equal prompts of a job", {
   skip_on_cran()
   local_server()
