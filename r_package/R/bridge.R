@@ -29,7 +29,11 @@ public_frame <- function(frame) {
   at <- which(vapply(frames, identical, NA, frame))
   for (i in rev(seq_len(max(at, 0L)))) {
     head <- sys.call(i)[[1]]
-    name <- if (is.symbol(head)) head else if (rlang::is_call(head, c("::", ":::"))) head[[3]]
+    name <- if (is.symbol(head)) {
+      head
+    } else if (rlang::is_call(head, c("::", ":::"))) {
+      head[[3]]
+    }
     is_own <- identical(topenv(frames[[i]]), topenv())
     if (is_own && !is.null(name) && as.character(name) %in% exported) {
       return(frames[[i]])

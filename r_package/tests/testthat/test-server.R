@@ -134,7 +134,11 @@ test_that("passages and quotes of a job have the form and positions of annotate_
   rows_of <- function(rows, book) {
     json <- as.character(jsonlite::toJSON(rows, auto_unbox = TRUE, null = "null"))
     job <- list(names = names(texts), codebook = book)
-    job$columns <- columns_of_task("annotate", list(codebook = book, evidence = TRUE), NULL)
+    job$columns <- columns_of_task(
+      "annotate",
+      list(codebook = book, evidence = TRUE),
+      NULL
+    )
     job_frame(py_call("job_rows", json, book$content), job)
   }
   failed <- list(error = "the text is missing")
@@ -162,7 +166,10 @@ test_that("passages and quotes of a job have the form and positions of annotate_
   fields <- codebook("Data", schema = type_object(n = type_integer(), why = type_quote()))
   coded <- rows_of(list(list(n = 3, why = quote, error = NULL), failed), fields)
   expect_identical(coded$n, c(3L, NA))
-  expect_identical(substr(texts[[1]], coded$why$start[[1]], coded$why$end[[1]]), "Ann met")
+  expect_identical(
+    substr(texts[[1]], coded$why$start[[1]], coded$why$end[[1]]),
+    "Ann met"
+  )
 })
 
 test_that("sizes of a server may be \"auto\", and errors name the argument", {
