@@ -235,7 +235,7 @@ job_frame <- function(value, job) {
     answers <- as_text(value[["answers"]])
     made <- text_columns(answers, schema_columns(job$codebook$schema))
     others <- as.list(frame)
-    frame <- new_frame(c(as.list(made), others), nrow(frame), row.names(frame))
+    frame <- new_frame(c(as.list(made), others), nrow(frame), attr(frame, "row.names"))
   }
   typed_columns(frame, job$columns)
 }
