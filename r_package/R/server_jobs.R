@@ -81,6 +81,9 @@ job_submit <- function(
     name <- names(options)[[twice]]
     abort(c("{.arg {name}} is given twice."), "argument", error_call)
   }
+  if (task == "annotate" && !is.null(options$codebook)) {
+    check_codebook(options$codebook, "codebook", error_call)
+  }
   columns <- columns_of_task(task, options, error_call)
   utf8 <- as_utf8(texts)
   bad <- which(is.na(utf8) & !is.na(texts))
@@ -106,7 +109,7 @@ job_submit <- function(
       n = length(texts),
       names = names(texts),
       columns = columns,
-      codebook = if (inherits(options$codebook, "llamaherd_codebook")) options$codebook
+      codebook = if (task == "annotate") options$codebook
     ),
     class = "llamaherd_server_job"
   )

@@ -223,6 +223,10 @@ test_that("wrong arguments are refused before anything is sent", {
   local_real()
   expect_error(job_submit(1), class = "llamaherd_error_argument")
   expect_error(job_submit("a", "sort"))
+  expect_error(
+    job_submit("a", "annotate", codebook = "question: Who?"),
+    "<llamaherd_codebook>"
+  )
   expect_error(job_submit(data.frame(x = "a")), "data\\$text")
   expect_error(job_submit(c("a", "caf\xe9")), "texts[2]", fixed = TRUE)
   expect_error(job_submit("a", "classify", 3), class = "llamaherd_error_argument")
