@@ -281,7 +281,9 @@ def _item(lines: list[str], i: int, head: re.Match[str]) -> tuple[list[str], int
         line = lines[k]
         is_other = _ITEM.match(line) and not line.startswith(indent)
         is_end = not line.strip() and not _next(lines, k).startswith(indent)
-        if is_other or is_end or (line.strip() and not line.startswith(" ")):
+        # A line without indent continues the paragraph before it, as in CommonMark.
+        is_new = not lines[k - 1].strip() and bool(line.strip())
+        if is_other or is_end or (is_new and not line.startswith(" ")):
             return body, k
         body.append(line.strip())
     return body, len(lines)

@@ -28,7 +28,9 @@
 #' @param ... Codes: a coded [gold_sample()]; a data frame or matrix with one column per coder; or
 #'   one vector per coder. Codes can be factors, text or numbers; NA, blank text and `"NA"` are
 #'   missing codes. Numbers and logical values are compared by their text, so that 1 equals `"1"`;
-#'   texts that differ only in case or spaces cause an error.
+#'   texts that differ only in case or spaces cause an error. If the texts of a sample may have
+#'   several labels, two coders agree on a text if they gave it the same set of labels, or both
+#'   none; [validate()] computes the agreement on each label.
 #' @param scale Scale of measurement, which defines distances between codes: `"nominal"`,
 #'   `"ordinal"`, `"interval"` or `"ratio"`. NULL uses `"ordinal"` for ordered factors, ordinal
 #'   codebooks and samples drawn from such labels, and `"nominal"` otherwise.
@@ -80,7 +82,7 @@ agreement <- function(
   known <- list()
   if (length(given) == 1 && inherits(given[[1]], "llamaherd_gold")) {
     gold <- given[[1]]
-    given <- list(new_frame(gold$codes, length(gold$ids)))
+    given <- list(new_frame(comparable_codes(gold), length(gold$ids)))
     scale <- scale %||% gold$design$scale
     weights <- weights %||% (1 / gold$probs)
     known <- if (!isTRUE(gold$design$several)) list(as_py_list(gold$names))
@@ -106,6 +108,19 @@ agreement <- function(
     scale = scale,
     is_weighted = length(unique(weights)) > 1
   )
+}
+
+# Returns the codes of a sample. If texts may have several labels, the code "" means that no label
+# applies; a text stands for it, because agreement() takes blank codes as missing.
+comparable_codes <- function(gold) {
+  if (!isTRUE(gold$design$several)) {
+    return(gold$codes)
+  }
+  none <- "(none)"
+  while (none %in% gold$names) {
+    none <- sprintf("(%s)", none)
+  }
+  lapply(gold$codes, \(codes) replace(codes, codes %in% "", none))
 }
 
 agreement_frame <- function(columns) {

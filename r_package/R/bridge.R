@@ -7,7 +7,7 @@
 # Ctrl-C has an effect only after the call, so calls must be short. Interrupting Python during a
 # call may crash R with reticulate 1.28: its signal handler in Python asks R whether an interrupt is
 # pending, and if R then handles the interrupt, R jumps over Python's stack frames.
-py_call <- function(fun, ..., error_call = rlang::caller_env()) {
+py_call <- function(fun, ..., error_call = public_frame(rlang::caller_env())) {
   status <- suspendInterrupts(py_module(error_call)[[fun]](...))
   for (text in status[["warnings"]]) {
     warn("{text}", "python", error_call)
@@ -19,6 +19,27 @@ py_call <- function(fun, ..., error_call = rlang::caller_env()) {
     abort_python(status, error_call)
   }
   status[["value"]]
+}
+
+# Returns the frame that errors name: the innermost exported function of the package that called
+# `frame`, which may be `frame` itself; `frame` if there is none.
+public_frame <- function(frame) {
+  exported <- getNamespaceExports("llamaherd")
+  frames <- as.list(sys.frames())
+  at <- which(vapply(frames, identical, NA, frame))
+  for (i in rev(seq_len(max(at, 0L)))) {
+    head <- sys.call(i)[[1]]
+    name <- if (is.symbol(head)) {
+      head
+    } else if (rlang::is_call(head, c("::", ":::"))) {
+      head[[3]]
+    }
+    is_own <- identical(topenv(frames[[i]]), topenv())
+    if (is_own && !is.null(name) && as.character(name) %in% exported) {
+      return(frames[[i]])
+    }
+  }
+  frame
 }
 
 py_module <- function(error_call) {

@@ -90,12 +90,15 @@ check_string <- function(
   check_text(x, arg, error_call)
 }
 
-# Returns text in UTF-8, without names. NA and invalid bytes cause errors.
+# Returns text in UTF-8, without names. Factors become text. NA and invalid bytes cause errors.
 check_text <- function(
   x,
   arg = rlang::caller_arg(x),
   error_call = rlang::caller_env()
 ) {
+  if (is.factor(x)) {
+    x <- as.character(x)
+  }
   if (!is.character(x)) {
     abort_argument(arg, "a character vector", x, error_call)
   }

@@ -19,7 +19,7 @@
 #' * `"token"`, `"byte"`: the log-probability divided by the number of tokens, or bytes, of the
 #'   label.
 #' * `"pmi"`: the log-probability minus the log-probability of the label after `pmi_prompt`. The
-#' difference measures how much the text increases the probability of the label.
+#'   difference measures how much the text increases the probability of the label.
 #'
 #' @section Probabilities after thinking:
 #' With `chat = TRUE` and `thinking = 256` the model first writes a thought, and the labels are

@@ -44,6 +44,9 @@
 #'   a codebook of fields, a list with a `llamaherd_gold` for each field, named by the fields;
 #'   [validate()] compares each of these with the column of its field. If `data` is a data frame:
 #'   this data frame with a character column for each field and coder, such as `topic.anna`.
+#'
+#'   In all cases the attribute `notes`, which `attr(result, "notes")` returns, is a data frame of
+#'   the coders' notes with the columns `coder`, `id` (identifier of the text) and `note`.
 #' @seealso [gold_sample()], [validate()], [agreement()]
 #' @export
 #' @examples
@@ -108,7 +111,12 @@ code_texts <- function(
     new_bar(interactive()),
     error_call
   )
-  coded_by_people(run$columns, data)
+  result <- coded_by_people(run$columns, data)
+  attr(result, "notes") <- new_frame(
+    lapply(run$columns[["notes"]], as_text),
+    length(run$columns[["notes"]][["id"]])
+  )
+  result
 }
 
 # Returns the codes in the same form as the data.

@@ -281,7 +281,10 @@ print.llamaherd_coded <- function(
   if (length(label) == 1 && is.factor(x[[label]])) {
     shares <- table(x[[label]])
     shown <- utils::head(shares[shares > 0], 6)
-    counts <- paste0(": ", paste(names(shown), shown, collapse = ", "))
+    counts <- paste0(
+      if (length(shown) > 0) ": ",
+      paste(names(shown), shown, collapse = ", ")
+    )
   }
   cat(sprintf("<llamaherd_coded> %d %s%s\n", nrow(x), plural(nrow(x), "text"), counts))
   if (!is.null(coding$recalibration)) {

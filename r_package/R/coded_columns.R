@@ -167,6 +167,14 @@ columns_of_data <- function(data) {
   sprintf("names of columns (there are %s)", listed_columns(data))
 }
 
+# Returns a hint for data that have passages in place of labels.
+spans_hint <- function(data) {
+  name <- as.list(attr(data, "llamaherd")$columns)$spans %||% "spans"
+  if (is.list(data[[name]])) {
+    "validate_spans() compares passages, and coded_spans() lists them."
+  }
+}
+
 # Lists the names of the first ten columns, and the number of the other columns.
 listed_columns <- function(data) {
   shown <- utils::head(names(data), 10)
@@ -226,7 +234,8 @@ labels_and_gold <- function(coded, gold, label, text, error_call) {
     there(design$label) %||%
     "label"
   if (!label %in% names(coded)) {
-    abort_argument("label", columns_of_data(coded), label, error_call)
+    must <- columns_of_data(coded)
+    abort_argument("label", must, label, error_call, spans_hint(coded))
   }
   text <- one_column(text, coded, "text", error_call) %||%
     known$text %||%

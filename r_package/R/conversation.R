@@ -14,14 +14,15 @@
 #'   conversation does not change.
 #' * `$turns()` returns a data frame with a row per message: `role`, `content`, `thinking` (the
 #'   thought before an answer, NA if there is no thought) and `interrupted`.
-#' * `$last()` returns a list with the last answer, its thought and the numbers of tokens of both.
+#' * `$last()` returns a list with the last answer, its thought and the numbers of tokens of both;
+#'   NULL without an answer, and after `$undo()`.
 #' * `$fork(n)` returns a list of n independent conversations that continue this one; without `n` it
-#' returns one conversation.
+#'   returns one conversation.
 #' * `$undo()` removes the last question with its answer. `$forget(n)` removes the n oldest
-#' questions with their answers, which frees tokens in the context. `$undo()` and `$forget()` return
-#' the removed messages.
+#'   questions with their answers, which frees tokens in the context. `$undo()` and `$forget()`
+#'   return the removed messages.
 #' * `$system(text)` sets the system message for later questions; without `text` it returns the
-#' current message.
+#'   current message.
 #' * `$close()` frees the context of a conversation that was started with a model.
 #'
 #' Ctrl-C ends an answer. The conversation keeps the text generated so far and marks the answer as
@@ -148,7 +149,9 @@ new_chat <- function(python, owner, echo_default) {
     if (is.null(n)) forks[[1]] else forks
   }
   self$undo <- function() {
-    turns_frame(py_call("chat_undo", python_of(rlang::current_env())))
+    gone <- turns_frame(py_call("chat_undo", python_of(rlang::current_env())))
+    last <<- NULL
+    gone
   }
   self$forget <- function(n = 1L) {
     object <- python_of(rlang::current_env())

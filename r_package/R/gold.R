@@ -406,7 +406,12 @@ format.llamaherd_gold <- function(x, ...) {
 #' @export
 print.llamaherd_gold <- function(x, ..., n = 6L) {
   writeLines(format(x, ...))
-  print_rows(as.data.frame(x), n, getOption("width"), c("id", "text", names(x$codes)))
+  frame <- as.data.frame(x)
+  if (isTRUE(x$design$several)) {
+    shown <- intersect(c(names(x$codes), "model_label"), names(frame))
+    frame[shown] <- lapply(frame[shown], \(codes) replace(codes, codes %in% "", "(none)"))
+  }
+  print_rows(frame, n, getOption("width"), c("id", "text", names(x$codes)))
   invisible(x)
 }
 

@@ -33,8 +33,8 @@
 #'   adapter.
 #' @param memory Memory for the weights and caches of several models, such as `"16GB"`. NULL uses
 #'   the available memory.
-#' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL chooses values that suit the
-#'   machine.
+#' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL and `"auto"` choose values that
+#'   suit the machine.
 #' @param n_gpu_layers See [model_load()]; applies to each model of the server.
 #' @param settings Other arguments of [model_load()] and [context_create()], by names such as
 #'   `model.use_mlock` and `context.type_k`: a list of single values and numeric vectors, such as
@@ -81,12 +81,12 @@ server_start <- function(
   check_string(name)
   check_flag(stay)
   sizes <- list(
-    `--n-ctx` = n_ctx,
-    `--n-seq-max` = n_seq_max,
-    `--n-threads` = n_threads
+    `--n-ctx` = size_text(n_ctx),
+    `--n-seq-max` = size_text(n_seq_max),
+    `--n-threads` = size_text(n_threads)
   )
   sizes <- Filter(Negate(is.null), sizes)
-  options <- as.list(rbind(names(sizes), vapply(sizes, size_text, "")))
+  options <- as.list(rbind(names(sizes), as.character(sizes)))
   if (!is.null(memory)) {
     options <- c(options, "--memory", memory)
   }
@@ -128,6 +128,13 @@ setting_flags <- function(
   if (length(settings) > 0 && !(rlang::is_named(settings) && all(is_value))) {
     must <- "a list of single values and numeric vectors with names"
     abort_argument("settings", must, settings, error_call)
+  }
+  known <- grepl("^(model|context)\\.", names(settings))
+  if (!all(known)) {
+    name <- names(settings)[!known][[1]]
+    hint <- sprintf("Is `%s` model.%s or context.%s?", name, name, name)
+    must <- "a list with names such as model.use_mlock and context.type_k"
+    abort_argument("settings", must, settings, error_call, hint)
   }
   twice <- unique(names(settings)[duplicated(names(settings))])
   twice <- c(twice, intersect(names(settings), taken))
@@ -181,7 +188,15 @@ remote_call <- function(fun, ..., error_call = rlang::caller_env()) {
   py_call(fun, ..., error_call = error_call)
 }
 
-size_text <- function(x) format(check_whole(x, min = 1), scientific = FALSE)
+# Returns a number as text; NULL for NULL and "auto".
+size_text <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  x <- check_auto(x %||% "auto", arg, error_call)
+  if (!identical(x, "auto")) format(x, scientific = FALSE)
+}
 
 new_server <- function(value) {
   key <- value[["key"]]

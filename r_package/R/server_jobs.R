@@ -62,6 +62,9 @@ job_submit <- function(
   model = NULL
 ) {
   error_call <- rlang::current_env()
+  if (is.factor(texts)) {
+    texts <- stats::setNames(as.character(texts), names(texts))
+  }
   if (!is.character(texts)) {
     hint <- if (is.data.frame(texts)) "Take the column with the texts, such as data$text."
     abort_argument("texts", "a character vector", texts, error_call, hint)
@@ -77,6 +80,9 @@ job_submit <- function(
   if (twice > 0) {
     name <- names(options)[[twice]]
     abort(c("{.arg {name}} is given twice."), "argument", error_call)
+  }
+  if (task == "annotate" && !is.null(options$codebook)) {
+    check_codebook(options$codebook, "codebook", error_call)
   }
   columns <- columns_of_task(task, options, error_call)
   utf8 <- as_utf8(texts)
@@ -102,7 +108,8 @@ job_submit <- function(
       task = task,
       n = length(texts),
       names = names(texts),
-      columns = columns
+      columns = columns,
+      codebook = if (task == "annotate") options$codebook
     ),
     class = "llamaherd_server_job"
   )
@@ -136,7 +143,11 @@ columns_of_task <- function(task, options, error_call) {
     return(list())
   }
   label <- factor(levels = names(book$labels), ordered = book$type == "ordinal")
-  list(label = if (book$is_numeric) numbers else label)
+  quotes <- list(quote = texts, start = integer(), end = integer())
+  c(
+    list(label = if (book$is_numeric) numbers else label),
+    if (isTRUE(options$evidence)) quotes
+  )
 }
 
 # Converts the columns of a job to the types of its task, and adds the columns that no row contains.
@@ -212,12 +223,24 @@ job_results <- function(job, wait = TRUE) {
   while (check_flag(wait) && !job_status(job)$done) {
     Sys.sleep(slice_s)
   }
-  value <- remote_call("remote_results", job$server, job$id)
+  value <- remote_call("remote_results", job$server, job$id, job$codebook$content)
   for (note in value[["notes"]]) {
     rlang::inform(note)
   }
+  job_frame(value, job)
+}
+
+# Converts rows from Python, see the Python function job_rows(), to the data frame of a job.
+job_frame <- function(value, job) {
   rows <- jsonlite::fromJSON(value[["rows"]], simplifyVector = FALSE)
-  typed_columns(rows_frame(rows, job$names), job$columns)
+  frame <- rows_frame(rows, job$names)
+  if (!is.null(value[["answers"]])) {
+    answers <- as_text(value[["answers"]])
+    made <- text_columns(answers, schema_columns(job$codebook$schema))
+    others <- as.list(frame)
+    frame <- new_frame(c(as.list(made), others), nrow(frame), attr(frame, "row.names"))
+  }
+  typed_columns(frame, job$columns)
 }
 
 check_job <- function(job, error_call = rlang::caller_env()) {

@@ -141,6 +141,10 @@ validate_spans <- function(
   level <- check_number(level)
   text <- check_string(text, null = TRUE) %||% known$text
   spans <- coded[[known$columns[["spans"]] %||% "spans"]]
+  if (is.list(spans) && is.null(coded[[text %||% ""]])) {
+    hint <- "Changing the texts drops the record of their column."
+    abort_argument("text", columns_of_data(coded), text, error_call, hint)
+  }
   if (is.null(text) || is.null(coded[[text]]) || !is.list(spans)) {
     hint <- "`text` names the column of texts; a list column `spans` has the passages."
     must <- "a data frame from annotate_texts() with a codebook of passages"

@@ -6,13 +6,13 @@
 #'
 #' @section The argument `thinking`:
 #' * `NULL`, the default, follows the model's chat template, with at most 1,024 tokens per thought.
-#' Answers with a `schema`, `regex`, `grammar` or `choices`, and probabilities of labels, are
-#' computed without a thought; a message reports this if the model would think.
+#'   Answers with a `schema`, `regex`, `grammar` or `choices`, and probabilities of labels, are
+#'   computed without a thought; a message reports this if the model would think.
 #' * `FALSE` turns thinking off: by a variable of the chat template, or by an empty thought in the
 #'   prompt.
 #' * A number is the maximum number of tokens of the thought. When the tokens are used up, `message`
-#' and the end marker of the thought are inserted, and the answer follows. `TRUE` means 1,024
-#' tokens.
+#'   and the end marker of the thought are inserted, and the answer follows. `TRUE` means 1,024
+#'   tokens.
 #' * `thinking()` also sets `message`, and the start and end markers for templates that do not
 #'   define markers.
 #'

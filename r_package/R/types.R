@@ -10,11 +10,11 @@
 #' * `type_enum()` describes a single value that is one of the texts `values`. The column is a
 #'   factor with these texts as levels.
 #' * `type_array()` describes any number of values of one type, which become a list column: of
-#' vectors, or of data frames if `items` is a `type_object()`.
+#'   vectors, or of data frames if `items` is a `type_object()`.
 #' * `type_object()` has named fields. The outermost object becomes the data frame itself; a nested
-#' object becomes a data frame in a column, or with `dotted = TRUE` columns with dotted names.
+#'   object becomes a data frame in a column, or with `dotted = TRUE` columns with dotted names.
 #' * `type_quote()` describes a verbatim part of the prompt's text. A quote becomes a data frame in
-#' a column, with the columns `quote`, `start` and `end`; see below.
+#'   a column, with the columns `quote`, `start` and `end`; see below.
 #' * `type_from_schema()` creates a type from a JSON Schema, given as text or in a file.
 #'
 #' @section Descriptions:

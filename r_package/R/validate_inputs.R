@@ -16,7 +16,7 @@ coded_parts <- function(x, label_col, is_default, prob, error_call) {
   label <- if (is_default && !is.null(info$label)) info$label else check_string(label_col)
   if (!label %in% names(x)) {
     must <- paste("the name of a column, of which there are", toString(names(x)))
-    abort_argument("label_col", must, label, error_call)
+    abort_argument("label_col", must, label, error_call, spans_hint(x))
   }
   is_ours <- identical(label, info$label)
   names <- if (is_ours && length(info$names) > 0) as.character(info$names)

@@ -96,6 +96,7 @@ from llamaherd._r.plots import plot_picture
 from llamaherd._r.ready import codebook_ready, codebooks_ready, models_recommended
 from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd._r.remote import (
+    job_rows,
     remote_at,
     remote_job,
     remote_results,
@@ -241,6 +242,7 @@ __all__ = [
     "is_closed",
     "job_cancel",
     "job_result",
+    "job_rows",
     "job_wait",
     "journal_read",
     "lib_path",

@@ -177,7 +177,9 @@ def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
         "thoughts": thoughts_of(cells),
         "thought_roles": roles,
         "labels": [clean_or_none(label) for label in coded.labels],
-        "located": [clean_or_none(label) for label in labels_of(coded)],
+        "located": [
+            clean_or_none(label) for label in labels_of(coded.labels, coded.codebook)
+        ],
         "numbers": _numbers(coded),
         "errors": [clean_or_none(error) for error in coded.errors],
         "error_codes": codes_of(coded.errors),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean_or_none
+from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.gold import for_r
 from llamaherd._r.spans import spans_for_r
 from llamaherd.coding_page.code_texts import first_link, make_page, path_for, results_of
 from llamaherd.coding_page.desk import Desk
+from llamaherd.coding_page.export import coded_notes
 from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.coding_page.store import CodeStore
 
@@ -21,6 +22,18 @@ if TYPE_CHECKING:
     from llamaherd.coding_page.serving import CodingPage, CodingProgress
 
 _LOOK_S = 0.02
+
+
+class Coding(NamedTuple):
+    """Result of a coding page.
+
+    Attributes:
+        codes: Codes, of the kind that `results_of` returns for the data.
+        notes: Notes of the coders: columns `coder`, `id`, `note`.
+    """
+
+    codes: Any
+    notes: dict[str, list[str]]
 
 
 class CodingPageRun:
@@ -53,11 +66,11 @@ class CodingPageRun:
         """Stop serving soon."""
         self._page.cancel()
 
-    def run(self) -> Any:  # noqa: ANN401 - of several kinds
-        """Serve the page; return the codes."""
+    def run(self) -> Coding:
+        """Serve the page; return the codes and notes."""
         try:
             self._page.run()
-            return results_of(self._desk, self._data)
+            return Coding(results_of(self._desk, self._data), coded_notes(self._desk))
         finally:
             self._store.close()
 
@@ -111,13 +124,14 @@ def code_start(
 
 
 @boundary
-def code_result(job: lh.Job[Any]) -> dict[str, Any]:
+def code_result(job: lh.Job[Coding]) -> dict[str, Any]:
     """Return the codes as `sample`, `spans`, `samples` by field or `columns` by name.
 
-    The elements that do not apply are None.
+    The elements that do not apply are None. `notes` has the columns of notes.
     """
-    found = job.results()
+    found, notes = job.results()
     made: dict[str, Any] = dict.fromkeys(("sample", "spans", "samples", "columns"))
+    made["notes"] = {name: [clean(x) for x in column] for name, column in notes.items()}
     if isinstance(found, lh.GoldSample):
         made["sample"] = for_r(found)
     elif isinstance(found, lh.SpanCodes):

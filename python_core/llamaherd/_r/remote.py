@@ -6,8 +6,10 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+import llamaherd as lh
 from llamaherd import remote
-from llamaherd._r.boundary import boundary, clean
+from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd._r.quotes import rows_of_r
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,10 +142,33 @@ def remote_job(name: str, job_id: str, cancel: bool) -> dict[str, Any]:
 
 
 @boundary
-def remote_results(name: str, job_id: str) -> dict[str, Any]:
-    """Return the results of a job: rows as JSON, and notes."""
+def remote_results(name: str, job_id: str, codebook: str | None) -> dict[str, Any]:
+    """Return the results of a job: rows as JSON, and notes.
+
+    Args:
+        name: Name of the server.
+        job_id: Job.
+        codebook: Codebook of a job that codes texts, as JSON; None for other jobs.
+            Positions of quotes then count from 1, and `answers` has the answers of a
+            codebook of fields or passages as JSON.
+    """
     found = remote.job_results(remote.server_named(name), job_id)
+    notes = [clean(text) for text in found.notes]
+    return {**_rows(found.rows, codebook), "notes": notes}
+
+
+@boundary
+def job_rows(rows: str, codebook: str | None) -> dict[str, Any]:
+    """Return rows, given as JSON, in the form of `remote_results`."""
+    return _rows(json.loads(rows), codebook)
+
+
+def _rows(rows: list[dict[str, Any]], codebook: str | None) -> dict[str, Any]:
+    answers = None
+    if codebook is not None:
+        book = lh.Codebook.from_dict(json.loads(codebook))
+        rows, answers = rows_of_r(rows, book)
     return {
-        "rows": clean(json.dumps(found.rows)),
-        "notes": [clean(text) for text in found.notes],
+        "rows": clean(json.dumps(rows)),
+        "answers": answers and [clean_or_none(each) for each in answers],
     }

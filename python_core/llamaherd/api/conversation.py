@@ -82,7 +82,10 @@ class Conversation:
 
     @property
     def last(self) -> Result | None:
-        """Result of the last answer, even if interrupted; None without an answer."""
+        """Result of the last answer, even if interrupted.
+
+        None without an answer, and after `undo()`.
+        """
         self._settle()
         return self._last
 
@@ -97,6 +100,7 @@ class Conversation:
             _, n = last_question(self._turns)
             gone, self._turns = self._turns[-n:], self._turns[:-n]
             self._version += 1
+            self._last = None
             return gone
 
     def forget(self, n: int = 1) -> list[Turn]:

@@ -231,6 +231,18 @@ def _notes(desk: Desk, coder: str) -> list[str]:
     return ["" if act is None else act.entry.act.note for act in acts]
 
 
+def coded_notes(desk: Desk) -> dict[str, list[str]]:
+    """Return all notes as the columns `coder`, `id` and `note`, in order of the texts."""
+    rows = [
+        (coder, key, note)
+        for coder in desk.sheet.people
+        for key, note in zip(desk.sheet.ids, _notes(desk, coder), strict=True)
+        if note
+    ]
+    names = ("coder", "id", "note")
+    return {name: [row[j] for row in rows] for j, name in enumerate(names)}
+
+
 def _lines(desk: Desk) -> list[str]:
     """Return a line for each text and coder, in the format of `read_spans`."""
     made = []

@@ -27,6 +27,7 @@ class RemoteServer:
         model: Models that the server loads, as given to `start_server`.
         folder: Folder of its data and its log.
         stays: Whether the server outlives the process that started it.
+        options: Further arguments of `llamaherd serve` with which it was started.
     """
 
     name: str
@@ -36,6 +37,7 @@ class RemoteServer:
     model: str
     folder: str
     stays: bool
+    options: list[str] = field(default_factory=list)
 
     @property
     def is_running(self) -> bool:

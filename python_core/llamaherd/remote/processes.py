@@ -77,8 +77,8 @@ def start_server(
         timeout_s: Maximum time in seconds until the model is loaded.
 
     Raises:
-        ArgumentError: An argument is invalid, or a server with this name has another
-            model.
+        ArgumentError: An argument is invalid; or a server with this name is running
+            with another model, or with other options than those given.
         ServerError: The server did not start; the message contains the end of its log.
     """
     folder = _folder(name)
@@ -94,6 +94,12 @@ def start_server(
             raise ArgumentError(
                 f"is the name of a running server with {quoted(found.model)}: stop it, "
                 "or choose another name",
+                argument="name",
+            )
+        if options and list(options) != found.options:
+            raise ArgumentError(
+                "is the name of a running server that was started with other settings: "
+                "stop it, choose another name, or leave out the settings to use it",
                 argument="name",
             )
         return found
@@ -119,7 +125,9 @@ def start_server(
         )
     _CHILDREN[process.pid] = process
     url = _wait_until_ready(process, ready, folder / _LOG, timeout_s)
-    server = RemoteServer(name, url, key, process.pid, shown, str(folder), stay)
+    server = RemoteServer(
+        name, url, key, process.pid, shown, str(folder), stay, list(options)
+    )
     _write(folder / _INFO, json.dumps(asdict(server)))
     return server
 

@@ -160,3 +160,30 @@ test_that("codes of any type go as they are, and blank ones are left to Python",
     list(list("b"), list("a"))
   )
 })
+
+test_that("no label is a code where a text may have several labels", {
+  local_real()
+  data <- data.frame(text = sprintf("Text %d.", 1:20), label = "x")
+  gold <- gold_sample(
+    data,
+    8,
+    text = text,
+    label = label,
+    names = c("x", "y", "(none)"),
+    several = TRUE,
+    seed = 1
+  )
+  none <- "((none))" # a label is called "(none)"
+  anna <- c("none", "none", "x", "y; x", "x", "x", "", "y")
+  ben <- c("none", "x", "none", "x; y", "x", "x", "x", "y")
+  gold <- read_gold(data.frame(id = gold$ids, anna = anna, ben = ben), gold)
+  expect_output(print(gold, n = 8), "\\(none\\) +\\(none\\)")
+  found <- agreement(gold)
+  expect_identical(unique(found$n_units), 7L)
+  expect_equal(value_of(found, "percent"), 5 / 7)
+  sets <- list(
+    anna = c(none, none, "x", "x; y", "x", "x", NA, "y"),
+    ben = c(none, "x", none, "x; y", "x", "x", "x", "y")
+  )
+  expect_equal(found$value, agreement(as.data.frame(sets))$value)
+})

@@ -33,8 +33,8 @@ visited <- function(requests, code) {
   withr::with_options(list(browser = visit), suppressMessages(code))
 }
 
-as_coder <- function(coder, i, value) {
-  list("/api/code", list(`X-Coder` = coder), list(i = i, value = value))
+as_coder <- function(coder, i, value, note = "") {
+  list("/api/code", list(`X-Coder` = coder), list(i = i, value = value, note = note))
 }
 
 test_that("codes of a data frame are its columns", {
@@ -42,7 +42,7 @@ test_that("codes of a data frame are its columns", {
   news <- data.frame(text = c("A match.", "Gr\u00fc\u00dfe.", "A price."))
   topics <- codebook("Topic?", c(Sports = "Matches.", Money = ""))
   path <- withr::local_tempfile(fileext = ".sqlite")
-  code <- list(as_coder("anna", 1, "Money"), as_coder("ben", 0, "Sports"))
+  code <- list(as_coder("anna", 1, "Money"), as_coder("ben", 0, "Sports", "Gr\u00fcn?"))
   output <- capture.output(
     found <- visited(
       code,
@@ -53,6 +53,10 @@ test_that("codes of a data frame are its columns", {
   expect_named(found, c("text", "anna", "ben"))
   expect_identical(found$anna, c(NA, "Money", NA))
   expect_identical(found$ben, c("Sports", NA, NA))
+  expect_identical(
+    attr(found, "notes"),
+    data.frame(coder = "ben", id = "1", note = "Gr\u00fcn?")
+  )
   expect_true(file.exists(path))
   expect_error(
     code_texts(news, topics, "text", path = path),
@@ -78,6 +82,7 @@ test_that("a gold sample and passages get their codes", {
   expect_s3_class(found, "llamaherd_gold")
   expect_identical(found$codes$anna, c(NA, NA, "b", NA))
   expect_identical(found$ids, gold$ids)
+  expect_identical(dim(attr(found, "notes")), c(0L, 3L))
   who <- codebook("Who?", c(actor = ""), type = "spans")
   span <- list(list(start = 0, end = 4, label = "actor"))
   path <- withr::local_tempfile(fileext = ".sqlite")

@@ -18,6 +18,7 @@ test_that("a conversation has memory", {
   talk$system("Be rude.")
   expect_identical(talk$turns()$content[[1]], "Be rude.")
   expect_identical(talk$undo()$content, c("two", "two!"))
+  expect_null(talk$last())
   expect_identical(talk$forget()$content, c("one", "one!"))
   expect_identical(nrow(talk$turns()), 1L)
 })

@@ -77,6 +77,36 @@ test_that("an error of a function that another one calls has its name", {
   expect_identical(rlang::call_name(conditionCall(error)), "compute_confusion_matrices")
 })
 
+test_that("an error of Python has the name of an exported function", {
+  local_real()
+  coded <- data.frame(text = letters, label = "good", x = 1:26)
+  codes <- rep("1", 26)
+  calls <- list(
+    \() estimate(coded, codes, label == "good" ~ x, prob = "simple"),
+    \() estimate(coded, codes, prob = "simple")
+  )
+  for (call in calls) {
+    error <- tryCatch(call(), error = identity)
+    expect_match(conditionMessage(error), "labels and codes alike")
+    expect_identical(rlang::call_name(conditionCall(error)), "estimate")
+  }
+})
+
+test_that("passages in place of labels are reported with the function for them", {
+  coded <- data.frame(text = c("a", "b"))
+  coded$spans <- list(NULL, NULL)
+  expect_error(estimate(coded, "text"), "validate_spans()", fixed = TRUE)
+  expect_error(validate(coded, "text"), "validate_spans()", fixed = TRUE)
+})
+
+test_that("texts may be a factor", {
+  texts <- factor(c(x = "b", y = "a"))
+  names(texts) <- c("x", "y")
+  expect_identical(check_text(texts), c("b", "a"))
+  given <- pair_texts(texts, rlang::current_env())
+  expect_identical(given, list(texts = c("b", "a"), names = c("x", "y")))
+})
+
 test_that("an error about columns counts those that it does not list", {
   wide <- as.data.frame(matrix(0, 1, 12))
   expect_error(gold_sample(wide, 1, by = nope), "V10, and 2 more")

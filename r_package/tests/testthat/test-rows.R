@@ -17,7 +17,7 @@ test_that("coded texts print as ten rows, the label first of all", {
   expect_output(print(coded, n = 2L), "... 10 more rows", fixed = TRUE)
   lines <- capture.output(print(coded, width = 60))
   expect_true(all(nchar(lines[-1], "width") <= 60))
-  expect_output(print(coded[0, ]), "<llamaherd_coded> 0 texts")
+  expect_output(print(coded[0, ]), "<llamaherd_coded> 0 texts\n", fixed = TRUE)
 })
 
 test_that("columns without a name are printed", {

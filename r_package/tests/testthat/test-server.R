@@ -128,6 +128,64 @@ test_that("labels of a job are factors, and names of labels are names", {
   expect_identical(levels(coded$label), c("low", "high"))
 })
 
+test_that("passages and quotes of a job have the form and positions of annotate_texts()", {
+  local_real()
+  texts <- c(a = "Caf\u00e9: Ann met Bob.", b = NA)
+  rows_of <- function(rows, book) {
+    json <- as.character(jsonlite::toJSON(rows, auto_unbox = TRUE, null = "null"))
+    job <- list(names = names(texts), codebook = book)
+    job$columns <- columns_of_task(
+      "annotate",
+      list(codebook = book, evidence = TRUE),
+      NULL
+    )
+    job_frame(py_call("job_rows", json, book$content), job)
+  }
+  failed <- list(error = "the text is missing")
+  quote <- list(quote = "Ann met", start = 6, end = 13)
+
+  actors <- codebook("Who?", labels = c(actor = "A person."), type = "spans")
+  span <- c(list(label = "actor"), quote)
+  coded <- rows_of(list(list(spans = list(span), error = NULL), failed), actors)
+  expect_identical(row.names(coded), names(texts))
+  expect_identical(coded$error, c(NA, "the text is missing"))
+  expect_s3_class(coded$spans[[1]], "data.frame")
+  expect_s3_class(coded$spans[[1]]$label, "factor")
+  expect_null(coded$spans[[2]])
+  passages <- coded_spans(coded)
+  expect_identical(passages$quote, "Ann met")
+  expect_identical(substr(texts[[1]], passages$start, passages$end), "Ann met")
+  none <- rows_of(list(list(spans = list(), error = NULL), failed), actors)
+  expect_identical(nrow(none$spans[[1]]), 0L)
+
+  tone <- codebook("Tone?", c("low", "high"))
+  coded <- rows_of(list(c(list(label = "low"), quote, list(error = NULL)), failed), tone)
+  expect_identical(coded$start, c(7L, NA))
+  expect_identical(substr(texts[[1]], coded$start[[1]], coded$end[[1]]), coded$quote[[1]])
+
+  fields <- codebook("Data", schema = type_object(n = type_integer(), why = type_quote()))
+  coded <- rows_of(list(list(n = 3, why = quote, error = NULL), failed), fields)
+  expect_identical(coded$n, c(3L, NA))
+  expect_identical(
+    substr(texts[[1]], coded$why$start[[1]], coded$why$end[[1]]),
+    "Ann met"
+  )
+})
+
+test_that("sizes of a server may be \"auto\", and errors name the argument", {
+  expect_null(size_text("auto", "n_ctx"))
+  expect_null(size_text(NULL, "n_ctx"))
+  expect_identical(size_text(100000, "n_ctx"), "100000")
+  expect_error(server_start("m.gguf", n_ctx = "big"), "`n_ctx`", fixed = TRUE)
+  expect_error(server_start("m.gguf", n_threads = 0), "`n_threads`", fixed = TRUE)
+  expect_error(
+    server_start("m.gguf", settings = list(type_k = "q8_0")),
+    "context.type_k",
+    fixed = TRUE,
+    class = "llamaherd_error_argument"
+  )
+})
+
 test_that("answers that are drawn differ between equal prompts of a job", {
   skip_on_cran()
   local_server()
@@ -165,6 +223,10 @@ test_that("wrong arguments are refused before anything is sent", {
   local_real()
   expect_error(job_submit(1), class = "llamaherd_error_argument")
   expect_error(job_submit("a", "sort"))
+  expect_error(
+    job_submit("a", "annotate", codebook = "question: Who?"),
+    "<llamaherd_codebook>"
+  )
   expect_error(job_submit(data.frame(x = "a")), "data\\$text")
   expect_error(job_submit(c("a", "caf\xe9")), "texts[2]", fixed = TRUE)
   expect_error(job_submit("a", "classify", 3), class = "llamaherd_error_argument")

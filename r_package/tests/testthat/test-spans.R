@@ -90,3 +90,15 @@ test_that("gamma is added where alpha is", {
     class = "llamaherd_error_argument"
   )
 })
+
+test_that("passages without a known column of texts need the argument text", {
+  coded <- data.frame(words = "Ann met Bob.")
+  coded$spans <- list(data.frame(label = "who", quote = "Ann", start = 1, end = 3))
+  gold <- structure(list(), content = "[]", class = "llamaherd_spans")
+  expect_error(
+    validate_spans(coded, gold),
+    "`text` must be names of columns (there are words, spans), not NULL",
+    fixed = TRUE,
+    class = "llamaherd_error_argument"
+  )
+})

@@ -161,7 +161,9 @@ def test_undo_retry_and_forget(context: lh.Context) -> None:
     assert again.text[: len(greedy.text)] != greedy.text  # it is drawn
     other = chat.retry(stream=True, max_tokens=20)
     assert "".join(other) == chat.last.text != again.text
-    assert chat.undo() == [before[-2], {"role": "assistant", "content": chat.last.text}]
+    last = {"role": "assistant", "content": chat.last.text}
+    assert chat.undo() == [before[-2], last]
+    assert chat.last is None  # the answer is no longer part of the conversation
     assert chat.turns == before[:-2]
     assert chat.forget() == before[:2]
     assert chat.turns == before[2:4]

@@ -52,6 +52,9 @@ def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     assert remote.start_server(path) == server  # the server is already running
     with pytest.raises(lh.ArgumentError, match="a running server with"):
         remote.start_server("other.gguf")
+    assert remote.start_server(path, options=ONE) == server
+    with pytest.raises(lh.ArgumentError, match="with other settings"):
+        remote.start_server(path, options=("--n-threads", "2"))
     prompts: list[Any] = ["a", None, "b c", "a" * 9999, "a"]
     options = {"max_tokens": 5, "temperature": 0.0}
     job = remote.submit_job(server, "generate", prompts, options)

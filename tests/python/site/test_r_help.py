@@ -27,6 +27,10 @@ def test_pages_say_what_the_comments_say() -> None:
             "Two:\n\n* one\n  line\n* two",
             "Two:\n\\itemize{\n\\item one\nline\n\\item two\n}",
         ),
+        (
+            "* one\nlazy line\n* two\n\nafter",
+            "\\itemize{\n\\item one\nlazy line\n\\item two\n}\n\nafter",
+        ),
         ("[text](https://example.org)", "\\href{https://example.org}{text}"),
     ],
 )

@@ -1,6 +1,7 @@
 """Conversion of codes and labels of any type to comparable values."""
 
 from llamaherd.research.codes.cells import (
+    are_alike,
     form_of,
     is_missing,
     is_nothing,
@@ -20,6 +21,7 @@ from llamaherd.research.codes.reading import (
 __all__ = [
     "Code",
     "Reading",
+    "are_alike",
     "are_measured",
     "form_of",
     "is_missing",

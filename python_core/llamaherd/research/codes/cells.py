@@ -18,6 +18,9 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
+
     from llamaherd.core.argument import Name
 
 # Texts that spreadsheets and statistics programs write for missing values.
@@ -90,6 +93,26 @@ def number_in(text: str) -> int | float | None:
     """
     is_number = len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text)
     return _number(Decimal(text)) if is_number else None
+
+
+def are_alike(
+    labels: AbstractSet[Any], codes: AbstractSet[Any], known: Iterable[Any]
+) -> bool:
+    """Return False if labels and codes seem to be written differently.
+
+    A model may give one label to all texts, and people another: both are then among the
+    known labels, or both are numbers.
+
+    Args:
+        labels: Labels that occur.
+        codes: Codes that occur.
+        known: Labels that can occur, () if they are not known.
+    """
+    if labels & codes:
+        return True
+    if {text_of(code) for code in codes} & {text_of(name) for name in known}:
+        return True
+    return all(number_in(str(each)) is not None for each in labels | codes)
 
 
 def form_of(text: str) -> str:

@@ -51,7 +51,7 @@ def weights_of(
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(bad) > 0:
         raise ArgumentError(
-            f"must be finite and at least 0, not {values[bad[0]]:g}",
+            f"must be finite and at least 0, not {_shown(values[bad[0]])}",
             argument="weights",
             place=(int(bad[0]),),
             code="out_of_range",
@@ -66,3 +66,7 @@ def weights_of(
 def mean_one(weights: Floats) -> Floats:
     """Return weights that have the mean 1."""
     return np.asarray(weights / weights.mean())
+
+
+def _shown(value: float) -> str:
+    return "missing" if np.isnan(value) else f"{value:g}"

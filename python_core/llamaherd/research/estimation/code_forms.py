@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
-from llamaherd.research.codes import are_measured, number_in, read, read_sets, text_of
+from llamaherd.research.codes import (
+    are_alike,
+    are_measured,
+    number_in,
+    read,
+    read_sets,
+    text_of,
+)
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.label_sets import (
     BETWEEN,
@@ -63,7 +70,8 @@ def in_one_form(
         measured = are_measured(raw)
         known = () if measured else _known_names(texts, gold)
         columns = read([raw, *people], known, argument="gold").columns
-        _check_common(columns[0], columns[1:], is_measured=measured)
+        names = () if measured else known or texts.names
+        _check_common(columns[0], columns[1:], names, is_measured=measured)
     labels, *codes = [[text_of(each) for each in column] for column in columns]
     texts = replace(texts, labels=labels)
     if isinstance(gold, GoldSample):
@@ -92,7 +100,11 @@ def _known_names(texts: Population, gold: object) -> Sequence[Any]:
 
 
 def _check_common(
-    labels: Sequence[Any], people: Sequence[Sequence[Any]], *, is_measured: bool
+    labels: Sequence[Any],
+    people: Sequence[Sequence[Any]],
+    known: Sequence[Any],
+    *,
+    is_measured: bool,
 ) -> None:
     there = {each for each in labels if each is not None}
     codes = {code for column in people for code in column if code is not None}
@@ -103,7 +115,7 @@ def _check_common(
                 f"must have numbers, as the labels are, not {checks.quoted(odd[0])}",
                 argument="gold",
             )
-    elif there and codes and not there & codes:
+    elif there and codes and not are_alike(there, codes, known):
         raise ArgumentError(
             f"has none of the labels {_some(there)} among its codes {_some(codes)}: "
             "write labels and codes alike",

@@ -26,6 +26,7 @@ TITLES: dict[Method, str] = {
     "gold": "codes of the gold sample alone",
     "naive": "labels as if they were right",
 }
+_LEAST_CODES = 2  # minimum number of codes for an interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +218,9 @@ class Estimates:
         corrected: list[Method] = [m for m in self.methods if m in {"dsl", "ppi"}]
         worths = {method: self.gold_worth(method) for method in corrected}
         counts = [
-            f"{n:.0f} texts ({name})" for name, n in worths.items() if not math.isnan(n)
+            f"{n:.0f} texts ({name})"
+            for name, n in worths.items()
+            if n >= _LEAST_CODES  # not NaN; fewer codes have no interval
         ]
         if not counts:
             return []

@@ -50,6 +50,14 @@ def vector_distances(vectors: Floats) -> Floats:
     return np.asarray(np.clip(1 - unit @ unit.T, 0.0, 2.0))
 
 
+def _described(given: Any) -> str:  # noqa: ANN401 - array-like
+    """Return the form of a value for messages."""
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        rows, columns = given.shape
+        return f"{count_of(rows, 'row')} of {count_of(columns, 'number')}"
+    return checks.shown(given)
+
+
 def checked_vectors(embeddings: Any, n: int) -> Floats:  # noqa: ANN401 - array-like
     """Return embeddings of n texts as float64[n, d].
 
@@ -63,7 +71,7 @@ def checked_vectors(embeddings: Any, n: int) -> Floats:  # noqa: ANN401 - array-
     if found.ndim != 2 or len(found) != n or found.shape[1] == 0:
         raise ArgumentError(
             f"must have a row of numbers for each of the {count_of(n, 'text')} of the "
-            f"sample, not {checks.shown(embeddings)}",
+            f"sample, not {_described(embeddings)}",
             argument="embeddings",
             code="wrong_length",
         )

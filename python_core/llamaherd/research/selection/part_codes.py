@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.codes import number_in
 from llamaherd.research.coding.label_sets import in_order, labels_in, majority
 from llamaherd.research.estimation.nonresponse import answered
@@ -138,9 +138,10 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     of_text = dict(zip(coded, answers.probs.tolist(), strict=True))
     notes = list(answers.notes)
     if len(kept) < len(coded):
+        n = len(coded) - len(kept)
         notes.append(
-            f"{count_of(len(coded) - len(kept), 'text')} of {part} are left out, because "
-            "coders tie on them"
+            f"{count_of(n, 'text')} of {part} {verb(n, 'is', 'are')} left out, because "
+            f"coders tie on {verb(n, 'it', 'them')}"
         )
     codes: list[Labels] = [
         each for each in (decided[i] for i in kept) if each is not None

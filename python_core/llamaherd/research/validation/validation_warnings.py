@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.plurals import count_of, verb
+from llamaherd.research.codes import are_alike
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.statistics.representative import label_check
 
@@ -179,7 +180,8 @@ def _of_labels(found: Validation, answers: ModelLabels, codes: Codes) -> list[st
         )
     given = {answers.labels[row] for row in codes.rows} - {None}
     people = {code for column in codes.codes for code in column} - {None}
-    if not found.several and found.accuracy.n and not given & people:
+    is_like = found.several or are_alike(given, people, answers.names)
+    if found.accuracy.n and not is_like:
         lines.append(
             f"No code equals any label. Labels: {_listed(given)}; codes: "
             f"{_listed(people)}. Are they written in the same way?"

@@ -178,3 +178,32 @@ def test_the_scale_is_known_by_all() -> None:
     assert next(a for a in found.coder_agreement if a.name == "alpha") == alpha
     assert "agreement, ordinal" in repr(found)
     assert "quadratic kappa" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("labels", "codes"),
+    [
+        (pd.Categorical(["good"] * 60, ["good", "bad"]), ["bad"] * 60),
+        ([1] * 60, [0, 2] * 30),  # numbers of a scale
+    ],
+)
+def test_a_model_that_always_gives_a_label_that_people_never_give(
+    labels: Any, codes: list[Any]
+) -> None:
+    given = [*codes[:30], *[None] * 30]
+    frame = pd.DataFrame({"text": [f"Text {i}." for i in range(60)], "label": labels})
+    frame["code"] = pd.Series(given, dtype=object)
+    found = lh.estimate(frame, "code", prob="simple", methods=["dsl", "gold"])
+    estimates = {(row.outcome, row.method): row.estimate for row in found.rows}
+    for code in set(codes):
+        share = codes[:30].count(code) / 30
+        assert estimates[str(code), "dsl"] == pytest.approx(share)
+        assert estimates[str(code), "gold"] == pytest.approx(share)
+
+
+def test_labels_and_codes_that_are_written_differently_are_refused() -> None:
+    frame = pd.DataFrame({"text": ["a", "b"] * 30, "label": ["good"] * 60})
+    frame["label"] = pd.Categorical(frame.label, ["good", "bad"])
+    frame["code"] = ["1"] * 60
+    with pytest.raises(ValueError, match="labels and codes alike"):
+        lh.estimate(frame, "code", prob="simple")

@@ -108,7 +108,7 @@ def test_samples_are_drawn_by_weights() -> None:
     [
         ([1.0] * (N - 1), "300 values"),
         ([-1.0] + [1.0] * (N - 1), "at least 0, not -1"),
-        ([None] + [1.0] * (N - 1), "not nan"),
+        ([None] + [1.0] * (N - 1), "at least 0, not missing"),
         ([0.0] * N, "above 0"),
         ("size", "size"),
     ],

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+import numpy as np
 import pytest
 from llamaherd.research.reports.plots import picture_of
 from llamaherd.research.reports.shapes import Forest, Tradeoff
@@ -310,6 +311,11 @@ def test_examples_come_from_explore(gold: lh.GoldSample, context: lh.Context) ->
         "embeddings must have a row",
         lambda: lh.choose_examples(gold, 2, BOOK, embeddings=[[1.0]]),
     )
+    refused(
+        "wrong_length",
+        "not 2 rows of 3 numbers",
+        lambda: lh.choose_examples(gold, 2, BOOK, embeddings=np.ones((2, 3))),
+    )
 
 
 def test_diverse_examples_are_far_apart(gold: lh.GoldSample) -> None:
@@ -389,4 +395,11 @@ def test_ties_and_several_labels(
     split = lh.gold_split(tied, 0.2, 0.4, 0.4, seed=1)
     found = lh.compare_codebooks(None, {"one": BOOK}, split, context)
     assert found.n < 24
-    assert "because coders tie on them" in found.notes[0]
+    assert "are left out, because coders tie on them" in found.notes[0]
+    one_tie = one.with_codes({"ben": ["a"] * 60, "cy": ["b", *["a"] * 59]})
+    for seed in range(1, 9):
+        split = lh.gold_split(one_tie, 0.2, 0.4, 0.4, seed=seed)
+        if split.parts[0] == "select":
+            break
+    found = lh.compare_codebooks(None, {"one": BOOK}, split, context)
+    assert "1 text of select is left out, because coders tie on it" in found.notes[0]

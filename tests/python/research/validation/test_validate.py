@@ -283,8 +283,26 @@ def test_codes_that_equal_no_label_are_reported() -> None:
     found = lh.validate(["good", "bad"] * 30, [1, 2] * 30)
     (line,) = (line for line in found.warnings if line.startswith("No code equals"))
     assert "Labels: bad, good; codes: 1, 2." in line
-    found = lh.validate(["good", "bad"] * 30, ["good", "x"] * 30)
+    alike: list[tuple[list[object], list[object]]] = [
+        (["good", "bad"], ["good", "x"]),
+        ([1, 1], [0, 2]),  # numbers of a scale
+    ]
+    for labels, codes in alike:
+        found = lh.validate(labels * 30, codes * 30)
+        assert not any(line.startswith("No code equals") for line in found.warnings)
+
+
+def test_a_model_with_one_label_is_not_a_model_of_other_labels() -> None:
+    labels = pd.Categorical(["good"] * 60, ["good", "bad"])
+    found = lh.validate(
+        pd.DataFrame({"label": labels, "truth": ["bad"] * 60}), truth="truth"
+    )
     assert not any(line.startswith("No code equals") for line in found.warnings)
+    labels = pd.Categorical(["good"] * 60, ["good", "bad"])
+    found = lh.validate(
+        pd.DataFrame({"label": labels, "truth": ["b"] * 60}), truth="truth"
+    )
+    assert any(line.startswith("No code equals") for line in found.warnings)
 
 
 def test_no_texts_with_probabilities_are_no_error() -> None:
