@@ -138,21 +138,23 @@ make_wheels() {
   (cd "$HOUSE" && ls -- *-win_amd64.whl)
 }
 
-# install_math SITE PYTHON_DIR: NumPy's modules call a library with the complex functions
-# that Wine lacks.
-install_math() {
+# install_missing SITE PYTHON_DIR: libraries that Wine 8 lacks. NumPy's modules call complex
+# functions; modules in Rust (llguidance, rpds-py) call a generator of random bytes.
+install_missing() {
   local made=$DIR/windows-math
   mkdir -p "$made"
   "$VENV_PYTHON" scripts/cross/math_def.py "$1/numpy" >"$made/math.def"
   "$TARGET-gcc-posix" -O2 -shared -static-libgcc scripts/cross/complex.c "$made/math.def" \
     -o "$2/llamaherd-mathematics-wine.dll"
+  "$TARGET-gcc-posix" -O2 -shared -static-libgcc scripts/cross/prng.c -ladvapi32 \
+    -o "$2/bcryptprimitives.dll"
 }
 
 # The extras of llamaherd are named one by one, because pip would choose those of Linux.
 install_python() {
   install_wheels "$SITE" --platform win_amd64 "$HOUSE"/llamaherd-*-win_amd64.whl \
     colorama tzdata pyarrow httptools prometheus-client starlette uvicorn
-  install_math "$SITE" "$PYTHON_DIR"
+  install_missing "$SITE" "$PYTHON_DIR"
   rm -rf "$PROJECT" && mkdir "$PROJECT"
   cp -r pyproject.toml README.md docs tests "$PROJECT"
 }
@@ -200,10 +202,10 @@ make_real_model() {
 # pip runs under Wine, and installs the dependencies from the package index.
 install_with_pip() {
   rm -rf "$PIP_DIR" && cp -r "$PYTHON_DIR" "$PIP_DIR"
-  rm -f "$PIP_DIR"/llamaherd-*.dll
+  rm -f "$PIP_DIR"/{llamaherd-mathematics-wine,bcryptprimitives}.dll
   wine_python "$PIP_DIR" -m pip install --no-warn-script-location --only-binary :all: \
     --find-links "$(on_windows "$HOUSE")" "$(on_windows "$(echo "$HOUSE"/llamaherd-*-win_amd64.whl)")"
-  install_math "$PIP_DIR/Lib/site-packages" "$PIP_DIR"
+  install_missing "$PIP_DIR/Lib/site-packages" "$PIP_DIR"
 }
 
 # The program that pip installed, and a label, without the paths of the builds.
