@@ -184,7 +184,7 @@ make_python() {
   say "the Python tests under Wine"
   logged cross-windows-install install_python
   logged cross-windows-python inside -m pytest -q -p no:cacheprovider --timeout=3000 \
-    -m "not model and not slow" "${PYTHON_TESTS[@]}" \
+    -m "not model and not slow" "${PYTHON_TESTS[@]}" tests/python/journal/test_before.py \
     "${NOT_UNDER_WINE[@]/#/--deselect=}"
   record python emulated
 }
