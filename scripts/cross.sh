@@ -16,7 +16,6 @@ shift
 source scripts/cross/build.sh
 ARCH=aarch64
 SUITE=bookworm
-HOUSE=$(realpath -m "${WHEELHOUSE:-build/wheelhouse}")
 ROOT=$DIR/$SYSTEM-root     # libllama and its headers
 DEBIAN=$DIR/$SYSTEM-debian # with Python; /site has the packages
 
@@ -55,23 +54,14 @@ make_c_tests() {
   record c_tests emulated
 }
 
-# pip installs the packages outside the emulation, because it would need minutes in
-# emulation. The step bare installs in emulation.
-install_wheels() {
-  local platforms=() wheel minor
-  for minor in {17..36}; do platforms+=(--platform "manylinux_2_${minor}_$ARCH"); done
-  wheel=$(echo "$HOUSE"/llamaherd-*_"$ARCH".whl)
-  "$VENV_PYTHON" -m pip --disable-pip-version-check install -q "${platforms[@]}" \
-    --only-binary :all: --python-version 3.11 --implementation cp --target "$DEBIAN/site" \
-    --find-links "$HOUSE" "${wheel}[parquet,server]" \
-    gguf pytest pytest-xdist pytest-timeout hypothesis pandas
-}
-
 install_python() {
+  local platforms=() wheel minor
   if mountpoint -q "$DEBIAN/proc"; then umount "$DEBIAN/proc"; fi
   rm -rf --one-file-system "$DEBIAN"
   cp -a "$(debian_base "$SUITE" "$ARCH")" "$DEBIAN"
-  install_wheels
+  wheel=$(echo "$HOUSE"/llamaherd-*_"$ARCH".whl)
+  for minor in {17..36}; do platforms+=(--platform "manylinux_2_${minor}_$ARCH"); done
+  install_wheels "$DEBIAN/site" "${platforms[@]}" "${wheel}[parquet,server]"
   mkdir "$DEBIAN/project"
   cp -r pyproject.toml README.md docs tests "$DEBIAN/project"
 }

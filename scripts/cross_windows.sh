@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Compiles libllama, the shim and its C tests for Windows with mingw-w64, runs them and the
-# most important Python tests under Wine, and records the results in docs/systems.json:
+# Compiles libllama, the shim and its C tests for Windows with mingw-w64, builds wheels, runs
+# the C tests and the most important Python tests under Wine, installs the wheels there with
+# pip, and records the results in docs/systems.json:
 #   cross_windows.sh          all steps
-#   cross_windows.sh STEP...  some steps: llama, shim, c_tests, python, real_model
-# CROSS_DIR (default: build/cross) stores the sources and the builds.
+#   cross_windows.sh STEP...  some steps: llama, shim, c_tests, wheels, python, real_model, pip
+# CROSS_DIR (default: build/cross) stores the sources and the builds, WHEELHOUSE (default:
+# build/wheelhouse) the wheels.
 #
 # These C tests are not compiled for Windows, because they test what Windows lacks:
 #   base/test_fork_guard.cpp     fork: all its tests
@@ -18,9 +20,11 @@ source scripts/cross/build.sh
 
 TARGET=x86_64-w64-mingw32
 WINE=/usr/lib/wine/wine64
-PYTHON_DIR=$DIR/windows-python
-SITE=$DIR/windows-site
-PROJECT=$DIR/windows-project
+PYTHON_DIR=$DIR/windows-python   # CPython for Windows
+PIP_DIR=$DIR/windows-pip         # a copy in which pip installs the wheels
+LLAMA=$DIR/windows-llama         # content of the wheel of llama-cpp-python
+SITE=$DIR/windows-site           # packages of the Python tests
+PROJECT=$DIR/windows-project     # the Python tests
 
 # on_windows PATH: prints the path as programs under Wine name it.
 on_windows() {
@@ -78,21 +82,27 @@ make_c_tests() {
   record c_tests emulated
 }
 
-# The Python of python.org for embedding, which this package of PyPI contains. Its standard
-# library is moved to the usual folders, so that PYTHONPATH has an effect.
+# The Python of python.org for embedding, which a package of PyPI contains, and pip. The
+# standard library is moved to the usual folders, so that PYTHONPATH has an effect.
 make_python_dir() {
   local unpacked=$DIR/windows-wheel
   rm -rf "$PYTHON_DIR" "$unpacked" && mkdir -p "$unpacked"
   "$VENV_PYTHON" -m pip --disable-pip-version-check download -q --no-deps --require-hashes \
     --dest "$unpacked" -r scripts/requirements-windows.txt
-  "$VENV_PYTHON" -m zipfile -e "$unpacked"/*.whl "$unpacked"
+  "$VENV_PYTHON" -m zipfile -e "$unpacked"/QEnvPython*.whl "$unpacked"
   mv "$unpacked/QPT_SDK/QEnvPython/python311" "$PYTHON_DIR"
-  rm -rf "$unpacked" "$PYTHON_DIR"/{Lib,DLLs,Scripts,python311._pth}
+  rm -rf "$PYTHON_DIR"/{Lib,DLLs,Scripts,python311._pth}
   mkdir -p "$PYTHON_DIR"/DLLs
   mv "$PYTHON_DIR"/*.pyd "$PYTHON_DIR"/{libcrypto,libssl,libffi,sqlite3}*.dll "$PYTHON_DIR/DLLs"
   "$VENV_PYTHON" -m zipfile -e "$PYTHON_DIR/python311.zip" "$PYTHON_DIR/Lib"
-  rm "$PYTHON_DIR/python311.zip"
+  "$VENV_PYTHON" -m zipfile -e "$unpacked"/pip-*.whl "$PYTHON_DIR/Lib/site-packages"
+  rm -r "$PYTHON_DIR/python311.zip" "$unpacked"
   touch "$PYTHON_DIR/.made"
+}
+
+need_python_dir() {
+  if [[ -f $PYTHON_DIR/.made ]]; then return; fi
+  logged cross-windows-python-dir make_python_dir
 }
 
 # Python's headers with a configuration for Windows.
@@ -103,33 +113,61 @@ windows_headers() {
   printf '%s' "$folder"
 }
 
-# install_math: NumPy's modules call a library with the complex functions that Wine lacks.
-install_math() {
-  local made=$DIR/windows-math
-  mkdir -p "$made"
-  "$VENV_PYTHON" scripts/cross/math_def.py "$SITE/numpy" >"$made/math.def"
-  "$TARGET-gcc-posix" -O2 -shared -static-libgcc scripts/cross/complex.c "$made/math.def" \
-    -o "$PYTHON_DIR/llamaherd-mathematics-wine.dll"
+# Packs libllama into a wheel of llama-cpp-python, and builds llamaherd's wheel, which needs
+# libllama and the libraries of the compiler from that wheel. The extension module is linked
+# to python3.dll, so it works with all versions of Python.
+build_wheels() {
+  rm -rf "$LLAMA"
+  "$VENV_PYTHON" scripts/wheels/portable.py "$DIR/src"
+  install_llama "$LLAMA" "$DIR"/windows-root/lib/*.dll{,.a}
+  "$TARGET-strip" --strip-unneeded "$LLAMA"/llama_cpp/lib/*.dll
+  "$VENV_PYTHON" scripts/cross/pack_wheel.py "$LLAMA" py3-none-win_amd64 "$HOUSE"
+  rm -f "$HOUSE"/llamaherd-*-win_amd64.whl
+  CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$PWD/scripts/cross/windows.cmake \
+-DPython_INCLUDE_DIR=$(windows_headers) -DPython_LIBRARY=$PYTHON_DIR/python311.dll \
+-DPython_SABI_LIBRARY=$PYTHON_DIR/python3.dll" \
+    _PYTHON_HOST_PLATFORM=win-amd64 PYTHONPATH=$LLAMA "$VENV_PYTHON" -m pip \
+    --disable-pip-version-check wheel --no-deps --no-build-isolation --wheel-dir "$HOUSE" \
+    --config-settings=build-dir="$DIR/windows-package" .
 }
 
+make_wheels() {
+  need_python_dir
+  say "the wheels for Windows"
+  logged cross-windows-wheels build_wheels
+  (cd "$HOUSE" && ls -- *-win_amd64.whl)
+}
+
+# install_missing SITE PYTHON_DIR: libraries that Wine 8 lacks. NumPy's modules call complex
+# functions; modules in Rust (llguidance, rpds-py) call a generator of random bytes.
+install_missing() {
+  local made=$DIR/windows-math
+  mkdir -p "$made"
+  "$VENV_PYTHON" scripts/cross/math_def.py "$1/numpy" >"$made/math.def"
+  "$TARGET-gcc-posix" -O2 -shared -static-libgcc scripts/cross/complex.c "$made/math.def" \
+    -o "$2/llamaherd-mathematics-wine.dll"
+  "$TARGET-gcc-posix" -O2 -shared -static-libgcc scripts/cross/prng.c -ladvapi32 \
+    -o "$2/bcryptprimitives.dll"
+}
+
+# The extras of llamaherd are named one by one, because pip would choose those of Linux.
 install_python() {
-  local root=$DIR/windows-root/lib shim=$DIR/windows-shim/capi_shim
-  install_packages "$SITE" --platform win_amd64 colorama tzdata
-  install_math
-  install_llama "$SITE" "$root"/*.dll
-  install_package "$SITE" "$shim/libllamaherd.dll"
-  "$TARGET-gcc-posix" -O2 -shared -DPy_LIMITED_API=0x030a0000 -I"$(windows_headers)" -Icapi_shim \
-    "$DIR/windows-package/_shim.c" -o "$SITE/llamaherd/native/_shim.pyd" \
-    "$shim/libllamaherd.dll.a" "$PYTHON_DIR/python3.dll"
+  install_wheels "$SITE" --platform win_amd64 "$HOUSE"/llamaherd-*-win_amd64.whl \
+    colorama tzdata pyarrow httptools prometheus-client starlette uvicorn
+  install_missing "$SITE" "$PYTHON_DIR"
   rm -rf "$PROJECT" && mkdir "$PROJECT"
   cp -r pyproject.toml README.md docs tests "$PROJECT"
 }
 
-# inside ARGUMENT...: runs Windows' Python with the packages. Its output is a pipe, because
+# wine_python FOLDER ARGUMENT...: runs the Python of a folder. Its output is a pipe, because
 # Python does not start under Wine if stdout and stderr are the same file.
+wine_python() {
+  PYTHONDONTWRITEBYTECODE=1 "$WINE" "$1/python.exe" "${@:2}" </dev/null 2>&1 | cat
+}
+
+# inside ARGUMENT...: runs Python with the packages of the tests.
 inside() {
-  (cd "$PROJECT" && PYTHONPATH=$(on_windows "$SITE") PYTHONDONTWRITEBYTECODE=1 \
-    "$WINE" "$PYTHON_DIR/python.exe" "$@" </dev/null 2>&1 | cat)
+  (cd "$PROJECT" && PYTHONPATH=$(on_windows "$SITE") wine_python "$PYTHON_DIR" "$@")
 }
 
 # Tests that meet a fault of Wine 8: msvcrt.locking refuses a lock without an errno, and
@@ -142,11 +180,11 @@ NOT_UNDER_WINE=(
 
 make_python() {
   start_wine
-  [[ -f $PYTHON_DIR/.made ]] || logged cross-windows-python-dir make_python_dir
+  need_python_dir
   say "the Python tests under Wine"
   logged cross-windows-install install_python
   logged cross-windows-python inside -m pytest -q -p no:cacheprovider --timeout=3000 \
-    -m "not model and not slow" "${PYTHON_TESTS[@]}" \
+    -m "not model and not slow" "${PYTHON_TESTS[@]}" tests/python/journal/test_before.py \
     "${NOT_UNDER_WINE[@]/#/--deselect=}"
   record python emulated
 }
@@ -161,7 +199,31 @@ make_real_model() {
   record real_model emulated
 }
 
+# pip runs under Wine, and installs the dependencies from the package index.
+install_with_pip() {
+  rm -rf "$PIP_DIR" && cp -r "$PYTHON_DIR" "$PIP_DIR"
+  rm -f "$PIP_DIR"/{llamaherd-mathematics-wine,bcryptprimitives}.dll
+  wine_python "$PIP_DIR" -m pip install --no-warn-script-location --only-binary :all: \
+    --find-links "$(on_windows "$HOUSE")" "$(on_windows "$(echo "$HOUSE"/llamaherd-*-win_amd64.whl)")"
+  install_missing "$PIP_DIR/Lib/site-packages" "$PIP_DIR"
+}
+
+# The program that pip installed, and a label, without the paths of the builds.
+try_installed() {
+  local WINEPATH=
+  "$WINE" "$PIP_DIR/Scripts/llamaherd.exe" --version </dev/null 2>&1 | cat
+  (cd "$PROJECT" && wine_python "$PIP_DIR" first_label.py modèle.gguf)
+}
+
+make_pip() {
+  [[ -f $PROJECT/modèle.gguf ]] || die "run the step real_model first"
+  say "pip install of the wheels under Wine, and a label"
+  logged cross-windows-pip install_with_pip
+  logged cross-windows-installed try_installed
+  record wheel emulated
+}
+
 require "$TARGET-g++-posix" g++-mingw-w64-x86-64-posix
 require "$WINE" wine64
-if (($# == 0)); then set -- llama shim c_tests python real_model; fi
+if (($# == 0)); then set -- llama shim c_tests wheels python real_model pip; fi
 for step in "$@"; do "make_$step"; done

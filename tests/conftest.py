@@ -138,8 +138,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of models, empty. Nothing of this user's is seen, or written to."""
     for name in _PLACES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    for name in ("HOME", "USERPROFILE"):  # the second is that of Windows
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "xdg"))
     monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no_token"))
     monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
     monkeypatch.setenv("NO_PROXY", "*")

@@ -12,9 +12,7 @@ VERSION=$(grep -om1 'llama-cpp-python==[0-9.]*' pyproject.toml)
 VERSION=${VERSION#*==}
 # Threads of a build.
 JOBS=${JOBS:-$(nproc)}
-# Packages that the Python tests need beside the dependencies.
-TEST_PACKAGES=(diskcache typing-extensions gguf pytest pytest-xdist pytest-timeout hypothesis
-  pandas pyarrow httptools prometheus-client starlette uvicorn)
+HOUSE=$(realpath -m "${WHEELHOUSE:-build/wheelhouse}")
 # Python tests without libllama, which use a fake engine, and tests with tiny random models.
 PYTHON_TESTS=(tests/python/core tests/python/schedule tests/python/model/test_kinds.py)
 
@@ -69,46 +67,31 @@ fetch_source() {
   [[ -d $DIR/src/vendor ]] || logged cross-source fetch_llama_source "$VERSION" "$DIR/src"
 }
 
-# install_packages SITE OPTION...: installs the dependencies and TEST_PACKAGES into SITE.
-# pip runs outside the emulation, where it would need minutes. OPTION: --platform NAME and
-# further packages.
-install_packages() {
-  local site=$1 packages
-  shift
-  mapfile -t packages < <(sed -n '/^dependencies = \[/,/^]/s/^  "\([^"]*\)".*/\1/p' pyproject.toml |
-    grep -v -e llama-cpp-python -e python_version)
-  rm -rf "$site"
-  "$VENV_PYTHON" -m pip --disable-pip-version-check install -q --only-binary :all: \
-    --python-version 3.11 --implementation cp --target "$site" "${packages[@]}" \
-    "${TEST_PACKAGES[@]}" "$@"
-}
-
-# install_llama SITE LIBRARY...: creates the folder of an installed llama-cpp-python.
-install_llama() {
+# install_wheels SITE ARGUMENT...: installs packages for the Python tests, from HOUSE and the
+# package index, into SITE. ARGUMENT: --platform NAME and packages. pip runs outside the
+# emulation, where it would need minutes.
+install_wheels() {
   local site=$1
   shift
-  mkdir -p "$site"/{include,lib/cmake/llama,llama_cpp/lib,llama_cpp_python-"$VERSION".dist-info}
-  cp "$DIR/$SYSTEM-root"/include/*.h "$site/include"
-  cp "$DIR"/src/llama_cpp/*.py "$site/llama_cpp"
-  cp -P "$@" "$site/llama_cpp/lib"
-  cp .venv/lib/python3.*/site-packages/lib/cmake/llama/llama-config.cmake "$site/lib/cmake/llama"
-  printf 'Metadata-Version: 2.1\nName: llama_cpp_python\nVersion: %s\n' "$VERSION" \
-    >"$site/llama_cpp_python-$VERSION.dist-info/METADATA"
+  rm -rf "$site"
+  "$VENV_PYTHON" -m pip --disable-pip-version-check install -q --only-binary :all: \
+    --python-version 3.11 --implementation cp --target "$site" --find-links "$HOUSE" "$@" \
+    gguf pytest pytest-xdist pytest-timeout hypothesis pandas
 }
 
-# install_package SITE LIBRARY: creates the folder of the installed package with the shim,
-# and writes the source of its extension module to "$DIR/$SYSTEM-package/_shim.c".
-install_package() {
-  local site=$1 library=$2 made=$DIR/$SYSTEM-package tool=capi_shim/build_support.py
-  mkdir -p "$made"
-  cp -r python_core/llamaherd "$site"
-  cp -r .venv/lib/python3.*/site-packages/llamaherd-*.dist-info "$site"
-  cp "$library" "$site/llamaherd"
-  echo '#include "llamaherd.h"' >"$made/prelude.h"
-  "$VENV_PYTHON" "$tool" cdef capi_shim/llamaherd.h "$made/cdef.txt"
-  "$VENV_PYTHON" -m cffi.gen_src read-sources llamaherd.native._shim "$made/cdef.txt" \
-    "$made/prelude.h" "$made/_shim.c"
-  PYTHONPATH=$site "$VENV_PYTHON" -S "$tool" build-info "$site/llamaherd/native/_build_info.py"
+# install_llama SITE LIBRARY...: creates the folder of an installed llama-cpp-python, whose
+# sources scripts/wheels/portable.py has changed.
+install_llama() {
+  local site=$1 info=$1/llama_cpp_python-$VERSION+portable.dist-info
+  shift
+  mkdir -p "$site"/{include,lib/cmake/llama} "$info/licenses"
+  cp "$DIR/$SYSTEM-root"/include/*.h "$site/include"
+  cp -r "$DIR/src/llama_cpp" "$site"
+  mkdir -p "$site/llama_cpp/lib"
+  cp -P "$@" "$site/llama_cpp/lib"
+  cp .venv/lib/python3.*/site-packages/lib/cmake/llama/llama-config.cmake "$site/lib/cmake/llama"
+  sed "s/^Version: $VERSION\$/&+portable/" "$DIR/src/PKG-INFO" >"$info/METADATA"
+  cp "$DIR/src/LICENSE.md" "$info/licenses"
 }
 
 # python_include: prints the folder of Python's headers.

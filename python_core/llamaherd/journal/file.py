@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import tempfile
 import time
+import traceback
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,6 +152,9 @@ def refusals(name: str, path: str | Path) -> Iterator[None]:
     except JournalError:
         raise
     except (DamagedError, sqlite3.Error, OSError, ValueError) as error:
+        # A cursor in a frame of the error would keep the file open after its connection
+        # is closed, and Windows would refuse to remove or replace the damaged journal.
+        traceback.clear_frames(error.__traceback__)
         raise JournalError(f"{name}: {shown(path)} {_what_is_wrong(error)}") from error
 
 

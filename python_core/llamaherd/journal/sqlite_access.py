@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import PurePath
 
 # Files that SQLite creates beside a database. The first two may contain data that are not
 # in the database yet.
@@ -132,6 +134,21 @@ def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
+def uri_of(path: PurePath, query: str) -> str:
+    r"""Return the URI of a file for SQLite.
+
+    Python's URI of a file in a shared folder of Windows (`\\server\folder`) begins with
+    `file://server/`. SQLite refuses this server, and opens `file:////server/` instead.
+
+    Args:
+        path: Absolute path of the file.
+        query: Query of the URI.
+
+    Source: https://www.sqlite.org/uri.html, section 3.1.
+    """
+    return f"{re.sub(r'^file://(?=[^/])', 'file:////', path.as_uri())}?{query}"
+
+
 def connect(path: Path, query: str) -> sqlite3.Connection:
     """Return a connection in autocommit mode.
 
@@ -140,7 +157,7 @@ def connect(path: Path, query: str) -> sqlite3.Connection:
         query: Query of the URI that SQLite opens.
     """
     return sqlite3.connect(
-        f"{path.as_uri()}?{query}",
+        uri_of(path, query),
         uri=True,
         timeout=_BUSY_S,
         isolation_level=None,

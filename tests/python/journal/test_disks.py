@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 import sys
 from pathlib import Path, PureWindowsPath
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from llamaherd.core.errors import JournalError
-from llamaherd.journal import disks, file
+from llamaherd.journal import disks, file, sqlite_access
 from llamaherd.journal.disks import network_type
 from llamaherd.journal.journal import Journal, journal_read
 
@@ -88,6 +89,20 @@ def test_a_shared_folder_of_windows_has_no_letter(
     monkeypatch.setattr(psutil, "disk_partitions", lambda **_: [])
     monkeypatch.setattr(disks.sys, "platform", "win32")
     assert network_type(PureWindowsPath(path)) == kind  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        (r"\\server\folder\a b#.journal", "file:////server/folder/a%20b%23.journal"),
+        (r"C:\data\run.journal", "file:///C:/data/run.journal"),
+    ],
+)
+def test_sqlite_opens_files_of_shared_folders_of_windows(path: str, uri: str) -> None:
+    made = sqlite_access.uri_of(PureWindowsPath(path), "mode=ro")
+    assert made == f"{uri}?mode=ro"
+    with pytest.raises(sqlite3.OperationalError, match="unable to open database file"):
+        sqlite3.connect(made, uri=True)  # not: invalid uri authority
 
 
 def test_a_journal_on_a_network_drive_is_refused_but_may_be_read(

@@ -163,7 +163,8 @@ def test_places_that_cannot_be_used(folder: Path) -> None:
 
 
 def test_names_with_odd_characters(folder: Path) -> None:
-    path = folder / "a?b#c%20d é.sqlite"
+    mark = "" if sys.platform == "win32" else "?"  # Windows has no names with "?"
+    path = folder / f"a{mark}b#c%20d é.sqlite"
     Journal(path).close()
     assert journal_read(str(path)) == []
     assert path.exists()

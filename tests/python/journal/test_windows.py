@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import windows_rules
+from llamaherd.core.errors import JournalError
 from llamaherd.journal.journal import Journal, journal_read
 
 if TYPE_CHECKING:
@@ -61,3 +62,17 @@ def test_a_journal_is_created_while_others_open_it(
     other.close()
     Journal(path).close()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_does_not_keep_a_damaged_journal_open(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    Journal(path).close()
+    content = path.read_bytes()
+    assert content.count(b"finish_reason IN") == 1
+    # The text of the schema is not UTF-8.
+    path.write_bytes(content.replace(b"finish_reason IN", b"finish\xffreason IN"))
+    for use in (Journal, journal_read):
+        with pytest.raises(JournalError, match=r"is damaged|cannot be used") as caught:
+            use(path)
+        assert caught.value.__cause__ is not None
+        assert not windows_rules.is_open(path)

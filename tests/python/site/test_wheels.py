@@ -1,10 +1,14 @@
-"""The portable build of llama-cpp-python: its changes of the sources."""
+"""Wheels: changes of llama-cpp-python's sources, and wheels of other systems."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.util
 import subprocess
 import sys
+import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +20,22 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def portable() -> ModuleType:
-    path = ROOT / "scripts" / "wheels" / "portable.py"
-    spec = importlib.util.spec_from_file_location("portable", path)
+def program(name: str) -> ModuleType:
+    path = ROOT / "scripts" / name
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def portable() -> ModuleType:
+    return program("wheels/portable.py")
+
+
+@pytest.fixture(scope="module")
+def pack_wheel() -> ModuleType:
+    return program("cross/pack_wheel.py")
 
 
 @pytest.fixture
@@ -98,3 +111,60 @@ def test_importing_loads_the_backends_beside_the_library(
     assert loaded(sources, 0) == str(sources / "llama_cpp" / "lib")
     assert loaded(sources, 0, LLAMA_CPP_LIB_PATH="/srv/lib") == "/srv/lib"
     assert loaded(sources, 2) == ""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Create the folder of a package with a library."""
+    folder = tmp_path / "site"
+    info = folder / "two_words-1.0+portable.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: two_words\nVersion: 1.0+portable\n"
+    )
+    (info / "RECORD").write_text("outdated")
+    (folder / "two" / "lib").mkdir(parents=True)
+    (folder / "two" / "__init__.py").write_text("N = 2\n")
+    (folder / "two" / "lib" / "two.dll").write_bytes(bytes(range(256)) * 9)
+    (folder / "two" / "__pycache__").mkdir()
+    (folder / "two" / "__pycache__" / "x.pyc").write_bytes(b"x")
+    return folder
+
+
+def test_pip_installs_a_packed_folder(
+    pack_wheel: ModuleType, folder: Path, tmp_path: Path
+) -> None:
+    house = tmp_path / "house"
+    house.mkdir()
+    older = house / "two_words-0.9-py3-none-any.whl"
+    other = house / "two_words-0.9-py3-none-win_amd64.whl"
+    for wheel in (older, other):
+        wheel.touch()
+    wheel = pack_wheel.pack(folder, "py3-none-any", house)
+    assert sorted(house.iterdir()) == [other, wheel]
+    assert wheel.name == "two_words-1.0+portable-py3-none-any.whl"
+
+    target = tmp_path / "target"
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps"]
+    subprocess.run([*command, "--target", target, wheel], check=True)
+    (found,) = distributions(path=[str(target)])
+    assert (found.name, found.version) == ("two_words", "1.0+portable")
+    installed = {str(file): file for file in found.files}
+    library = installed["two/lib/two.dll"]
+    content = (folder / "two" / "lib" / "two.dll").read_bytes()
+    assert library.read_binary() == content
+    digest = base64.urlsafe_b64decode(library.hash.value + "=")
+    assert (library.hash.mode, digest) == ("sha256", hashlib.sha256(content).digest())
+    assert library.size == len(content)
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".pyc")]
+
+
+def test_a_folder_of_two_packages_is_refused(
+    pack_wheel: ModuleType, folder: Path, tmp_path: Path
+) -> None:
+    more = folder / "more-1.0.dist-info"
+    more.mkdir()
+    (more / "METADATA").touch()
+    with pytest.raises(SystemExit, match="the metadata of 2 packages"):
+        pack_wheel.pack(folder, "py3-none-any", tmp_path)
