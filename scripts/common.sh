@@ -68,8 +68,10 @@ one_core() {
   "$@"
 }
 
-# r_field Imports: prints the package names in a field of DESCRIPTION, one per line.
+# r_field Imports: prints the package names in a field of DESCRIPTION, one per line, without
+# R's own packages, which come with r-base-core.
 r_field() {
   awk -v field="$1:" '/^[^ \t]/ { on = ($1 == field); sub(/^[^:]*:/, "") } on' DESCRIPTION |
-    tr ',' '\n' | sed 's/(.*//; s/[ \t]//g' | grep -v -x -e '' -e R || true
+    tr ',' '\n' | sed 's/(.*//; s/[ \t]//g' |
+    grep -v -x -E '|R|graphics|grDevices|grid|methods|parallel|stats|tools|utils' || true
 }

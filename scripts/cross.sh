@@ -2,8 +2,8 @@
 # Tests llamaherd on another system: compiles its wheels, the shim and its C tests, runs
 # tests in emulation, and records the results in docs/systems.json if all steps pass:
 #   cross.sh arm64          all steps for Linux on 64-bit ARM, under qemu-user
-#   cross.sh arm64 STEP...  some steps: wheels, shim, c_tests, python, real_model, bare
-# The last three steps need root. CROSS_DIR (default: build/cross) stores the builds.
+#   cross.sh arm64 STEP...  some steps: wheels, shim, c_tests, python, real_model, r, bare
+# The last four steps need root. CROSS_DIR (default: build/cross) stores the builds.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 # shellcheck source=scripts/debian.sh
@@ -17,7 +17,7 @@ source scripts/cross/build.sh
 ARCH=aarch64
 SUITE=bookworm
 ROOT=$DIR/$SYSTEM-root     # libllama and its headers
-DEBIAN=$DIR/$SYSTEM-debian # with Python; /site has the packages
+DEBIAN=$DIR/$SYSTEM-debian # with Python and R; /site has the packages of Python
 
 make_wheels() {
   ARCH=$ARCH scripts/wheels.sh llama package
@@ -58,10 +58,10 @@ install_python() {
   local platforms=() wheel minor
   if mountpoint -q "$DEBIAN/proc"; then umount "$DEBIAN/proc"; fi
   rm -rf --one-file-system "$DEBIAN"
-  cp -a "$(debian_base "$SUITE" "$ARCH")" "$DEBIAN"
+  cp -a "$(debian_base "$SUITE" "$ARCH" r)" "$DEBIAN"
   wheel=$(echo "$HOUSE"/llamaherd-*_"$ARCH".whl)
   for minor in {17..36}; do platforms+=(--platform "manylinux_2_${minor}_$ARCH"); done
-  install_wheels "$DEBIAN/site" "${platforms[@]}" "${wheel}[parquet,server]"
+  install_wheels "$DEBIAN/site" "${platforms[@]}" "${wheel}[docx,hub,parquet,plot,server]"
   mkdir "$DEBIAN/project"
   cp -r pyproject.toml README.md docs tests "$DEBIAN/project"
 }
@@ -77,8 +77,8 @@ mount_proc() {
 inside() {
   mount_proc
   env -i HOME=/root PATH=/usr/bin:/bin:/usr/sbin LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONPATH=/site QEMU_CPU="$QEMU_CPU" chroot "$DEBIAN" /bin/sh -c \
-    'cd /project && exec "$@"' sh "$@"
+    PYTHONPATH=/site RETICULATE_PYTHON=/usr/bin/python3 R_LIBS=/project/.rlib \
+    QEMU_CPU="$QEMU_CPU" chroot "$DEBIAN" /bin/sh -c 'cd /project && exec "$@"' sh "$@"
 }
 
 run_python() {
@@ -86,21 +86,40 @@ run_python() {
 }
 
 make_python() {
-  need_debian "$SUITE" "$ARCH"
+  need_debian "$SUITE" "$ARCH" r
   say "the Python tests in Debian for $SYSTEM, in emulation"
   logged "cross-$SYSTEM-install" install_python
   logged "cross-$SYSTEM-python" run_python -m "not model and not slow" "${PYTHON_TESTS[@]}"
   record python emulated
 }
 
-make_real_model() {
+# use_debian FILE...: continues with the Debian of the step python, and copies FILE and a
+# model into it.
+use_debian() {
   [[ -d $DEBIAN/site/llamaherd ]] || die "run the step python first"
-  need_debian "$SUITE" "$ARCH"
+  need_debian "$SUITE" "$ARCH" r
   cp "${LLAMAHERD_TEST_SMOLLM2:?names no model file}" "$DEBIAN/project/model.gguf"
-  cp scripts/wheels/first_label.py "$DEBIAN/project"
+  cp -r "$@" "$DEBIAN/project"
+}
+
+make_real_model() {
+  use_debian scripts/wheels/first_label.py
   say "a label by a real model in Debian for $SYSTEM, in emulation"
   logged "cross-$SYSTEM-model" inside python3 first_label.py model.gguf
   record real_model emulated
+}
+
+# The R package is installed from its sources. Tests that need a model are skipped.
+make_r() {
+  rm -rf "$DEBIAN"/project/{r_package,.rlib}
+  use_debian r_package scripts/testthat.R scripts/wheels/first_label.R
+  say "the R package and its tests in Debian for $SYSTEM, in emulation"
+  mkdir -p "$DEBIAN/project/.rlib"
+  logged "cross-$SYSTEM-r-install" inside R CMD INSTALL --no-test-load --library=.rlib r_package
+  logged "cross-$SYSTEM-r" inside Rscript --vanilla testthat.R
+  say "a label by a real model in R"
+  logged "cross-$SYSTEM-r-model" inside Rscript --vanilla first_label.R model.gguf
+  record r emulated
 }
 
 # Records that pip installs the wheels without a compiler.
@@ -122,6 +141,6 @@ write_records() {
 
 require aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
 require qemu-aarch64-static qemu-user-static
-if (($# == 0)); then set -- wheels shim c_tests python real_model bare; fi
+if (($# == 0)); then set -- wheels shim c_tests python real_model r bare; fi
 for step in "$@"; do "make_$step"; done
 write_records

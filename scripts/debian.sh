@@ -24,30 +24,42 @@ debian_name() {
   esac
 }
 
-# debian_base SUITE PROCESSOR: prints the folder of a system that contains the essential
+# debian_base SUITE PROCESSOR [r]: prints the folder of a system that contains the essential
 # packages of a suite of Debian or Ubuntu, apt (which needs libstdc++, as the wheels do),
-# and python3-venv. make_debian_base creates it.
-debian_base() { echo "${BARE_BASE:-/var/tmp/llamaherd-bare}/$1-$(debian_name "$2")"; }
+# and python3-venv; with `r` also R, the R packages of DESCRIPTION, and the Python that
+# reticulate loads. make_debian_base creates it.
+debian_base() {
+  echo "${BARE_BASE:-/var/tmp/llamaherd-bare}/$1-$(debian_name "$2")${3:+-$3}"
+}
+
+# Prints Debian's packages for R, joined by commas. Vignettes are not built.
+r_packages() {
+  local name
+  printf 'r-base-core,libpython3-dev'
+  { r_field Imports && r_field Suggests; } | grep -v -x -e knitr -e rmarkdown |
+    while read -r name; do printf ',r-cran-%s' "${name,,}"; done
+}
 
 # apt uses the network settings of this machine. Suites of Ubuntu need the package
 # ubuntu-keyring; python3-venv is in Ubuntu's component universe.
 make_debian_base() {
-  local base config components=main
+  local base config components=main packages=apt,python3-venv,ca-certificates
   base=$(debian_base "$@")
   config=$base.apt
   if grep -qs ",$1," /usr/share/distro-info/ubuntu.csv; then components=main,universe; fi
+  if [[ ${3:-} == r ]]; then packages+=,$(r_packages); fi
   rm -rf --one-file-system "$base"
   mkdir -p "$(dirname "$base")"
   apt-config dump | grep -E '^(Acquire::(https?|Retries|Check-Valid-Until)|DPkg)' >"$config" || true
   mmdebstrap --arch="$(debian_name "$2")" --variant=minbase \
-    --components="$components" --include=apt,python3-venv,ca-certificates --aptopt="$config" "$1" "$base"
+    --components="$components" --include="$packages" --aptopt="$config" "$1" "$base"
   touch "$base/.made"
 }
 
-# need_debian SUITE PROCESSOR: creates the system if it does not exist.
+# need_debian SUITE PROCESSOR [r]: creates the system if it does not exist.
 need_debian() {
   ((EUID == 0)) || die "a Debian system can be created and entered only by root"
   command -v mmdebstrap >/dev/null || die "mmdebstrap is missing: apt-get install mmdebstrap"
   if [[ $2 != "$(uname -m)" ]]; then enable_emulation; fi
-  [[ -f $(debian_base "$@")/.made ]] || logged "debian-$1-$2" make_debian_base "$@"
+  [[ -f $(debian_base "$@")/.made ]] || logged "debian-$(basename "$(debian_base "$@")")" make_debian_base "$@"
 }

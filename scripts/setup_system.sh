@@ -14,9 +14,6 @@
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
-# R's own packages come with r-base-core.
-R_BASE=' graphics grDevices grid methods parallel stats tools utils '
-
 python_fits() {
   command -v "$1" >/dev/null && "$1" - <<'PYTHON' >/dev/null 2>&1
 import ensurepip, sys, sysconfig, venv
@@ -48,17 +45,11 @@ find_python() {
 
 # Prints the required R packages of DESCRIPTION that are not installed.
 missing_r_packages() {
-  local wanted=() name
-  while read -r name; do
-    [[ -z $name || $R_BASE == *" $name "* ]] || wanted+=("$name")
-  done < <(printf '%s\n' "$@")
-  ((${#wanted[@]})) || return 0
   if command -v Rscript >/dev/null; then
     Rscript --vanilla -e 'p <- commandArgs(TRUE)' \
-      -e 'cat(p[!nzchar(vapply(p, \(x) system.file(package = x), ""))], sep = "\n")' \
-      "${wanted[@]}"
+      -e 'cat(p[!nzchar(vapply(p, \(x) system.file(package = x), ""))], sep = "\n")' "$@"
   else
-    printf '%s\n' "${wanted[@]}"
+    printf '%s\n' "$@"
   fi
 }
 

@@ -415,6 +415,7 @@ test_that("bytes are counted in their units", {
 })
 
 test_that("progress bars stay out of knitted documents", {
+  skip_if_not_installed("knitr") # withr calls it in such documents
   # The functions of withr would use knitr's environment.
   old <- options(knitr.in.progress = TRUE)
   on.exit(options(old))

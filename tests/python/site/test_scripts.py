@@ -95,6 +95,27 @@ def test_a_debian_that_was_not_completed_is_not_used(copy: Path) -> None:
     assert "riscv64 is none of x86_64, aarch64" in refused
 
 
+def test_the_debian_with_r_has_the_packages_of_description() -> None:
+    text = (
+        f"source {SCRIPTS}/common.sh; source scripts/debian.sh; BARE_BASE=/b; "
+        "debian_base bookworm aarch64 r; r_packages"
+    )
+    folder, packages = bash("-c", text).stdout.splitlines()
+    assert folder == "/b/bookworm-arm64-r"
+    names = packages.split(",")
+    assert names[:3] == ["r-base-core", "libpython3-dev", "r-cran-cli"]
+    assert {"r-cran-reticulate", "r-cran-testthat"} < set(names)
+    # R's own packages are no packages of Debian.
+    assert not {"r-cran-r", "r-cran-graphics", "r-cran-grdevices"} & set(names)
+
+
+def test_steps_after_python_need_its_debian(copy: Path) -> None:
+    for step in ("real_model", "r"):
+        done = in_copy(copy, f"{copy}/scripts/cross.sh", "arm64", step)
+        assert done.returncode == 1
+        assert done.stderr == "error: run the step python first\n"
+
+
 def test_wheels_are_built_only_for_known_processors() -> None:
     done = bash(str(SCRIPTS / "wheels.sh"), ARCH="riscv64")
     assert done.returncode == 1
