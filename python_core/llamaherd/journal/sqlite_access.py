@@ -132,6 +132,12 @@ def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
+def is_locked(error: BaseException) -> bool:
+    """Return whether a statement failed because another process locks the file."""
+    # Python 3.10 has no attribute for the code of the error.
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+
+
 def connect(path: Path, query: str) -> sqlite3.Connection:
     """Return a connection in autocommit mode.
 
