@@ -329,6 +329,11 @@ __all__ = [
 __version__ = _version("llamaherd")
 
 
+def __dir__() -> list[str]:
+    """Return the public names, without the modules that they are imported from."""
+    return sorted({*__all__, "__all__", "__doc__", "__file__", "__name__", "__version__"})
+
+
 def __getattr__(name: str) -> object:
     """Import rarely needed modules on first use."""
     if name == "ray":

@@ -143,6 +143,7 @@ new_bar <- function(progress, verbosity = 0L) {
   show <- function(state) {
     if (verbosity >= 0) {
       say(state[["messages"]])
+      tell_problem(state[["problem"]])
     }
     if (!shown || state[["n_total"]] == 0) {
       return(invisible())
@@ -164,6 +165,14 @@ new_bar <- function(progress, verbosity = 0L) {
     }
   }
   list(show = show, end = end)
+}
+
+# Reports a journal that cannot be written, while the call runs. R delays warnings until the call
+# ends, so this is a message; a warning follows at the end if results are still not stored.
+tell_problem <- function(problem) {
+  if (!is.null(problem) && nzchar(problem)) {
+    cli::cli_inform(c("!" = "{problem}"), class = "llamaherd_message_journal")
+  }
 }
 
 begin_bar <- function(n) {

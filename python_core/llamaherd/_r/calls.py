@@ -75,12 +75,16 @@ def job_wait(job: lh.Job[Any], timeout_s: float) -> dict[str, Any]:
     """Wait until a job of any type ends, for at most `timeout_s` seconds.
 
     Returns:
-        `done`, and the fields of `JobProgress`.
+        `done`; `problem`, a problem of the journal that is reported now, or ""; and the
+        fields of `JobProgress`.
     """
     done = job.wait(timeout_s)
     progress = job.progress
+    # A problem at the end becomes R's warning when the results are collected.
+    problem = "" if done else job.new_problem()
     return {
         "done": done,
+        "problem": clean(problem),
         "n_done": float(progress.n_done),  # numbers of bytes can exceed 32 bits
         "n_total": float(progress.n_total),
         "unit": progress.unit,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LOOK_S = 0.02
 
 
-class Coding(NamedTuple):
+class CodingPageResult(NamedTuple):
     """Result of a coding page.
 
     Attributes:
@@ -66,11 +66,13 @@ class CodingPageRun:
         """Stop serving soon."""
         self._page.cancel()
 
-    def run(self) -> Coding:
+    def run(self) -> CodingPageResult:
         """Serve the page; return the codes and notes."""
         try:
             self._page.run()
-            return Coding(results_of(self._desk, self._data), coded_notes(self._desk))
+            return CodingPageResult(
+                results_of(self._desk, self._data), coded_notes(self._desk)
+            )
         finally:
             self._store.close()
 
@@ -124,7 +126,7 @@ def code_start(
 
 
 @boundary
-def code_result(job: lh.Job[Coding]) -> dict[str, Any]:
+def code_result(job: lh.Job[CodingPageResult]) -> dict[str, Any]:
     """Return the codes as `sample`, `spans`, `samples` by field or `columns` by name.
 
     The elements that do not apply are None. `notes` has the columns of notes.

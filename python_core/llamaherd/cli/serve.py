@@ -18,6 +18,7 @@ from llamaherd.cli.serve_models import (
     check_goes_with_several,
     given_loras,
     given_models,
+    one_model,
     size,
 )
 from llamaherd.cli.serve_run import serve_on
@@ -105,7 +106,7 @@ def _key(given: str | None) -> str | None:
 
 
 @click.command("serve", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
-@click.argument("model", metavar="MODEL.gguf", required=False)
+@click.argument("model", metavar="MODEL.gguf", nargs=-1, callback=one_model)
 @_where(
     "--host",
     default="127.0.0.1",

@@ -64,6 +64,22 @@ def _split(text: str) -> tuple[str | None, str]:
     return (name.strip(), source) if is_name else (None, text)
 
 
+def one_model(
+    _context: click.Context, _parameter: click.Parameter, models: tuple[str, ...]
+) -> str | None:
+    """Return the model given as argument; None without one.
+
+    Raises:
+        click.UsageError: Several models are given as arguments.
+    """
+    if len(models) > 1:
+        more = " ".join(f"--model {each}" for each in models[1:])
+        raise click.UsageError(
+            f"Only one model may be given without an option; add more with {more}."
+        )
+    return models[0] if models else None
+
+
 def given_models(model: str | None, more: Sequence[str]) -> list[GivenModel]:
     """Return the models given on the command line, the argument MODEL first.
 

@@ -65,6 +65,7 @@ _COUNT_MIXED_UP = """
 SELECT count(*) FROM result JOIN origin ON origin.id = result.origin
 WHERE instr(settings, ?) > 0 AND finish_reason <> 'error'
 """
+_COUNT_DONE = "SELECT count(*) FROM result WHERE finish_reason <> 'error'"
 _SELECT_DONE = f"{_SELECT} WHERE key = ? AND finish_reason <> 'error'"
 
 
@@ -77,6 +78,8 @@ class Journal:
     Attributes:
         notice: Description of a removal or move of the file while it was open; "" if
             neither happened.
+        is_required: Whether a call stops with a JournalError when it cannot store its
+            results; otherwise it continues with a warning.
 
     Raises:
         TypeError: `path` is neither text nor a path.
@@ -88,6 +91,7 @@ class Journal:
         self.path = journal_file.checked_path("journal", path)
         journal_file.check_local("journal", self.path)
         self.notice = ""
+        self.is_required = False
         self._open()
 
     def _open(self) -> None:
@@ -222,6 +226,13 @@ class Journal:
         """Number of scores of an earlier version, which are ignored."""
         with refusals("journal", self.path):
             (number,) = self._db.execute(_COUNT_MIXED_UP, (MIXED_UP,)).fetchone()
+        return int(number)
+
+    @property
+    def n_results(self) -> int:
+        """Number of stored results, without failures."""
+        with refusals("journal", self.path):
+            (number,) = self._db.execute(_COUNT_DONE).fetchone()
         return int(number)
 
     def find_model_hash(self, state: str) -> bytes | None:

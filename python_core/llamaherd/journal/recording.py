@@ -1,32 +1,27 @@
 """Calls with a journal, which reuse stored results and store new results.
 
-The thread of the call passes finished results to a writer thread and continues. Because a
-commit waits for the disk, the writer stores all results of a tenth of a second in one
-commit.
+The thread of the call passes finished results to a writer thread and continues.
 """
 
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
 from datetime import datetime, timezone
-from queue import Empty, SimpleQueue
-from threading import Thread
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import JournalError
 from llamaherd.core.outcome import Finish, Output
 from llamaherd.journal.entry import JournalEntry
-from llamaherd.journal.file import refusals, shown
+from llamaherd.journal.file import refusals
 from llamaherd.journal.journal import VERSION, Journal, mixed_up
 from llamaherd.journal.key import journal_key, settings_json, settings_of
 from llamaherd.journal.numbers import numbers_of, with_numbers
+from llamaherd.journal.writer import Writer
 from llamaherd.model.tokens import detokenize
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
     from llamaherd.core.request import Request
     from llamaherd.core.results import FinishReason, Results
@@ -37,8 +32,6 @@ if TYPE_CHECKING:
     from llamaherd.run.call import Call
     from llamaherd.run.host import Host
 
-_GROUP_S = 0.1  # maximum time in seconds that a result waits for its commit
-_REST = 20  # pause after a failed attempt, in multiples of its duration
 _FINISH: dict[FinishReason, Finish] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 _REASON: dict[Finish, FinishReason] = {
     Finish.EOG: "stop",
@@ -100,8 +93,9 @@ class RecordedCall:
         is_kept: Whether the journal stays open.
 
     Attributes:
-        problem: After the run: reason why results are not stored, or description of a
-            removal or move of the file; "" without a problem.
+        problem: During the run: first failure to store results. After the run: reason why
+            results are not stored, or description of a removal or move of the file; ""
+            without a problem.
     """
 
     def __init__(
@@ -124,6 +118,7 @@ class RecordedCall:
         self._detokenize = detokenize
         self._settings: dict[object, str] = {}
         self._keys: list[bytes] = []
+        self._is_stopped = False
         self.problem = ""
 
     @property
@@ -139,7 +134,8 @@ class RecordedCall:
         """Run the call without prompts that have a stored answer, see `Call.run`.
 
         Raises:
-            JournalError: The journal is damaged, or the model file has changed.
+            JournalError: The journal is damaged, the model file has changed, or the
+                journal is required and cannot be written.
         """
 
         def is_cancelled() -> bool:
@@ -154,10 +150,10 @@ class RecordedCall:
                 for request in self._call.requests
             ]
             known = self._recall(is_cancelled)
-            writer = Writer(self._journal)
+            writer = Writer(self._journal, self._note_failure)
             try:
                 with writer:
-                    return self._call.run(
+                    results = self._call.run(
                         loop,
                         known=known,
                         on_output=lambda i, output: writer.put(
@@ -168,6 +164,30 @@ class RecordedCall:
                 self.problem = (
                     writer.problem or self._journal.notice or self._mixed_up(known)
                 )
+            if self._is_stopped:
+                self.problem = ""  # the error contains it
+                raise self._stopped(writer)
+            return results
+
+    def _note_failure(self, problem: str) -> None:
+        """Report the first failure to store results; called by the writer's thread."""
+        if self._journal.is_required:
+            self._is_stopped = True
+            self._call.cancel()
+        else:
+            self.problem = (
+                f"{problem}; the call continues, keeps its results in memory and tries "
+                "again to store them: free space on the disk now"
+            )
+
+    def _stopped(self, writer: Writer) -> JournalError:
+        n_stored = self._journal.n_results
+        return JournalError(
+            f"journal: {writer.problem or writer.first_problem}; the run was stopped, "
+            "because further results could not be stored. The journal contains "
+            f"{n_stored} results: free space on the disk and repeat the same command, "
+            "which continues from them"
+        )
 
     def _mixed_up(self, known: Mapping[int, Output]) -> str:
         """Return a message about ignored stored scores; "" if none were ignored."""
@@ -272,84 +292,6 @@ def _output(entry: JournalEntry, request: Request) -> Output:
         thinking_complete=entry.thinking_complete,
     )
     return with_numbers(output, request, entry.numbers)
-
-
-class Writer:
-    """Thread that stores results: `with writer: writer.put(entry)`.
-
-    If the disk is full or another process locks the file, the thread keeps the results.
-    It tries again together with later results, and a last time at the end.
-
-    Attributes:
-        problem: After the end: reason why results are not stored; "" if all results are
-            stored.
-    """
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._queue: SimpleQueue[JournalEntry | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, name="llamaherd-journal", daemon=True)
-        self.problem = ""
-
-    def put(self, entry: JournalEntry) -> None:
-        """Queue a result; the next commit, within a tenth of a second, stores it."""
-        self._queue.put(entry)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._queue.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        waiting: list[JournalEntry] = []
-        is_open = True
-        next_s = 0.0  # earliest time of the next attempt
-        while is_open:
-            group, is_open = self._next_group()
-            waiting += group
-            started_s = monotonic()
-            if is_open and started_s < next_s:
-                continue
-            # No later result follows the last attempt, so it is repeated once after a
-            # failure.
-            if self._is_stored(waiting) or (not is_open and self._is_stored(waiting)):
-                waiting = []
-            else:  # an attempt takes longer if more results wait
-                ended_s = monotonic()
-                next_s = ended_s + _REST * (ended_s - started_s)
-
-    def _is_stored(self, entries: list[JournalEntry]) -> bool:
-        self.problem = ""
-        path = shown(self._journal.path)
-        try:
-            self._journal.add(entries)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the call must tell
-            what = f"{len(entries)} results could not be stored in " if entries else ""
-            self.problem = f"{what}{path}: {error}"
-        return not self.problem
-
-    def _next_group(self) -> tuple[list[JournalEntry], bool]:
-        """Return the results of the next `_GROUP_S` seconds; True if more may follow."""
-        group: list[JournalEntry] = []
-        end = 0.0
-        while True:
-            try:
-                left = end - monotonic() if group else None
-                entry = self._queue.get(timeout=left if left is None else max(left, 0))
-            except Empty:
-                return group, True
-            if entry is None:
-                return group, False
-            if not group:
-                end = monotonic() + _GROUP_S
-            group.append(entry)
 
 
 def check_unchanged(file: ModelFile) -> None:

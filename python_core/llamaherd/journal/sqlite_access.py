@@ -149,6 +149,12 @@ def uri_of(path: PurePath, query: str) -> str:
     return f"{re.sub(r'^file://(?=[^/])', 'file:////', path.as_uri())}?{query}"
 
 
+def is_locked(error: BaseException) -> bool:
+    """Return whether a statement failed because another process locks the file."""
+    # Python 3.10 has no attribute for the code of the error.
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+
+
 def connect(path: Path, query: str) -> sqlite3.Connection:
     """Return a connection in autocommit mode.
 

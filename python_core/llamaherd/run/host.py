@@ -69,9 +69,13 @@ class Host(ABC):
     def check_open(self) -> None:
         """Raise ContextClosedError if the host is closed."""
         if self.closed:
-            raise ContextClosedError(
-                f"{self._called} is closed: create another one from its model"
-            )
+            advice = ": create another one from its model"
+            if self.model.closed:
+                advice = (
+                    ", and so is its model: load the model again, and create another "
+                    "one from it"
+                )
+            raise ContextClosedError(f"{self._called} is closed{advice}")
 
     @property
     def load(self) -> Load:

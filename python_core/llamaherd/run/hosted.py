@@ -26,7 +26,7 @@ class LoopCall(Protocol[_R_co]):
 
     @property
     def problem(self) -> str:
-        """Warning for the caller after the run; "" if there is none."""
+        """Warning for the caller, during and after the run; "" if there is none."""
         ...
 
     def cancel(self) -> None:

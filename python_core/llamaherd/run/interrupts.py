@@ -99,6 +99,9 @@ class Waitable(Protocol):
     def cancel(self) -> None:
         """End the work soon; returns at once."""
 
+    def warn(self) -> None:
+        """Warn of a new problem of the journal."""
+
 
 def wait_for_end(
     job: Waitable, report: Callable[[Any], object], interrupts: Interrupts
@@ -116,6 +119,8 @@ def wait_for_end(
             is_over = job.wait(_REPORT_S)
             with interrupts.let_through():
                 report(job.progress)
+                if not is_over:  # `results` warns at the end
+                    job.warn()
     except BaseException:
         job.cancel()
         job.wait()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from llamaherd.loop.threads import Worker
 
 
+_LOOK_S = 0.2  # interval in seconds at which `results` looks for a problem
 _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
 
@@ -28,7 +29,7 @@ class Runnable(Protocol[_R_co]):
 
     @property
     def problem(self) -> str:
-        """Warning for the caller after the run; "" if there is none."""
+        """Warning for the caller, during and after the run; "" if there is none."""
         ...
 
     def cancel(self) -> None:
@@ -52,6 +53,7 @@ class Job(Generic[_R]):
     def __init__(self, work: Runnable[_R]) -> None:
         self._work = work
         self._is_done = Event()
+        self._told = ""  # last problem that was reported
         self._results: _R | None = None
         self._error: BaseException | None = None
         self._worker: Worker | None = None
@@ -96,12 +98,30 @@ class Job(Generic[_R]):
             JournalError: The journal is damaged.
             ForkError: This process was forked; the work runs in the parent process.
         """
-        self.wait()
-        if self._work.problem:
-            warnings.warn(f"journal: {self._work.problem}", JournalWarning, stacklevel=2)
+        while not self.wait(_LOOK_S):
+            self.warn()
+        self.warn()
         return self.outcome()
 
     result = results
+
+    def warn(self) -> None:
+        """Warns of a problem of the journal, once for each; call it while you wait.
+
+        Warns:
+            JournalWarning: Results cannot be stored at present, or were not stored.
+        """
+        problem = self.new_problem()
+        if problem:
+            warnings.warn(problem, JournalWarning, stacklevel=3)
+
+    def new_problem(self) -> str:
+        """Returns a problem of the journal that was not yet returned; "" without one."""
+        problem = self._work.problem
+        if not problem or problem == self._told:
+            return ""
+        self._told = problem
+        return f"journal: {problem}"
 
     def outcome(self) -> _R:
         """Returns the same as `results`, but does not warn about a problem."""

@@ -116,7 +116,8 @@ def do_run(
     Raises:
         ValueError: The input or the output cannot be used, or another process is
             writing the output.
-        JournalError: The journal cannot be used.
+        JournalError: The journal cannot be used, or cannot be written any more, for
+            example because the disk is full.
         ModelLoadError: The model cannot be loaded.
         Unfinished: Ctrl-C or SIGTERM was received; the journal contains the finished
             rows.
@@ -133,6 +134,7 @@ def do_run(
         )
         journal = None if path is None else Journal(path)
         if journal is not None:
+            journal.is_required = True
             stack.callback(journal.close)
         old_record: Mapping[str, object] = {}
         if output is not None:

@@ -68,6 +68,7 @@ def test_names_of_adapters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["a.gguf", "b.gguf", "c.gguf"], "add more with --model b.gguf --model c.gguf"),
         ([], "MODEL.gguf"),
         (["a.gguf", "--model", "b/a.gguf"], "two models have the name 'a'"),
         (["--model", "=a.gguf"], "neither FILE nor NAME=FILE"),

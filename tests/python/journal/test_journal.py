@@ -21,7 +21,8 @@ from llamaherd import GenerationError, JournalError, JournalWarning, SamplingPar
 from llamaherd.journal import sqlite_access as journal_look
 from llamaherd.journal.journal import Journal
 from llamaherd.journal.key import journal_key, settings_json
-from llamaherd.journal.recording import RecordedCall, Writer
+from llamaherd.journal.recording import RecordedCall
+from llamaherd.journal.writer import Writer
 from llamaherd.model.file import ModelFile
 from llamaherd.run.call import Call
 from llamaherd.run.hosted import HostedCall
@@ -470,7 +471,7 @@ def test_failed_tries_take_a_small_part_of_the_time(
 
     seconds = count()  # a clock that advances by one at each call
     monkeypatch.setattr(
-        "llamaherd.journal.recording.monotonic", lambda: float(next(seconds))
+        "llamaherd.journal.writer.monotonic", lambda: float(next(seconds))
     )
     journal = Journal(folder / "run.sqlite")
     monkeypatch.setattr(journal, "add", fail)

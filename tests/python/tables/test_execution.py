@@ -3,6 +3,8 @@ from __future__ import annotations
 import csv
 import json
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import pairwise
@@ -571,3 +573,48 @@ def test_types_that_no_run_wrote(
     three: tuple[RunSpec, list[str]], kind: dict[str, Any]
 ) -> None:
     test_records_that_no_run_wrote(three, "columns", [["a", kind]])
+
+
+_LIMITED = """
+import resource, sys
+from pathlib import Path
+from llamaherd.core.errors import JournalError
+from llamaherd.tables.execution import do_run
+from llamaherd.tables.spec import RunSpec
+
+folder, model, limit = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+spec = RunSpec(
+    input="in.csv", model={"path": model}, folder=folder, output="out.csv",
+    sampling={"max_tokens": 5, "ignore_eos": True},
+    context={"deterministic": True, "n_threads": 1},
+)
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+try:
+    do_run(spec)
+except JournalError as error:
+    print(error)
+    sys.exit(3)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
+def test_a_run_stops_when_its_journal_cannot_grow(
+    tmp_path: Path, tiny_path: Tiny
+) -> None:
+    model = tiny_path("llama")
+    table(tmp_path, [f"{i} " + "ab" * 20 for i in range(3000)])
+
+    def ended() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", _LIMITED, str(tmp_path), str(model), "300000"]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    first = ended()
+    assert first.returncode == 3, first.stderr
+    n_stored = len(lh.journal_read(tmp_path / "out.csv.journal"))
+    assert f"contains {n_stored} results" in first.stdout
+    assert "repeat the same command" in first.stdout
+    assert n_stored < 3000
+    assert not (tmp_path / "out.csv").exists()
+    spec = described(tmp_path, model)
+    assert do_run(spec).n_rows == 3000  # with space again
+    assert len(rows_of(tmp_path / "out.csv")) == 3000

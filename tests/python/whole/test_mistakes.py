@@ -36,6 +36,16 @@ def closed(context: lh.Context) -> lh.Context:
     return other
 
 
+def closed_with_model(context: lh.Context) -> lh.Context:
+    with lh.Model(context.model.path) as model:
+        return lh.Context(model)
+
+
+def test_dir_lists_only_public_names() -> None:
+    names = [name for name in dir(lh) if not name.startswith("__")]
+    assert names == sorted(name for name in lh.__all__ if not name.startswith("__"))
+
+
 BOOK = lh.Codebook("Is it?", ["pro", "con"])
 SPEECHES = {
     "text": [f"Speech {i}." for i in range(24)],
@@ -93,6 +103,11 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         lambda ctx: lh.generate_parallel(closed(ctx), ["a"]),
         lh.ContextClosedError,
         "ctx is closed: create another one from its model",
+    ),
+    "a context whose model is closed": (
+        lambda ctx: lh.generate_parallel(closed_with_model(ctx), ["a"]),
+        lh.ContextClosedError,
+        "ctx is closed, and so is its model: load the model again, and create another",
     ),
     "a setting that is misspelt": (
         lambda ctx: lh.generate_parallel(ctx, ["a"], max_token=3),

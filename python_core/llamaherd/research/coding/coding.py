@@ -77,7 +77,6 @@ class Coding:
 
     Attributes:
         context: Context to run in.
-        problem: Problem about which the caller is warned; see `LoopCall`.
         answers: Answers by row before calibration, once the call has run.
         calibration: Calibration of the probabilities; None without calibration.
     """
@@ -89,7 +88,7 @@ class Coding:
         journal: Journal | None = None,
         calibration: Calibration | None = None,
     ) -> None:
-        self.problem = ""
+        self._problem = ""
         self.context = context
         self._work = work
         self._asking = Asking(context, work)
@@ -328,6 +327,12 @@ class Coding:
         ]
         return _Block(call, [len(parts) for parts in cut], offsets)
 
+    @property
+    def problem(self) -> str:
+        """Problem about which the caller is warned; see `LoopCall`."""
+        running = self._running
+        return self._problem or ("" if running is None else running.call.problem)
+
     def _started(self, block: _Block, n_prompts: int | None = None) -> Job[Any]:
         """Start the call of a block of texts."""
         if n_prompts is None:
@@ -359,7 +364,7 @@ class Coding:
         finally:
             with self._lock:
                 if self._running is not None:
-                    self.problem = self.problem or self._running.call.problem
+                    self._problem = self._problem or self._running.call.problem
                     self._done.append(self._running.call.progress)
                 self._running = None
         self._stats.append(results.stats)

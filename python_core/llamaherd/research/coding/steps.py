@@ -61,7 +61,6 @@ class Steps:
 
     Attributes:
         context: Context of the model.
-        problem: Problem about which the caller is warned; see `LoopCall`.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Steps:
         models: StepModels,
         journal: Journal | None = None,
     ) -> None:
-        self.problem = ""
+        self._problem = ""
         self.context = context
         self._work = work
         self._models = models
@@ -91,6 +90,12 @@ class Steps:
         self._each: list[dict[str, Any]] = []
         self._record: dict[str, Any] = {}
         self._started_s = time.perf_counter()
+
+    @property
+    def problem(self) -> str:
+        """Problem about which the caller is warned; see `LoopCall`."""
+        found = (coding.problem for coding in tuple(self._codings))
+        return self._problem or next(filter(None, found), "")
 
     @property
     def progress(self) -> Progress:
@@ -254,7 +259,7 @@ class Steps:
             coded = error.results
             self._failure = str(error)
         self._failure = self._failure or coding.failure
-        self.problem = self.problem or coding.problem
+        self._problem = self._problem or coding.problem
         self._stats.append(coded.stats)
         if step == MODEL:
             self._record = coded.run
@@ -295,7 +300,7 @@ class Steps:
         probs = results.probs[rest].max(axis=1)
         known = np.sort(probs[np.isfinite(probs)])
         least = float(known[n_unsure]) if n_unsure < len(known) else np.inf
-        self.problem = self.problem or step.problem
+        self._problem = self._problem or step.problem
         self._each.append(
             {
                 "step": "head",

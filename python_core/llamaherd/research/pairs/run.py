@@ -43,12 +43,11 @@ class PairRun:
 
     Attributes:
         context: Context that runs the prompts.
-        problem: Problem about which the caller is warned; see `LoopCall`.
     """
 
     def __init__(self, context: Host, work: PairWork, options: ClassifyOptions) -> None:
         self.context = context
-        self.problem = ""
+        self._problem = ""
         self._work = work
         self._options = options
         self._design = PairDesign(len(work.texts), work.n_pairs, work.design, work.seed)
@@ -118,6 +117,12 @@ class PairRun:
         with closing(Journal(path)) as self._journal:
             yield
 
+    @property
+    def problem(self) -> str:
+        """Problem about which the caller is warned; see `LoopCall`."""
+        running = self._running
+        return self._problem or ("" if running is None else running.problem)
+
     def _call(self, pairs: Sequence[Pair]) -> LoopCall[ClassifyResults]:
         texts, question = self._work.texts, self._work.question
         orders = [order for i, j in pairs for order in ((i, j), (j, i))]
@@ -139,7 +144,7 @@ class PairRun:
             results = job.outcome()
         finally:
             with self._lock:
-                self.problem = self.problem or call.problem
+                self._problem = self._problem or call.problem
                 self._done.append(call.progress)
                 self._running = None
         if not self._notes:
