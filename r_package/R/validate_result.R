@@ -65,7 +65,7 @@ new_agreement <- function(columns, options) {
 }
 
 # Returns a row per coefficient, with further columns that identify the coefficient; NULL if there
-# are not coefficients.
+# are no coefficients.
 agreement_by <- function(columns, names) {
   if (length(columns) > 0) {
     of <- lapply(columns[names], as_text)

@@ -103,7 +103,7 @@ def checked_settings(
     """
     own = dict(given)
     for name in ("n_ctx", "kv_layout", "flash_attn"):
-        if own[name] == "auto":
+        if isinstance(own[name], str) and own[name] == "auto":
             own[name] = told.get(name, "auto")
     ropes = {name: told[name] for name in rope.NAMES if name in told}
     ropes |= rope.checked({name: own[name] for name in rope.NAMES})
@@ -176,9 +176,9 @@ def _check_deterministic(
 
 
 def _auto_or_integer(name: str, value: object, high: int) -> int | None:
-    if value == "auto":
-        return None
     if isinstance(value, str):
+        if value == "auto":
+            return None
         raise ArgumentError(
             f"must be an integer or {words().literal('auto')}, not {checks.shown(value)}",
             argument=name,

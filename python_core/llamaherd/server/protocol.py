@@ -18,6 +18,7 @@ _MOST_HEAD = 1 << 16  # bytes, plus one part
 _MOST_PIPELINED = 8  # requests that wait for an earlier one
 _MOST_UNHEARD = 1 << 24  # bytes that are read and discarded
 _LINGER_S = 2.0  # time for a refused client to read the error
+_MOST_JOINED = 1 << 16  # bytes of a body part that is copied behind its head
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"  # sent before the head
 
 
@@ -264,7 +265,13 @@ class _HeadWithBody:
         elif not self._head:
             self._head = data
         else:
-            self._transport.writelines((self._head, data))
+            # asyncio's writelines() fails since Python 3.12 if the connection was closed
+            # in this step of the loop.
+            if len(data) <= _MOST_JOINED:
+                self._transport.write(self._head + data)
+            else:  # a copy would cost more than a second write
+                self._transport.write(self._head)
+                self._transport.write(data)
             self._head = None
 
     def close(self) -> None:

@@ -30,6 +30,8 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
         ({"n_ctx": -5}, ValueError, "n_ctx must be between 1 and 2147483392, not -5"),
         ({"n_ctx": 2**31 - 1}, ValueError, "n_ctx must be between 1 and 2147483392"),
         ({"n_ctx": "big"}, ValueError, "n_ctx must be an integer or 'auto', not 'big'"),
+        ({"n_ctx": np.array([1, 2])}, TypeError, "n_ctx must be an integer"),
+        ({"n_seq_max": np.array([1, 2])}, TypeError, "n_seq_max must be an integer"),
         ({"n_ctx": 1.5}, TypeError, "n_ctx must be an integer, not 1.5"),
         ({"n_ctx": None}, TypeError, "n_ctx must be an integer, not None"),
         ({"n_ctx": True}, TypeError, "n_ctx must be an integer, not True"),
