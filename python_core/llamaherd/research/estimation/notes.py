@@ -266,14 +266,22 @@ def by_the_rule(bounds: Sequence[str]) -> list[str]:
     return [f"intervals {_UNSEEN}{'; '.join(known_bounds)}"] if known_bounds else []
 
 
-def beyond(rows: Sequence[Estimate]) -> list[str]:
-    """Return notes on estimated shares outside [0, 1]. Their intervals are valid."""
-    why = "outside 0 to 1, as codes are few; report the interval, which is valid"
+def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
+    """Return notes on shares and means outside their limits, whose intervals are valid.
+
+    Args:
+        rows: Rows of the result.
+        limits: Smallest and largest possible value.
+    """
+    low, high = limits
+    why = f"outside {low:g} to {high:g}, as codes are few"
     return [
-        f"{row.method}: the share of {row.outcome} {row.group}".rstrip()
-        + f" is estimated as {row.estimate:.3f}, {why}"
+        f"{row.method}: the {row.term} of {row.outcome} {row.group}".rstrip()
+        + f" is estimated as {row.estimate:.3f}, {why}; report the interval, which is "
+        "valid"
         for row in rows
-        if row.term == "share" and not (np.isnan(row.estimate) or 0 <= row.estimate <= 1)
+        if row.term in {"share", "mean"}
+        and not (np.isnan(row.estimate) or low <= row.estimate <= high)
     ]
 
 
