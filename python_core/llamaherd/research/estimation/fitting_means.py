@@ -79,7 +79,10 @@ def fit_means(
             by = partial(_mean_by, method, problem, settings, span)
             found = tried(method, by, found_notes, names)
             if found is not None:
-                bounds.append(notes.unseen(problem, outcome, method, names, found.wider))
+                wider = found.wider
+                bounds.append(notes.unseen(problem, outcome, method, names, wider))
+                if method == "gold" and (wider.below + wider.above > 0).any():
+                    found_notes.append(notes.WILSON)
             covariances[outcome, method] = covariance_of(
                 found, len(names), settings.level
             )

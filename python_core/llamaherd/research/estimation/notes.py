@@ -37,6 +37,10 @@ TEXTS = "ppi: for target='texts' the variance includes only the draw, as for dsl
 SURVEY = "ppi: with survey weights the variance uses weighted texts, as for dsl"
 CLUSTERS = "ppi: with cluster the variance uses sums of clusters, as for dsl"
 RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
+WILSON = (
+    "gold: intervals use Wilson's limits, as fewer than 15 codes have, or do not have, a "
+    "label: they are not symmetric, and not computed from the std. error"
+)
 _UNSEEN = "by Wilson's limits, as the codes show no wrong label, or no difference: "
 _LISTED = 12  # groups that a note lists
 _NO_ERRORS = "no coded text has a wrong label: intervals of dsl and ppi may be too short"
@@ -290,7 +294,7 @@ def warned(notes: Sequence[str]) -> list[str]:
     unique = list(dict.fromkeys(notes))
     for note in unique:
         if (
-            note not in {WEIGHTED, TEXTS, SURVEY, CLUSTERS, RIGHT, _NO_ERRORS}
+            note not in {WEIGHTED, TEXTS, SURVEY, CLUSTERS, RIGHT, WILSON, _NO_ERRORS}
             and _UNSEEN not in note
         ):
             warn_caller(note)
