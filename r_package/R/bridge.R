@@ -2,16 +2,14 @@
 # lists and scalars. No other file of this package calls Python.
 
 # Calls a function of the module and returns its value. Exceptions of Python arrive as data and
-# become conditions of this package; warnings of Python become warnings of R.
+# become conditions of this package; all warnings of a call become one warning of R.
 #
 # Ctrl-C has an effect only after the call, so calls must be short. Interrupting Python during a
 # call may crash R with reticulate 1.28: its signal handler in Python asks R whether an interrupt is
 # pending, and if R then handles the interrupt, R jumps over Python's stack frames.
 py_call <- function(fun, ..., error_call = public_frame(rlang::caller_env())) {
   status <- suspendInterrupts(py_module(error_call)[[fun]](...))
-  for (text in status[["warnings"]]) {
-    warn("{text}", "python", error_call)
-  }
+  warn_python(as.character(unlist(status[["warnings"]])), error_call)
   for (text in status[["notices"]]) {
     rlang::inform(text, class = "llamaherd_message_thinking")
   }
@@ -126,6 +124,17 @@ abort <- function(message, kind, error_call, ..., .envir = parent.frame()) {
 warn <- function(message, kind, error_call, ..., .envir = parent.frame()) {
   class <- c(paste0("llamaherd_warning_", kind), "llamaherd_warning")
   cli::cli_warn(message, class = class, call = error_call, ..., .envir = .envir)
+}
+
+# Issues one warning for all warnings of a call of Python; none without any.
+warn_python <- function(texts, error_call) {
+  texts <- unique(texts)
+  if (length(texts) == 1) {
+    warn("{texts}", "python", error_call)
+  } else if (length(texts) > 1) {
+    bullets <- stats::setNames(sprintf("{texts[[%d]]}", seq_along(texts)), rep("*", length(texts)))
+    warn(c("{length(texts)} warnings:", bullets), "python", error_call)
+  }
 }
 
 # ---- converting lists of Python ---------------------------------------------------------------

@@ -62,7 +62,8 @@
 #'   with a formula.
 #' @param methods Methods to compute, in the order of the result.
 #' @param level Confidence level. Intervals of shares are limited to 0 and 1, intervals of
-#'   differences of shares to -1 and 1 (Newcombe, *Statistics in Medicine* 17, 1998).
+#'   differences of shares to -1 and 1 (Newcombe, *Statistics in Medicine* 17, 1998). Intervals
+#'   of means on a declared scale are limited to the ends of the scale.
 #' @param label,text Columns of labels and texts; `NULL` uses the columns that `coded` or `gold`
 #'   records.
 #' @param several TRUE if a text may have several labels, joined by `"; "`. A share is then the

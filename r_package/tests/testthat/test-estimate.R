@@ -444,3 +444,18 @@ test_that("filtered data have the intervals of a group", {
   expect_equal(part$estimate, group$estimate)
   expect_equal(part$std_error, group$std_error, tolerance = 0.01)
 })
+
+test_that("all warnings of a call are one warning", {
+  caught <- list()
+  withCallingHandlers(
+    warn_python(c("few {codes}", "few errors", "few {codes}"), NULL),
+    warning = \(cnd) {
+      caught[[length(caught) + 1]] <<- cnd
+      rlang::cnd_muffle(cnd)
+    }
+  )
+  expect_length(caught, 1)
+  expect_s3_class(caught[[1]], "llamaherd_warning_python")
+  expect_match(conditionMessage(caught[[1]]), "2 warnings:.*few [{]codes[}].*few errors")
+  expect_no_warning(warn_python(character(), NULL))
+})

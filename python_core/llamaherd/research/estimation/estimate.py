@@ -43,6 +43,7 @@ from llamaherd.research.estimation.groups import grouped, numbered
 from llamaherd.research.estimation.label_checks import label_check_of
 from llamaherd.research.estimation.outcomes import (
     asks_quantiles,
+    limits_of,
     number_outcome,
 )
 from llamaherd.research.estimation.predictions import (
@@ -228,7 +229,9 @@ def estimate(  # noqa: PLR0917 - as in R
         is_scale = scale_of(coded, gold, label) in ("interval", "ratio")
         asked = asks_quantiles(outcome, there)
         ps = quantiles_of(asked, quantile) if asked or quantile is not None else ()
-        outcome = number_outcome(outcome, there, by_default=are_numbers or is_scale)
+        given = outcome
+        outcome = number_outcome(given, there, by_default=are_numbers or is_scale)
+        limits = limits_of(given, outcome, texts.names, is_scale=is_scale)
         # Quantiles are read from shares, which are combined over draws beforehand.
         draws, samples = samples, samples[:1] if ps else samples
 
@@ -247,6 +250,7 @@ def estimate(  # noqa: PLR0917 - as in R
                     known=known,
                     quantiles=ps,
                     draws=draws,
+                    limits=limits,
                 ),
             )
 

@@ -41,8 +41,9 @@ class Estimate:
         estimate: Estimate; NaN if unavailable.
         std_error: Standard error of the estimate.
         low: Lower confidence limit; at least 0 for a share, at least -1 for a difference
-            of shares.
-        high: Upper confidence limit; at most 1 for shares and their differences.
+            of shares. A mean of a declared scale, or of numbers given for all labels, is
+            limited to the smallest and largest number.
+        high: Upper confidence limit; limited in the same way.
         lam: Weight that "ppi" gives to the labels, 0 to 1; NaN for other methods.
         df: Degrees of freedom of the interval's t distribution; infinite for the normal
             distribution.

@@ -24,16 +24,30 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
+NO_LIMITS = (-math.inf, math.inf)
 NO_OTHERS = "all texts have codes: there is none whose code is to be predicted"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
-    """Rows of a result, their covariances, and notes; see `Estimates`."""
+    """Rows of a result, their covariances, and notes; see `Estimates`.
+
+    Attributes:
+        rows: Rows of the result.
+        covariances: Covariance matrices by outcome and method.
+        notes: Notes for the user.
+        limits: Smallest and largest possible value of a share or mean.
+    """
 
     rows: list[Estimate]
     covariances: dict[tuple[str, str], Floats]
     notes: list[str]
+    limits: tuple[float, float] = NO_LIMITS
+
+    def limits_of(self, term: str) -> tuple[float, float]:
+        """Return the limits of a row; a difference has at most the limits' distance."""
+        low, high = self.limits
+        return (low - high, high - low) if term == "difference" else self.limits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,7 +140,7 @@ class RowNames:
     term: str
     group: str
     method: Method
-    limits: tuple[float, float] = (-np.inf, np.inf)
+    limits: tuple[float, float] = NO_LIMITS
 
 
 def estimated_by(method: Method, problem: Problem, settings: FitSettings) -> Estimated:
@@ -254,13 +268,19 @@ def found_of(
     rows: list[Estimate],
     covariances: dict[tuple[str, str], Floats],
     found_notes: list[str],
+    limits: tuple[float, float] = NO_LIMITS,
 ) -> Found:
     """Assemble a result; raise an error if no method gives an estimate."""
     if all(np.isnan(row.estimate) for row in rows):
         raise ArgumentError(
             f"no method gives an estimate: {'; '.join(found_notes)}", code="no_estimate"
         )
-    return Found(rows=rows, covariances=covariances, notes=notes.warned(found_notes))
+    return Found(
+        rows=rows,
+        covariances=covariances,
+        notes=notes.warned(found_notes),
+        limits=limits,
+    )
 
 
 def covariance_of(found: MethodFit | None, p: int, level: float = 0.95) -> Floats:

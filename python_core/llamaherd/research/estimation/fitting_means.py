@@ -11,6 +11,7 @@ import numpy as np
 from llamaherd.research.estimation import few_codes, few_errors, notes
 from llamaherd.research.estimation.few_errors import Reach
 from llamaherd.research.estimation.fitting import (
+    NO_LIMITS,
     NO_OTHERS,
     FitSettings,
     Found,
@@ -44,6 +45,8 @@ def fit_means(
     groups: Ints,
     names: Sequence[str],
     settings: FitSettings,
+    *,
+    limits: tuple[float, float] = NO_LIMITS,
 ) -> Found:
     """Estimate means of outcomes in groups, and differences from the first group.
 
@@ -54,6 +57,7 @@ def fit_means(
         groups: int64[N], the group of each text.
         names: Names of the groups.
         settings: Settings shared by all estimates.
+        limits: Smallest and largest possible mean; shares have the limits 0 and 1.
 
     Raises:
         ValueError: No method gives an estimate.
@@ -61,6 +65,7 @@ def fit_means(
     x_hat = (groups[:, None] == np.arange(len(names))).astype(np.float64)
     x = x_hat[settings.gold.rows]
     found_notes = [*settings.notes_of_ppi, *notes.few_groups(names, x.sum(axis=0))]
+    limits = (0.0, 1.0) if term == "share" else limits
     bounds = []
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
@@ -74,15 +79,19 @@ def fit_means(
             by = partial(_mean_by, method, problem, settings, span)
             found = tried(method, by, found_notes, names)
             if found is not None:
-                bounds.append(notes.unseen(problem, outcome, method, names, found.wider))
+                wider = found.wider
+                bounds.append(notes.unseen(problem, outcome, method, names, wider))
+                if method == "gold" and (wider.below + wider.above > 0).any():
+                    found_notes.append(notes.WILSON)
             covariances[outcome, method] = covariance_of(
                 found, len(names), settings.level
             )
             rows += _rows_of_means(
-                outcome, term, names, method=method, found=found, level=settings.level
-            )
-    found_notes += [*notes.by_the_rule(bounds), *notes.beyond(rows)]
-    return found_of(rows, covariances, found_notes)
+                outcome, term, names, method=method, found=found, level=settings.level,
+                limits=limits,
+            )  # fmt: skip
+    found_notes += [*notes.by_the_rule(bounds), *notes.beyond(rows, limits)]
+    return found_of(rows, covariances, found_notes, limits)
 
 
 def _rows_of_means(
@@ -93,10 +102,10 @@ def _rows_of_means(
     method: Method,
     found: MethodFit | None,
     level: float,
+    limits: tuple[float, float],
 ) -> list[Estimate]:
     """Return a row for each group, and a row for each difference from the first group."""
     p = len(names)
-    limits = (0.0, 1.0) if term == "share" else (-np.inf, np.inf)
     rows = [
         filled_row(
             RowNames(
@@ -108,7 +117,7 @@ def _rows_of_means(
         )
         for i, name in enumerate(names)
     ]
-    most = limits[1]
+    most = limits[1] - limits[0]
     for i, name in enumerate(names[1:], start=1):
         row = RowNames(
             outcome=outcome,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llamaherd.research.estimation.fitting import NO_LIMITS
 from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.outcomes import (
     shares_or_scores,
@@ -36,6 +37,7 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
     known: frozenset[str],
     quantiles: Sequence[float] = (),
     draws: Sequence[GoldUsed] = (),
+    limits: tuple[float, float] = NO_LIMITS,
 ) -> Found:
     """Estimate the outcome of all groups from one kind of predictions.
 
@@ -51,6 +53,7 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
         quantiles: Orders of quantiles; () for shares and means.
         draws: For quantiles: one sample for each draw of the right codes; a single sample
             without a model of coders.
+        limits: Smallest and largest possible mean.
 
     Raises:
         ValueError: No method gives an estimate.
@@ -100,4 +103,4 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
             names,
         )
     term, numbers = numbers_of(outcome, settings.gold.codes)
-    return fit_means(numbers, term, groups, names, settings)
+    return fit_means(numbers, term, groups, names, settings, limits=limits)

@@ -11,6 +11,7 @@ import numpy as np
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.research.statistics import waves
+from llamaherd.research.statistics.draw_variance import Outside
 from llamaherd.research.statistics.waves import Wave
 
 if TYPE_CHECKING:
@@ -45,9 +46,11 @@ def text_of(sample: Mapping[str, Any]) -> str:
                 "strata": each.strata.tolist(),
                 "n": each.n,
                 "n_left": each.n_left,
+                **_outside_stored(each.outside),
             }
             for each in sample["waves"]
         ]
+    stored.update(_outside_stored(sample["outside"]))
     stored["probs_sha256"] = _probs_sha256(sample["all_probs"])
     return json.dumps(stored, ensure_ascii=False)
 
@@ -73,6 +76,7 @@ def fields_of(text: str) -> dict[str, Any]:
             "coders": list(stored["coders"]),
             "all_ids": _texts_or_none(stored.get("all_ids")),
             "waves": tuple(_wave(each) for each in stored.get("waves") or ()),
+            "outside": _outside(stored),
         }
         checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
     except DAMAGED as error:
@@ -104,6 +108,25 @@ def _wave(stored: Mapping[str, Any]) -> Wave:
         strata=np.array(stored["strata"], dtype=np.int64),
         n=int(stored["n"]),
         n_left=int(stored["n_left"]),
+        outside=_outside(stored),
+    )
+
+
+def _outside_stored(outside: Outside | None) -> dict[str, Any]:
+    """Return the stored form of the codes outside a subset; {} without any."""
+    if outside is None:
+        return {}
+    stored = {"strata": outside.strata.tolist(), "left": outside.left.tolist()}
+    return {"outside": stored}
+
+
+def _outside(stored: Mapping[str, Any]) -> Outside | None:
+    found = stored.get("outside")
+    if found is None:
+        return None
+    return Outside(
+        strata=np.array(found["strata"], dtype=np.int64),
+        left=np.array(found["left"], dtype=np.float64),
     )
 
 

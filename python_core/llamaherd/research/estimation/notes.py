@@ -37,6 +37,10 @@ TEXTS = "ppi: for target='texts' the variance includes only the draw, as for dsl
 SURVEY = "ppi: with survey weights the variance uses weighted texts, as for dsl"
 CLUSTERS = "ppi: with cluster the variance uses sums of clusters, as for dsl"
 RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
+WILSON = (
+    "gold: intervals use Wilson's limits, as fewer than 15 codes have, or do not have, a "
+    "label: they are not symmetric, and not computed from the std. error"
+)
 _UNSEEN = "by Wilson's limits, as the codes show no wrong label, or no difference: "
 _LISTED = 12  # groups that a note lists
 _NO_ERRORS = "no coded text has a wrong label: intervals of dsl and ppi may be too short"
@@ -266,14 +270,22 @@ def by_the_rule(bounds: Sequence[str]) -> list[str]:
     return [f"intervals {_UNSEEN}{'; '.join(known_bounds)}"] if known_bounds else []
 
 
-def beyond(rows: Sequence[Estimate]) -> list[str]:
-    """Return notes on estimated shares outside [0, 1]. Their intervals are valid."""
-    why = "outside 0 to 1, as codes are few; report the interval, which is valid"
+def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
+    """Return notes on shares and means outside their limits, whose intervals are valid.
+
+    Args:
+        rows: Rows of the result.
+        limits: Smallest and largest possible value.
+    """
+    low, high = limits
+    why = f"outside {low:g} to {high:g}, as codes are few"
     return [
-        f"{row.method}: the share of {row.outcome} {row.group}".rstrip()
-        + f" is estimated as {row.estimate:.3f}, {why}"
+        f"{row.method}: the {row.term} of {row.outcome} {row.group}".rstrip()
+        + f" is estimated as {row.estimate:.3f}, {why}; report the interval, which is "
+        "valid"
         for row in rows
-        if row.term == "share" and not (np.isnan(row.estimate) or 0 <= row.estimate <= 1)
+        if row.term in {"share", "mean"}
+        and not (np.isnan(row.estimate) or low <= row.estimate <= high)
     ]
 
 
@@ -282,7 +294,7 @@ def warned(notes: Sequence[str]) -> list[str]:
     unique = list(dict.fromkeys(notes))
     for note in unique:
         if (
-            note not in {WEIGHTED, TEXTS, SURVEY, CLUSTERS, RIGHT, _NO_ERRORS}
+            note not in {WEIGHTED, TEXTS, SURVEY, CLUSTERS, RIGHT, WILSON, _NO_ERRORS}
             and _UNSEEN not in note
         ):
             warn_caller(note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,33 @@ def number_outcome(
             form="{name} {problem}",
         )
     return {each: float(number) for each, number in numbers.items() if number is not None}
+
+
+def limits_of(
+    given: Outcome | None,
+    scores: Outcome | None,
+    names: Sequence[str],
+    *,
+    is_scale: bool,
+) -> tuple[float, float]:
+    """Return the smallest and the largest possible mean; infinite if unknown.
+
+    Args:
+        given: Outcome by the user: numbers for all labels are the only possible numbers.
+        scores: Outcome by `number_outcome`.
+        names: Labels that codes may have.
+        is_scale: True if the labels are the numbers of a declared scale.
+    """
+    if not isinstance(scores, Mapping):
+        return (-math.inf, math.inf)
+    known = [float(score) for score in scores.values()]
+    if not isinstance(given, Mapping):
+        numbers = [number_in(name) for name in names]
+        declared = [float(each) for each in numbers if each is not None]
+        if not is_scale or len(declared) < max(len(numbers), 1):
+            return (-math.inf, math.inf)
+        known += declared
+    return (min(known), max(known))
 
 
 def asks_quantiles(outcome: Outcome | None, there: set[str]) -> str:

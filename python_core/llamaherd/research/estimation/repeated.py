@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.research.estimation.fitting import Found
 from llamaherd.research.statistics import rubin
 from llamaherd.research.statistics.intervals import student_quantile, within
 from llamaherd.research.statistics.simultaneous import bonferroni, max_t
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.estimation.comparing import Compared
     from llamaherd.research.estimation.estimates import Estimate
+    from llamaherd.research.estimation.fitting import Found
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats
     from llamaherd.research.statistics.simultaneous import Simultaneous
@@ -117,18 +117,19 @@ def combined(results: Sequence[Found], level: float) -> Found:
                 argument="consensus",
                 code="rare_label",
             )
-    of_shares = any(row.term == "share" for row in results[0].rows)
     rows = [
-        _combined(each, level, of_shares=of_shares)
+        _combined(each, level, results[0].limits_of(each[0].term))
         for each in zip(*(found.rows for found in results), strict=True)
     ]
     covariances = {
         key: _covariance(results, key[0], key[1]) for key in results[0].covariances
     }
-    return Found(rows=rows, covariances=covariances, notes=results[0].notes)
+    return replace(results[0], rows=rows, covariances=covariances)
 
 
-def _combined(rows: Sequence[Estimate], level: float, *, of_shares: bool) -> Estimate:
+def _combined(
+    rows: Sequence[Estimate], level: float, limits: tuple[float, float]
+) -> Estimate:
     """Combine the draws of one estimate, separately for both sides of the interval."""
     first = rows[0]
     values = np.array([row.estimate for row in rows])
@@ -145,9 +146,6 @@ def _combined(rows: Sequence[Estimate], level: float, *, of_shares: bool) -> Est
     more = far**2 * added
     below = float(np.mean([(row.estimate - row.low) ** 2 for row in rows])) * longer
     above = float(np.mean([(row.high - row.estimate) ** 2 for row in rows])) * longer
-    limits = (-math.inf, math.inf)
-    if of_shares:
-        limits = (0.0, 1.0) if first.term == "share" else (-1.0, 1.0)
     low, high = within(
         value - math.sqrt(below + more), value + math.sqrt(above + more), *limits
     )

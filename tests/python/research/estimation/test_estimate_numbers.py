@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -227,3 +228,33 @@ def test_an_error_in_a_numeric_covariate_is_corrected() -> None:
     slope = {row.method: row for row in found.rows if row.term == "label"}
     assert slope["naive"].high < 0.48  # biased towards 0
     assert slope["dsl"].low < 0.5 < slope["dsl"].high
+
+
+@pytest.mark.filterwarnings("ignore:.*few:UserWarning")
+@pytest.mark.parametrize("consensus", ["majority", "one_coin"])
+def test_intervals_of_a_declared_scale_stay_on_the_scale(consensus: Any) -> None:
+    labels = np.where(np.arange(200) % 2 == 0, 10, 9)
+    data = pd.DataFrame(
+        {"text": [f"text {i}" for i in range(200)], "label": labels, "odd": labels == 9}
+    )
+    drawn = lh.gold_sample(data, 24, text="text", label="label", seed=1, names=BOOK.names)
+    codes = [10 if i % 3 else 0 for i in range(len(drawn))]
+    gold = drawn.with_codes(dict.fromkeys(("ann", "ben", "eve"), codes))
+    scale = replace(gold, design={**gold.design, "scale": "interval"})
+    scores = {str(number): number for number in range(11)}
+
+    def limits(gold: lh.GoldSample, outcome: Any, term: str) -> tuple[float, float]:
+        found = lh.estimate(
+            data, gold, outcome=outcome, by="odd", consensus=consensus, n_imputations=3
+        )
+        rows = [row for row in found.by("dsl") if row.term == term]
+        return min(row.low for row in rows), max(row.high for row in rows)
+
+    assert limits(gold, "mean", "mean")[1] > 10  # no scale was declared
+    for own, outcome in ((scale, "mean"), (scale, None), (gold, scores)):
+        low, high = limits(own, outcome, "mean")
+        assert low >= 0
+        assert high == 10
+        low, high = limits(own, outcome, "difference")
+        assert low >= -10
+        assert high <= 10

@@ -164,3 +164,14 @@ def test_degrees_of_freedom() -> None:
     assert few_codes.freedoms(clustered, 1).tolist() == [2]
     assert few_codes.together(np.array([1.0, 1.0]), np.array([4.0, 4.0])) == 8
     assert few_codes.together(np.array([1.0, 1.0]), np.array([np.inf, np.inf])) == np.inf
+
+
+def test_a_note_reports_wilsons_limits_of_codes_alone() -> None:
+    n = 300
+    label = ["yes" if i % 10 == 0 else "no" for i in range(n)]
+    for n_codes, expected in ((80, True), (n - 10, False)):
+        codes = [label[i] if i < n_codes else None for i in range(n)]
+        found = lh.estimate(
+            {"label": label}, codes, outcome="yes", prob="simple", methods=["gold"]
+        )
+        assert any("Wilson's limits" in note for note in found.notes) == expected

@@ -220,6 +220,21 @@ def test_filtered_data_are_a_part_of_the_texts(kind: str) -> None:
     assert checked.n_gold == found.n_gold
 
 
+@pytest.mark.parametrize("kind", ["one", "waves"])
+def test_a_stored_part_keeps_the_codes_of_the_other_texts(kind: str) -> None:
+    sample = first(200) if kind == "one" else adaptive(first(120), 80)
+    kept = np.flatnonzero(DATA["party"] != "C").tolist()
+    part, part_data = sample.among(kept), DATA.iloc[kept]
+    read = lh.GoldSample.from_json(part.to_json())
+
+    def errors(own: lh.GoldSample) -> list[float]:
+        found = lh.estimate(part_data, own, "label == 'yes' ~ party", methods=["dsl"])
+        return [row.std_error for row in found.rows]
+
+    assert errors(read) == pytest.approx(errors(part), rel=1e-12)
+    assert errors(part) == pytest.approx(errors(sample), rel=1e-12)
+
+
 def test_filtered_data_need_ids() -> None:
     without = DATA.drop(columns="id")
     sample = coded(lh.gold_sample(without, 100, text="text", label="label", seed=1))
