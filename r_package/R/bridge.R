@@ -132,7 +132,10 @@ warn_python <- function(texts, error_call) {
   if (length(texts) == 1) {
     warn("{texts}", "python", error_call)
   } else if (length(texts) > 1) {
-    bullets <- stats::setNames(sprintf("{texts[[%d]]}", seq_along(texts)), rep("*", length(texts)))
+    bullets <- stats::setNames(
+      sprintf("{texts[[%d]]}", seq_along(texts)),
+      rep("*", length(texts))
+    )
     warn(c("{length(texts)} warnings:", bullets), "python", error_call)
   }
 }

@@ -66,7 +66,12 @@ test_that("a journal that cannot be used is an error of its own class", {
 
 test_that("a journal that cannot be written is reported while the call runs", {
   bar <- new_bar(FALSE)
-  state <- list(done = FALSE, n_total = 2, n_done = 1, problem = "journal: {x}: disk is full")
+  state <- list(
+    done = FALSE,
+    n_total = 2,
+    n_done = 1,
+    problem = "journal: {x}: disk is full"
+  )
   expect_message(bar$show(state), "disk is full", class = "llamaherd_message_journal")
   state$problem <- ""
   expect_no_message(bar$show(state))
