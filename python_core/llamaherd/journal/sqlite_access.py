@@ -76,8 +76,8 @@ def _query(state: tuple[object, ...]) -> str:
 
 def _is_for_lack_of_room(error: sqlite3.Error | None) -> bool:
     # Before Python 3.11 errors have no code, so a locked file is copied as well.
-    is_locked = _primary_code(error) in (_BUSY, _LOCKED)
-    return isinstance(error, sqlite3.OperationalError) and not is_locked
+    has_lock = _primary_code(error) in (_BUSY, _LOCKED)
+    return isinstance(error, sqlite3.OperationalError) and not has_lock
 
 
 def is_foreign(error: sqlite3.Error, path: Path) -> bool:
@@ -150,9 +150,14 @@ def uri_of(path: PurePath, query: str) -> str:
 
 
 def is_locked(error: BaseException) -> bool:
-    """Return whether a statement failed because another process locks the file."""
-    # Python 3.10 has no attribute for the code of the error.
-    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+    """Return whether a statement failed because another process locks the file.
+
+    Before Python 3.11 errors have no code, so the answer is True for each error of SQLite
+    that another attempt may mend.
+    """
+    if not isinstance(error, sqlite3.OperationalError):
+        return False
+    return _primary_code(error) in (_BUSY, _LOCKED, None)
 
 
 def connect(path: Path, query: str) -> sqlite3.Connection:

@@ -52,13 +52,15 @@ class Disk:
     def __init__(self, add: Callable[[list[JournalEntry]], None]) -> None:
         self._add = add
         self.is_full = True
-        self.reason = FULL
+        self.reason, self.code = FULL, 13  # SQLITE_FULL
         self.has_refused = Event()
 
     def add(self, group: list[JournalEntry]) -> None:
         if self.is_full:
             self.has_refused.set()
-            raise sqlite3.OperationalError(self.reason)
+            error = sqlite3.OperationalError(self.reason)
+            error.sqlite_errorcode = self.code  # Python 3.10 has no codes
+            raise error
         self._add(group)
 
 
@@ -125,7 +127,7 @@ def test_a_lock_of_another_process_stops_no_call(
     call = recorded(folder, REQUESTS)
     call._journal.is_required = True
     disk = Disk(call._journal.add)
-    disk.reason = "database is locked"
+    disk.reason, disk.code = "database is locked", 5  # SQLITE_BUSY
     monkeypatch.setattr(call._journal, "add", disk.add)
 
     def wait_for_refusal() -> None:

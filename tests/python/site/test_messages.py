@@ -17,6 +17,7 @@ _ALLOWED = {
     ("native/llguidance.py", "ignored_of_schema"): "llguidance's only answer is a text",
     ("ray/member.py", "_plain"): "Ray says only in a text that an actor's node has died",
     ("cli/streams.py", "escape_unknown_characters"): "a handler of errors, no message",
+    ("run/job.py", "new_problem"): "a warning is compared with the last one",
     ("research/estimation/formula_names.py", "_plain"): "formulaic's only answer is a "
     "text, whose further lines have colours",
     ("core/failure.py", "stored"): "a cell of a table or of a report, not a message",
