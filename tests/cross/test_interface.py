@@ -32,8 +32,8 @@ WITHOUT_MODEL = (
     "llamaherd._r.spans",
     "llamaherd._r.validation",
 )
-# Attributes of a job's progress that R reads.
-STATE = {"done", "n_done", "n_total", "unit", "line", "messages"}
+# Fields of the state of a job that R reads.
+STATE = {"done", "problem", "n_done", "n_total", "unit", "line", "messages"}
 
 
 @pytest.fixture(scope="module")

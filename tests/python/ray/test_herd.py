@@ -440,11 +440,11 @@ def test_a_herd_is_closed_with_its_actors(tiny_path: Callable[[str], Path]) -> N
     assert herd.closed
     with pytest.raises(lh.ContextClosedError):
         job.results()
-    with pytest.raises(lh.ContextClosedError, match="the herd is closed: create"):
+    with pytest.raises(lh.ContextClosedError, match="closed, and so is its model"):
         lh.generate_parallel(herd, PROMPTS)
-    with pytest.raises(lh.ContextClosedError, match="the herd is closed: create"):
+    with pytest.raises(lh.ContextClosedError, match="closed, and so is its model"):
         lh.perplexity(herd, PROMPTS)
-    with pytest.raises(lh.ContextClosedError, match="the herd is closed: create"):
+    with pytest.raises(lh.ContextClosedError, match="closed, and so is its model"):
         herd.submit("a")
     with suppress(psutil.NoSuchProcess):
         process.wait(120)

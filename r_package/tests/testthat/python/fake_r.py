@@ -493,6 +493,7 @@ def job_wait(job, timeout_s):
     job.step()
     return {
         "done": job.is_done,
+        "problem": "",
         "n_done": float(job.n_done),
         "n_total": float(job.n_total),
         "unit": job.unit,
