@@ -31,6 +31,7 @@ from llamaherd.research.statistics.intervals import (
     share,
     student_quantile,
 )
+from llamaherd.research.statistics.simultaneous import symmetric_root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -312,9 +313,7 @@ def covariance_of(influences: Floats, strata: Integers) -> tuple[Floats, float]:
 def critical_of(covariance: Floats, df: float, level: float, seed: int) -> float:
     """Return the quantile of the largest studentized difference among all pairs."""
     generator = np.random.default_rng(seed)
-    sizes, vectors = np.linalg.eigh(covariance)
-    # The symmetric root, unlike the eigenvectors, does not change with rounding errors.
-    root = (vectors * np.sqrt(np.maximum(sizes, 0.0))) @ vectors.T
+    root = symmetric_root(covariance)
     drawn = generator.standard_normal((_N_DRAWS, len(covariance))) @ root.T
     drawn /= np.sqrt(generator.chisquare(df, (_N_DRAWS, 1)) / df)
     largest: Any = np.zeros(_N_DRAWS)

@@ -49,14 +49,24 @@ def max_t(level: float, covariance: Floats, df: float) -> float:
     if m < 2:
         return level
     correlation = covariance[np.ix_(used, used)] / np.outer(errors[used], errors[used])
-    values, vectors = np.linalg.eigh(correlation)
-    # The symmetric root, unlike the eigenvectors, does not change with rounding errors.
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    root = symmetric_root(correlation)
     rng = np.random.default_rng(_SEED)
     draws = np.abs(rng.normal(size=(_N_DRAWS, m)) @ root.T).max(axis=1)
     if not math.isinf(df):
         draws /= np.sqrt(rng.chisquare(df, _N_DRAWS) / df)
     return min(level_at(float(np.quantile(draws, level)), df), bonferroni(level, m))
+
+
+def symmetric_root(covariance: Floats) -> Floats:
+    """Return the symmetric root of a covariance matrix, which turns draws into its draws.
+
+    Unlike the eigenvectors, the symmetric root does not change with rounding errors.
+
+    Args:
+        covariance: float64[m, m], positive semidefinite except for rounding errors.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def level_at(quantile: float, df: float) -> float:
