@@ -14,7 +14,7 @@ from llamaherd.research.estimation.estimates import Estimate, Method
 from llamaherd.research.estimation.few_errors import Reach
 from llamaherd.research.statistics import dsl, ppi, tuning
 from llamaherd.research.statistics.dsl import Problem
-from llamaherd.research.statistics.intervals import student_quantile, within
+from llamaherd.research.statistics.intervals import NO_LIMITS, student_quantile, within
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
-NO_LIMITS = (-math.inf, math.inf)
 NO_OTHERS = "all texts have codes: there is none whose code is to be predicted"
 
 
@@ -45,9 +44,15 @@ class Found:
     limits: tuple[float, float] = NO_LIMITS
 
     def limits_of(self, term: str) -> tuple[float, float]:
-        """Return the limits of a row; a difference has at most the limits' distance."""
-        low, high = self.limits
-        return (low - high, high - low) if term == "difference" else self.limits
+        """Return the limits of a row."""
+        is_difference = term == "difference"
+        return limits_of_difference(self.limits) if is_difference else self.limits
+
+
+def limits_of_difference(limits: tuple[float, float]) -> tuple[float, float]:
+    """Return the limits of a difference of two values that have the same limits."""
+    low, high = limits
+    return (low - high, high - low)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,7 +11,6 @@ import numpy as np
 from llamaherd.research.estimation import few_codes, few_errors, notes
 from llamaherd.research.estimation.few_errors import Reach
 from llamaherd.research.estimation.fitting import (
-    NO_LIMITS,
     NO_OTHERS,
     FitSettings,
     Found,
@@ -21,6 +20,7 @@ from llamaherd.research.estimation.fitting import (
     estimated_by,
     filled_row,
     found_of,
+    limits_of_difference,
     of_labels,
     ppi_samples,
     tried,
@@ -28,7 +28,7 @@ from llamaherd.research.estimation.fitting import (
     widened,
 )
 from llamaherd.research.statistics import dsl, ppi, tuning
-from llamaherd.research.statistics.intervals import student_quantile
+from llamaherd.research.statistics.intervals import NO_LIMITS, student_quantile
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
 
 if TYPE_CHECKING:
@@ -117,14 +117,13 @@ def _rows_of_means(
         )
         for i, name in enumerate(names)
     ]
-    most = limits[1] - limits[0]
     for i, name in enumerate(names[1:], start=1):
         row = RowNames(
             outcome=outcome,
             term="difference",
             group=f"{name} - {names[0]}",
             method=method,
-            limits=(-most, most),
+            limits=limits_of_difference(limits),
         )
         rows.append(filled_row(row, found, unit_vector(i, p) - unit_vector(0, p), level))
     return rows

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.research.estimation.fitting import NO_LIMITS
 from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.outcomes import (
     shares_or_scores,
 )
 from llamaherd.research.estimation.quantiles import fit_quantiles
+from llamaherd.research.statistics.intervals import NO_LIMITS
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.fitting import FitSettings, Found

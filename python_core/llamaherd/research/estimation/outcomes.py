@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes import number_in, text_of
 from llamaherd.research.coding.label_sets import BETWEEN
+from llamaherd.research.statistics.intervals import NO_LIMITS
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_data import Population
@@ -77,13 +77,13 @@ def limits_of(
         is_scale: True if the labels are the numbers of a declared scale.
     """
     if not isinstance(scores, Mapping):
-        return (-math.inf, math.inf)
+        return NO_LIMITS
     known = [float(score) for score in scores.values()]
     if not isinstance(given, Mapping):
         numbers = [number_in(name) for name in names]
         declared = [float(each) for each in numbers if each is not None]
         if not is_scale or len(declared) < max(len(numbers), 1):
-            return (-math.inf, math.inf)
+            return NO_LIMITS
         known += declared
     return (min(known), max(known))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
+NO_LIMITS = (-math.inf, math.inf)  # of `within`
 LEAST_SPREAD = 1e-12  # smaller spreads are rounding errors
 _MOST = 4_000_000  # numbers that a bootstrap stores in memory at once
 
