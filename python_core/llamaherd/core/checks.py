@@ -139,14 +139,11 @@ def paths(name: str, value: object) -> list[Path]:
     """
     if isinstance(value, (str, os.PathLike)):
         return [Path(value)]
-    if isinstance(value, (Mapping, bytes)) or not isinstance(value, Iterable):
-        raise ArgumentTypeError(
-            f"must be a path or a list of paths, not {shown(value)}", argument=name
-        )
     what = no_list(value)
-    if what:
+    if what or isinstance(value, (Mapping, bytes)) or not isinstance(value, Iterable):
         raise ArgumentTypeError(
-            f"must be a path or a list of paths, not {what}", argument=name
+            f"must be a path or a list of paths, not {what or shown(value)}",
+            argument=name,
         )
     where = argument_of(name)
     found = [path(where.at(i), each) for i, each in enumerate(value)]

@@ -125,12 +125,13 @@ def joined(
 def _check_gold(gold: object) -> None:
     if isinstance(gold, (GoldSample, str)):
         return
-    must = "must be a GoldSample, the name of a column, or a list of codes"
-    if isinstance(gold, (Mapping, Coded, bytes)) or not isinstance(gold, Iterable):
-        raise ArgumentTypeError(f"{must}, not {checks.shown(gold)}", argument="gold")
-    what = checks.no_list(gold)
+    is_other = isinstance(gold, (Mapping, Coded, bytes)) or not isinstance(gold, Iterable)
+    what = checks.shown(gold) if is_other else checks.no_list(gold)
     if what:
-        raise ArgumentTypeError(f"{must}, not {what}", argument="gold")
+        raise ArgumentTypeError(
+            f"must be a GoldSample, the name of a column, or a list of codes, not {what}",
+            argument="gold",
+        )
 
 
 def kept_rows(
