@@ -169,7 +169,7 @@ def do_run(
             n_failed=meter.n_failed,
             problem="" if journal is None else journal.notice,
             summary=task.summary,
-            error_column=f"{spec.prefix}error",
+            error_column=spec.error_column,
         )
 
 

@@ -255,5 +255,5 @@ def _write(
                 n_failed += sum(own[-1] is not None for own in values)
                 writer.write(part, list(zip(*values, strict=True)))
         return Outcome(
-            n_rows=record.n_rows, n_failed=n_failed, error_column=f"{spec.prefix}error"
+            n_rows=record.n_rows, n_failed=n_failed, error_column=spec.error_column
         )

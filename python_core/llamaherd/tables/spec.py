@@ -115,6 +115,11 @@ class RunSpec:
     embed: Mapping[str, Any] = field(default_factory=dict)
     folder: Path = field(default_factory=Path.cwd, compare=False)
 
+    @property
+    def error_column(self) -> str:
+        """Name of the output's column with the reasons of failed rows."""
+        return f"{self.prefix}error"
+
     def __post_init__(self) -> None:
         checks.choice("task", self.task, KINDS)
         for name in ("input", "output", "prefix", "encoding"):
