@@ -159,8 +159,10 @@ closing_line() {
 
 # failures FILE: prints what failed, from the output of a stage.
 failures() {
-  sed -n '/Failed tests [═=]/,/^\[ FAIL/p; /^The following tests FAILED/,$p' "$1" | head -n 40
-  grep -aE '^(FAILED|ERROR) |^README.*FAILED' "$1" | head -n 20 || true
+  {
+    sed -n '/Failed tests [═=]/,/^\[ FAIL/p; /^The following tests FAILED/,$p' "$1"
+    grep -aE '^(FAILED|ERROR) |^[0-9]+ passed, [1-9][0-9]* failed' "$1"
+  } | head -n 60 || true # it ends the others early
 }
 
 # run_stages STAGE...: runs stages one after the other; writes a line on each to its .line
