@@ -204,14 +204,19 @@ def test_code_texts_returns_what_was_coded_until_it_ends(
     assert found["anna"].count("War") == 1
 
 
+def made_page(path: Path) -> tuple[CodeStore, Desk, CodingPage]:
+    sheet = make_sheet(FRAME, TOPICS, ["anna"], None)
+    store = CodeStore(path, sheet)
+    desk = Desk(sheet, store)
+    page = make_page(desk, store, host="127.0.0.1", port=0, allowed_hosts=[], keys=False)
+    return store, desk, page
+
+
 def test_r_gets_the_error_that_ended_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R reads the progress of a job also after an error, when the store is closed."""
-    sheet = make_sheet(FRAME, TOPICS, ["anna"], None)
-    store = CodeStore(tmp_path / "codes", sheet)
-    desk = Desk(sheet, store)
-    page = make_page(desk, store, host="127.0.0.1", port=0, allowed_hosts=[], keys=False)
+    store, desk, page = made_page(tmp_path / "codes")
 
     def fails(self: CodingPage) -> int:
         self._bound.close()
@@ -228,10 +233,7 @@ def test_progress_may_be_read_while_the_page_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job's thread closes the store at any moment while R reads the progress."""
-    sheet = make_sheet(FRAME, TOPICS, ["anna"], None)
-    store = CodeStore(tmp_path / "codes", sheet)
-    desk = Desk(sheet, store)
-    page = make_page(desk, store, host="127.0.0.1", port=0, allowed_hosts=[], keys=False)
+    store, desk, page = made_page(tmp_path / "codes")
     run = CodingPageRun(FRAME, desk, store, page)
     desk.code("anna", 0, "War")
     texts_of = desk.texts_of
