@@ -369,7 +369,8 @@ def test_a_call_is_cancelled_and_the_next_one_runs(
     job.cancel()
     results = job.results()
     begun = [r for r in results if r.finish_reason == "cancelled" and r.tokens]
-    assert any(r.partial for r in begun)
+    told = (job.progress, results.stats.actors, [len(r.tokens) for r in begun])
+    assert any(r.partial for r in begun), told
     first = begun[0]
     n = first.index + 1
     expected = lh.generate_parallel(context, prompts[:n], params=params[:n])[-1]
