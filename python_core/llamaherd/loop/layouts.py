@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llamaherd.memory.plan import Layout, Plan
 
 N_LATEST = 32  # number of latest prompts from which a layout is chosen
-AT_ONCE = 8  # number of open prompts that count as many
+AT_ONCE = 4  # number of open prompts that count as many
 _MOST_WAIT = 1024  # maximum number of prompts between two pools, see `LayoutChoice`
 _LEAST_IN_POOL = 8  # minimum number of prompts before a pool is left
 _LEAVING_SHARE = 2 * POOLED_SHARE  # a pool is left above this share of own cells

@@ -255,7 +255,7 @@ class Runner:
         self._send_pieces()
         if outcome.status is Status.REFUSED:
             self._settle_refusal(outcome)
-        elif outcome.is_idle and not actions and not self.is_draining:
+        elif outcome.is_idle and not actions:
             self._close_groups_that_stop()
 
     @property

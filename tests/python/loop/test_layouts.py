@@ -102,9 +102,22 @@ def test_a_pool_is_left_for_other_prompts() -> None:
 
 def test_other_prompts_one_after_the_other_stay_in_a_pool() -> None:
     loop, sizing = in_pool()
-    for i in range(60):
-        run_all(loop, [other(i)])
+    for i in range(64):
+        run_all(loop, [other(2 * i + k) for k in range(1 if i % 16 else 2)])
     assert sizing.layouts == ["per_sequence", "unified"]
+
+
+def test_a_pool_has_room_for_a_prompt_that_fitted_into_a_stream() -> None:
+    sizing = Planning()
+    loop = Loop(sizing)
+    longest = other(0, 2000)
+    run_all(loop, [longest])
+    for start in (0, 40):
+        run_all(loop, [coding(start + i) for i in range(40)])
+    assert loop.plan.kv_layout == "unified"
+    n_sizes = len(sizing.engine.sizes)
+    run_all(loop, [longest, *(coding(80 + i) for i in range(40))])
+    assert len(sizing.engine.sizes) == n_sizes
 
 
 def test_a_single_other_prompt_does_not_end_a_pool() -> None:
