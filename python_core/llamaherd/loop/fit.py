@@ -65,10 +65,10 @@ def fit(
         is_worth = _is_worth(runner.plan, plan, groups)
     if is_worth:
         sizing.check_memory(plan, runner.plan.memory_bytes)
-        is_other = plan.kv_layout != runner.plan.kv_layout
+        before = runner.plan
         runner.resize(plan)
-        if is_other:
-            choice.changed(plan, is_own=False)
+        if plan.kv_layout != before.kv_layout:
+            choice.changed(before, plan, is_own=False)
     return runner
 
 
@@ -100,14 +100,15 @@ def _has_changed_layout(
         return False
     every = [*runner.groups.values(), *groups]
     needs = [group.requests[i].n_cells for group in every for i in group.open]
-    plan = choice.plan_other(sizing, runner.plan, runner.n_hold_target, needs)
+    before = runner.plan
+    plan = choice.plan_other(sizing, before, runner.n_hold_target, needs)
     try:
-        sizing.check_memory(plan, runner.plan.memory_bytes)
+        sizing.check_memory(plan, before.memory_bytes)
         runner.resize(plan)
     except (ContextError, MemoryError):  # the cache keeps its layout
         choice.gave_up()
         return False
-    choice.changed(plan, is_own=True)
+    choice.changed(before, plan, is_own=True)
     return True
 
 

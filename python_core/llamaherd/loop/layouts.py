@@ -66,6 +66,7 @@ class LayoutChoice:
         self._n_since = 0  # prompts since the last change
         self._n_least = N_LATEST  # minimum number of prompts before the next change
         self._n_wait = N_LATEST  # the same in streams
+        self._n_stream = 0  # number of cells of a stream before the current pool
         self.is_own_pool = False
 
     def note(self, groups: Iterable[Group], n_open: int, capacity: int) -> None:
@@ -127,22 +128,26 @@ class LayoutChoice:
         fitting = [need for need in (*needs, *work.needs) if need <= plan.capacity]
         every = [max(need, work.n_shared) for need in fitting]
         every = list(islice(cycle(every), max(len(every), plan.n_seq_max)))
-        # A pool holds every prompt that fits into a stream now.
-        longest = plan.n_ctx_seq if is_pool else 1 << (max(every) - 1).bit_length()
+        # A pool holds every prompt that fits into a stream now, and later streams hold
+        # every prompt that fitted before the pool.
+        next_power = 1 << (max(every) - 1).bit_length()
+        longest = plan.n_ctx_seq if is_pool else max(next_power, self._n_stream)
         layout: Layout = "unified" if is_pool else "per_sequence"
         work = replace(work, needs=every, n_prefixes=n_hold)
         planned = sizing.plan(work, layout)
         larger = sizing.plan(replace(work, needs=[*every, longest]), layout)
         return larger if larger.n_seq_max >= planned.n_seq_max else planned
 
-    def changed(self, plan: Plan, *, is_own: bool) -> None:
+    def changed(self, before: Plan, plan: Plan, *, is_own: bool) -> None:
         """Record that the cache has another layout.
 
         Args:
+            before: Plan before the change.
             plan: New plan.
             is_own: Whether `plan_other` made the plan.
         """
         is_pool = plan.kv_layout == "unified"
+        self._n_stream = before.n_ctx_seq if is_pool else 0
         if self.is_own_pool:
             self._wait_longer()
         self.is_own_pool = is_own and is_pool

@@ -93,9 +93,15 @@ def test_a_fixed_number_of_cells_stays() -> None:
 
 
 def test_a_pool_is_left_for_other_prompts() -> None:
-    loop, sizing = in_pool()
+    sizing = Planning()
+    loop = Loop(sizing)
+    run_all(loop, [other(0, 900)])
+    for start in (0, 40):
+        run_all(loop, [coding(start + i) for i in range(40)])
+    assert loop.plan.kv_layout == "unified"
     run_all(loop, [other(i) for i in range(40)])
     assert loop.plan.kv_layout == "per_sequence"
+    assert loop.plan.n_ctx_seq >= 908
     run_all(loop, [other(40 + i) for i in range(40)])
     assert sizing.layouts == ["per_sequence", "unified", "per_sequence"]
 
