@@ -1,9 +1,10 @@
-"""Create or enlarge the engine so that new groups fit beside the running groups."""
+"""Create or change the engine so that new groups fit beside the running groups."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llamaherd.core.errors import ContextError
 from llamaherd.loop.runner import Runner
 from llamaherd.loop.sizing import Work
 from llamaherd.memory.plan import MAX_HOLD
@@ -12,13 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.loop.group import Group
+    from llamaherd.loop.layouts import LayoutChoice
     from llamaherd.loop.sizing import Sizing
     from llamaherd.memory.plan import Layout, Plan
 
 _WORTH_GROWING = 1.25  # minimum ratio of the new number of slots to the current number
+_LONGEST_DRAIN = 128  # maximum number of tokens for whose computation other requests wait
 
 
-def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runner:
+def fit(
+    sizing: Sizing,
+    runner: Runner | None,
+    groups: Sequence[Group],
+    choice: LayoutChoice,
+) -> Runner:
     """Return a runner in which the new groups fit.
 
     Groups that fit are added at once. Otherwise all running requests are paused and
@@ -28,6 +36,7 @@ def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runne
         sizing: Object that plans and creates engines.
         runner: Current runner; None before the first group.
         groups: New groups, at least one.
+        choice: Chooses the layout of the cache for single prompts.
 
     Returns: The current runner; for the first groups, a new runner.
 
@@ -38,8 +47,12 @@ def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runne
         plan = _plan(sizing, groups, MAX_HOLD)
         sizing.check_memory(plan)
         return Runner(sizing.make(plan), plan)
+    is_alone = all(group.is_alone for group in groups)
     if not runner.groups:
-        is_alone = all(group.is_alone for group in groups)
+        runner.is_draining = False
+        if is_alone and _has_changed_layout(sizing, runner, groups, choice):
+            return runner
+    if not runner.groups and not (is_alone and choice.is_own_pool):
         layout = runner.plan.kv_layout if is_alone else None
         plan = _plan(sizing, groups, runner.n_hold_target, layout)
         is_worth = not runner.plan.covers(plan)
@@ -52,8 +65,51 @@ def fit(sizing: Sizing, runner: Runner | None, groups: Sequence[Group]) -> Runne
         is_worth = _is_worth(runner.plan, plan, groups)
     if is_worth:
         sizing.check_memory(plan, runner.plan.memory_bytes)
+        before = runner.plan
         runner.resize(plan)
+        if plan.kv_layout != before.kv_layout:
+            choice.changed(before, plan, is_own=False)
     return runner
+
+
+def change_layout(sizing: Sizing, runner: Runner, choice: LayoutChoice) -> None:
+    """Change the layout of a cache in use if the other layout suits better.
+
+    Answers that continue a shared prefix end first, because otherwise the prefix would
+    be computed again for each of them. Meanwhile no request starts. The cache keeps its
+    layout while such an answer may be long, and while a call uses the layout.
+    """
+    was_draining, runner.is_draining = runner.is_draining, False
+    is_alone = all(group.is_alone for group in runner.groups.values())
+    if not runner.groups or not (is_alone or choice.is_own_pool):
+        return
+    if choice.other_layout(sizing, runner.plan) is None:
+        if was_draining:
+            choice.gave_up()
+    elif runner.longest_fork == 0:
+        _has_changed_layout(sizing, runner, (), choice)
+    else:
+        runner.is_draining = runner.longest_fork <= _LONGEST_DRAIN
+
+
+def _has_changed_layout(
+    sizing: Sizing, runner: Runner, groups: Sequence[Group], choice: LayoutChoice
+) -> bool:
+    """Change the layout if the other layout suits better; return whether it changed."""
+    if choice.other_layout(sizing, runner.plan) is None:
+        return False
+    every = [*runner.groups.values(), *groups]
+    needs = [group.requests[i].n_cells for group in every for i in group.open]
+    before = runner.plan
+    plan = choice.plan_other(sizing, before, runner.n_hold_target, needs)
+    try:
+        sizing.check_memory(plan, before.memory_bytes)
+        runner.resize(plan)
+    except (ContextError, MemoryError):  # the cache keeps its layout
+        choice.gave_up()
+        return False
+    choice.changed(before, plan, is_own=True)
+    return True
 
 
 def _has_room(runner: Runner, groups: Sequence[Group]) -> bool:
@@ -96,13 +152,12 @@ def _plan(
         return plan
     # Plan for more and longer requests than now, because each new cache costs time.
     next_power = 1 << (max(needs) - 1).bit_length()
-    more = Work(
-        needs=[*needs, *(needs if is_busy else ()), next_power],
-        n_prefixes=n_hold,
-    )
-    larger = sizing.plan(more, layout)
-    is_within = larger.n_seq_max >= plan.n_seq_max and larger.capacity >= plan.capacity
-    return larger if is_within else plan
+    more = [*needs, *(needs if is_busy else ()), next_power]
+    for wanted in (more, needs):
+        larger = sizing.plan(Work(needs=wanted, n_prefixes=n_hold), layout)
+        if larger.n_seq_max >= plan.n_seq_max and larger.capacity >= plan.capacity:
+            return larger
+    return plan
 
 
 def _longest(groups: Sequence[Group]) -> int:

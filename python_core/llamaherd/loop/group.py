@@ -56,8 +56,9 @@ class Group:
         listener: Receiver of the outputs.
         tree: Tree of the shared prefixes; None if the tree is not computed yet.
         is_alone: Whether the group is one of many single prompts. Prefixes that the
-            prompt shares with earlier prompts are then not computed again. The logits
-            therefore depend on the earlier prompts by rounding errors.
+            prompt shares with earlier prompts are then not computed again, and the
+            layout of the cells follows the latest prompts. The logits therefore depend on
+            the earlier prompts by rounding errors.
         is_watched: Whether the listener receives the parts of the answer of a group
             with one request.
         is_counted: Whether `counts` is updated while the group runs.

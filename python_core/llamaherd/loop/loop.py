@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 from llamaherd.core.errors import ContextClosedError, ContextError, NativeError
 from llamaherd.core.outcome import Counts
 from llamaherd.core.stats import Load
-from llamaherd.loop.fit import fit
+from llamaherd.loop.fit import change_layout, fit
+from llamaherd.loop.layouts import LayoutChoice
 from llamaherd.loop.slot_times import NO_TIMES
 from llamaherd.loop.threaded import ThreadedLoop
+from llamaherd.memory.plan import MAX_CTX
 from llamaherd.native import shim
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Loop(ThreadedLoop):
         super().__init__("context")
         self._sizing = sizing
         self._runner: Runner | None = None  # None before the first group
+        self._choice = LayoutChoice()
         self._arrived: deque[Group] = deque()
         self._changed: deque[Group] = deque()  # groups to cancel, to stop or to watch
         self._is_aborted = False  # whether the abort flag of the engine is set
@@ -208,6 +211,8 @@ class Loop(ThreadedLoop):
         if self._is_closed:
             self._end_all(arrived)
         elif arrived:
+            capacity = MAX_CTX if self.plan is None else self.plan.capacity
+            self._choice.note(arrived, len(self._groups), capacity)
             try:
                 self._take_groups(arrived)
             except BaseException as error:
@@ -223,11 +228,12 @@ class Loop(ThreadedLoop):
                 runner.stop(group)
             elif group.is_watched:
                 runner.watch(group)
+        change_layout(self._sizing, runner, self._choice)
         return runner if runner.groups else None
 
     def _take_groups(self, arrived: list[Group]) -> None:
         try:
-            self._runner = fit(self._sizing, self._runner, arrived)
+            self._runner = fit(self._sizing, self._runner, arrived, self._choice)
         except (ContextError, MemoryError) as error:
             if len(arrived) == 1:
                 _refuse(arrived, error)

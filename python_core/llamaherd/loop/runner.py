@@ -50,6 +50,7 @@ class Runner:
         plan: Current plan of the engine.
         groups: Groups that have not ended, by number.
         n_batches: Number of decoded batches.
+        is_draining: Whether no client starts, so that the running clients end.
     """
 
     def __init__(self, engine: Engine, plan: Plan) -> None:
@@ -60,6 +61,7 @@ class Runner:
         self._numbers = count()
         self._n_lost = 0
         self.n_batches = 0
+        self.is_draining = False
         self._forget_all()
 
     def _forget_all(self) -> None:
@@ -74,6 +76,12 @@ class Runner:
     def n_running(self) -> int:
         """Number of running prompts."""
         return self._scheduler.n_running
+
+    @property
+    def longest_fork(self) -> int:
+        """Maximum number of tokens after a running prompt that continues a prefix."""
+        running = (c for c in self._live.values() if c.state is State.RUNNING)
+        return max((c.request.n_behind for c in running if c.parent), default=0)
 
     @property
     def n_prefixes(self) -> int:
@@ -235,7 +243,8 @@ class Runner:
         actions: list[Action] = []
         # Otherwise the client that was just paused would resume at once, and no client
         # would make progress.
-        if not self._is_short or not self._scheduler.running_ids:
+        may_start = not self._is_short or not self._scheduler.running_ids
+        if may_start and not self.is_draining:
             actions = self._scheduler.admit(self.engine.n_cells_taken())
         self._is_short = False
         for action in actions:

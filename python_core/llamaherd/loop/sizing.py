@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from llamaherd.core.errors import ContextError
 from llamaherd.core.words import setting
 from llamaherd.memory.buffers import NO_BUFFERS
+from llamaherd.memory.kv_cells import number_of
 from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD, MEMORY_SHARE, Plan, make_plan
 from llamaherd.native.engine import EngineParams, NativeEngine
 from llamaherd.native.shim import CELL_BLOCK
@@ -30,11 +31,13 @@ class Work:
         needs: Number of KV cells of each prompt together with its answer.
         n_prefixes: Number of prefixes that can be held at once.
         n_shared: Number of tokens of the prefix that all prompts share.
+        is_single: Whether the work consists of single prompts, not of a call.
     """
 
     needs: Sequence[int]
     n_prefixes: int = 0
     n_shared: int = 0
+    is_single: bool = False
 
 
 class Sizing(Protocol):
@@ -119,6 +122,10 @@ class NativeSizing:
         self._device = device
         self._buffers = buffers
         self.n_sharing = 1
+        # Recurrent states are not shared. Models with two sets of rope factors select a
+        # set by the number of cells that a sequence may use, which is larger in a pool.
+        n_original = number_of(model.metadata, "rope.scaling.original_context_length")
+        self._pools_single = bytes_per_sequence == 0 and n_original == 0
         # Available memory, read once so that equal calls get equal plans.
         self._memory_bytes = device.available_memory()
 
@@ -152,7 +159,7 @@ class NativeSizing:
             replace(self._sizes, kv_layout=layout) if layout else self._sizes,
             work.needs,
             work.n_prefixes,
-            work.n_shared,
+            work.n_shared if self._pools_single or not work.is_single else 0,
             n_batch=n_batch,
             n_rows=self._device.n_rows,
             auto_slots=slots,

@@ -30,7 +30,7 @@ MAX_CTX = 2**31 - _BLOCK  # the largest of these multiples that fits into an int
 MEMORY_SHARE = 0.5  # share of the available memory that a planned size may use
 # A single pool is faster if all prompts share a prefix, and the rest of prompts and
 # answers needs at most this share of the prefix's cells. Measured: docs/decisions/0018.
-_POOLED_SHARE = 0.25
+POOLED_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ def make_plan(
 
 def _layout(sizes: Sizes, needs: Sequence[int], n_shared: int) -> Layout:
     own = sum(needs) - n_shared * len(needs)
-    pools = not sizes.deterministic and own <= _POOLED_SHARE * n_shared * len(needs)
+    pools = not sizes.deterministic and own <= POOLED_SHARE * n_shared * len(needs)
     return "unified" if pools and n_shared > 0 else "per_sequence"
 
 

@@ -48,7 +48,8 @@ class Context(Host):
             is fast for prompts that consist mostly of a common prefix. It runs more
             prompts at once if lengths differ and memory is short; prompts are paused
             when no cells are free. "auto" selects the layout that suits the prompts of
-            a call.
+            a call; for single prompts (`submit`, a server), the layout that suits the
+            latest 32 prompts.
         n_ubatch: Maximum number of tokens computed at once; None for `n_batch`, at most
             512. The number is rounded up to suit the number of sequences, unless the
                  context is `deterministic` and the number is less than `n_batch`.

@@ -123,7 +123,7 @@ class PrefixCache:
         for other in seen:
             # Most prompts share no more than an earlier one: a single comparison.
             if tokens[: most + 1] == other[: most + 1]:
-                most = _n_common(tokens, other)
+                most = n_common(tokens, other)
         seen.append(tokens)
         if len(self._seen) > _MAX_SEEN:
             del self._seen[next(iter(self._seen))]
@@ -138,7 +138,8 @@ def _hash(prefix: Client) -> int:
     return hash(prefix.request.tokens.tobytes())
 
 
-def _n_common(a: array[int], b: array[int]) -> int:
+def n_common(a: array[int], b: array[int]) -> int:
+    """Return the number of tokens with which both prompts begin."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
