@@ -73,11 +73,10 @@ def _answer(result: Result) -> Result:
 
 
 def as_cut(result: Result) -> Result:
-    """Return the result of an answer that max_tokens cut off, with its text so far."""
+    """Return the result of an answer that max_tokens cut off, with its text so far.
+
+    The result keeps its error, which `/generate` reports.
+    """
     return replace(
-        result,
-        text=result.partial or "",
-        partial=None,
-        finish_reason="length",
-        error=None,
+        result, text=result.partial or "", partial=None, finish_reason="length"
     )
