@@ -20,7 +20,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.core.thinking import Thinking, checked_thinking
 from llamaherd.core.words import setting
-from llamaherd.model.conversations import Refused
+from llamaherd.model.conversations import Refused, listed
 from llamaherd.model.tokens import detokenize
 from llamaherd.run.hosted import HostedCall
 
@@ -136,7 +136,7 @@ def prepare_classify(
     known = checked_labels(options.labels)
     normalize = options.normalize
     check_thoughts(options.thinking, options.n_thoughts, normalize)
-    texts = checks.prompt_list(prompts)
+    texts = listed(prompts)
     given = rendered_prompts(model, texts, options, [True] * len(texts))
     n_beside = int(normalize == "pmi" and bool(given))
     if n_beside:

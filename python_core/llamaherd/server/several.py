@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 MOST = 2048  # answers of a request
 _KINDS: dict[str, type[GenerationError]] = {
     "schema_not_followed": AnswerError,
-    **dict.fromkeys(("empty", "too_long", "not_tokenized", "chat_template"), PromptError),
+    **dict.fromkeys(
+        ("missing", "empty", "too_long", "not_tokenized", "chat_template"), PromptError
+    ),
 }
 
 

@@ -159,9 +159,9 @@ class BatchRun:
             f"the batch waits, because the server cannot use its data on disk "
             f"({reason_of(error)}): free space there; the batch then continues"
         )
-        if problem != self.problem:
+        if not self.problem:
             log.error("batch %s: %s (%s)", self._batch.id, problem, error)
-            self.problem = problem
+        self.problem = problem
 
     def _find(self, store: BatchStore) -> Path | None:
         file = store.file(self._batch.input_file)  # None if its content is missing
