@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from llamaherd.asks.rendering import Rendered, rendered_prompts
 from llamaherd.asks.scored_thoughts import check_thoughts, with_thoughts
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.core.thinking import Thinking, checked_thinking
 from llamaherd.core.words import setting
@@ -101,8 +101,7 @@ def classify_parallel(
     results = run_to_end(
         lambda: prepare_classify(ctx, prompts, options), progress, prompts, nothing
     )
-    for note in results.notes:
-        warnings.warn(note, UserWarning, stacklevel=2)
+    warn_notes(results.notes)
     return results
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import Interrupted
 from llamaherd.core.failure import is_cancelled
 
@@ -86,8 +86,7 @@ class Asker:
             raise Unfinished(done) from None
         if not self._has_noted:  # the warning is issued once per run, in its first block
             self._has_noted = True
-            for note in task.notes(found):
-                warnings.warn(note, UserWarning, stacklevel=2)
+            warn_notes(task.notes(found))
         return _rows(found)
 
 

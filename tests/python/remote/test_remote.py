@@ -14,7 +14,7 @@ import tiny_models
 from llamaherd import remote
 from llamaherd.cli import main, serve
 from llamaherd.core.words import PYTHON, R, spoken_in, words
-from llamaherd.remote import jobs, processes
+from llamaherd.remote import client, jobs, processes
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -318,3 +318,12 @@ def test_rows_of_answers() -> None:
     assert row["error"] == "cut"
     expired = {"response": None, "error": {"message": "late"}}
     assert jobs._rows(expired, 1) == [{"error": "late"}]
+
+
+def test_a_file_that_is_too_large_is_reported_in_the_words_of_the_caller() -> None:
+    body = json.dumps({"error": {"message": "m", "code": "request_too_large"}}).encode()
+    assert "--max-file" in client._message("a", 413, body)
+    with spoken_in(R):
+        said = client._message("a", 413, body)
+    assert "several jobs" in said
+    assert "--" not in said
