@@ -97,14 +97,17 @@
 #'     probabilities of the drawn rows.
 #'   * `all_probs`, `strata`: inclusion probability and stratum of every row of `data`.
 #'   * `names`: labels that codes may have.
-#'   * `codes`: a list with one character vector per coder; `gold`: the majority codes.
+#'   * `codes`: a list with one character vector per coder; `gold`: the majority codes. With several
+#'     labels, `""` means that no label applies; `none` is the word for it in tables.
 #'   * `design`: how the sample was drawn.
 #'   * `history`: a data frame with one row per wave: `wave`, `kind`, `n`, `N` (number of texts from
 #'     which the wave was drawn), `seed` and `n_coded` (number of coded texts when the wave was
 #'     drawn).
 #'
 #'   Converted to a data frame, a sample has one row per text: `id`, `text`, `model_label`,
-#'   `inclusion_prob` and the coders' columns. You can store a sample with [saveRDS()].
+#'   `inclusion_prob` and the coders' columns. If texts may have several labels, `"none"` (or
+#'   `"(none)"`, if a label is called "none") means that no label applies, so that the codes survive
+#'   [write.csv()] and [read.csv()]. You can store a sample with [saveRDS()].
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,
@@ -308,6 +311,7 @@ new_gold <- function(value) {
       codes = rlang::set_names(codes, coders),
       gold = as_text(value[["gold"]]),
       parts = if (!is.null(value[["parts"]])) as_text(value[["parts"]]),
+      none = value[["none"]],
       design = value[["design"]],
       history = if (!is.null(value[["history"]])) history_of(value[["history"]])
     ),
@@ -357,17 +361,23 @@ check_names_of <- function(x, error_call) {
 
 #' @export
 as.data.frame.llamaherd_gold <- function(x, ...) {
+  # Programs read an empty cell of a CSV file as a missing code. An object that an older version
+  # stored has no `none`.
+  several <- isTRUE(x$design$several)
+  shown <- \(codes) {
+    if (several) replace(codes, codes %in% "", x$none %||% "none") else codes
+  }
   columns <- list(
     id = x$ids,
     text = x$texts,
-    model_label = x$labels,
+    model_label = shown(x$labels),
     inclusion_prob = x$probs
   )
   if (all(is.na(x$texts))) {
     columns$text <- NULL
   }
   columns$part <- x$parts
-  new_frame(c(columns, x$codes), length(x$ids))
+  new_frame(c(columns, lapply(x$codes, shown)), length(x$ids))
 }
 
 #' @export
@@ -407,10 +417,6 @@ format.llamaherd_gold <- function(x, ...) {
 print.llamaherd_gold <- function(x, ..., n = 6L) {
   writeLines(format(x, ...))
   frame <- as.data.frame(x)
-  if (isTRUE(x$design$several)) {
-    shown <- intersect(c(names(x$codes), "model_label"), names(frame))
-    frame[shown] <- lapply(frame[shown], \(codes) replace(codes, codes %in% "", "(none)"))
-  }
   print_rows(frame, n, getOption("width"), c("id", "text", names(x$codes)))
   invisible(x)
 }

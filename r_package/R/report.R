@@ -12,7 +12,8 @@
 #'   join or in a CSV file.
 #' @param path Path of the file: `".html"` for the page; `".docx"` for a document of Word or
 #'   LibreOffice with the same parts, without the JSON; `".json"` for only the JSON.
-#' @param validation Return value of [validate()].
+#' @param validation Return value of [validate()]. A report does not show results of
+#'   [validate_spans()]; print or plot them.
 #' @param estimates Return value of [estimate()].
 #' @param robustness Return value of [robustness()]. The first variant must be the labels of `x`;
 #'   `robustness(x, ...)` has this first variant.
@@ -94,6 +95,10 @@ parts_for_report <- function(
   evaluation,
   error_call
 ) {
+  if (inherits(validation, "llamaherd_span_validation")) {
+    hint <- "A report highlights passages, but does not compare them: print() or plot() the result."
+    abort_argument("validation", "the result of validate()", validation, error_call, hint)
+  }
   check_class(validation, "llamaherd_validation", "validation", error_call)
   check_class(estimates, "llamaherd_estimates", "estimates", error_call)
   check_class(robustness, "llamaherd_robustness", "robustness", error_call)

@@ -32,17 +32,19 @@
 #'   `job_status()`: a list with `status` (`"validating"`, `"in_progress"`, `"finalizing"`,
 #'   `"completed"`, `"failed"`, `"expired"`, `"cancelling"` or `"cancelled"`), `done` (TRUE if the
 #'   job has ended), the numbers of requests `n_requests`, `n_answered` and `n_failed`, and `errors`
-#'   (reasons why the job failed). Texts of `"classify"` and `"annotate"` are sent in requests of 32
+#'   (reasons why the job failed, or why it does not continue at present, for example because the
+#'   disk of the server is full). Texts of `"classify"` and `"annotate"` are sent in requests of 32
 #'   texts each.
 #'
 #'   `job_results()`: a data frame with one row per text, in the order of the texts. The columns are
 #'   those of the task and `error`: the reason why a row has no result, otherwise NA. The columns of
 #'   `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking` and
-#'   `thinking_complete`; the columns of `"classify"` are `label`, `prob`, `margin`, `entropy`,
-#'   `coverage` and `p_<label>`; the columns of `"annotate"` are as in [annotate_texts()]. `label`
-#'   is a factor, as in [classify_parallel()] and [annotate_texts()]. If values are not single
-#'   numbers or texts, their column is a list column. The names of `texts` are the names of the
-#'   rows.
+#'   `thinking_complete`. If `max_tokens` cut an answer off inside its `schema`, `text` is NA, as in
+#'   [generate_parallel()], and the column `partial` has the text so far. The columns of `"classify"`
+#'   are `label`, `prob`, `margin`, `entropy`, `coverage` and `p_<label>`; the columns of
+#'   `"annotate"` are as in [annotate_texts()]. `label` is a factor, as in [classify_parallel()] and
+#'   [annotate_texts()]. If values are not single numbers or texts, their column is a list column.
+#'   The names of `texts` are the names of the rows.
 #' @seealso [server_start()]
 #' @export
 #' @examplesIf FALSE
@@ -220,14 +222,31 @@ job_status <- function(job, cancel = FALSE) {
 #' @export
 job_results <- function(job, wait = TRUE) {
   check_job(job)
-  while (check_flag(wait) && !job_status(job)$done) {
-    Sys.sleep(slice_s)
+  if (check_flag(wait)) {
+    wait_for_server_job(job)
   }
   value <- remote_call("remote_results", job$server, job$id, job$codebook$content)
   for (note in value[["notes"]]) {
     rlang::inform(note)
   }
   job_frame(value, job)
+}
+
+# Waits for the end of a job. Shows each reason why the job does not continue at present once.
+wait_for_server_job <- function(job, status_of = job_status) {
+  told <- character()
+  repeat {
+    status <- status_of(job)
+    if (status$done) {
+      break
+    }
+    new <- setdiff(status$errors, told)
+    for (text in new) {
+      rlang::inform(c("!" = text), class = "llamaherd_message_job")
+    }
+    told <- c(told, new)
+    Sys.sleep(slice_s)
+  }
 }
 
 # Converts rows from Python, see the Python function job_rows(), to the data frame of a job.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
 from llamaherd.core.argument import Id
+from llamaherd.core.caller import notes_of
 from llamaherd.core.errors import BadArgumentError, GenerationError
 from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.core.stats import ActorStats
@@ -54,7 +55,9 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
         ]
         others = [each for each in caught if each not in notices]
         return status | {
-            "warnings": [clean(str(each.message)) for each in others],
+            "warnings": [
+                clean(note) for each in others for note in notes_of(each.message)
+            ],
             "notices": [clean(str(each.message)) for each in notices],
         }
 

@@ -167,6 +167,7 @@ def for_r(sample: GoldSample) -> dict[str, Any]:
         "gold": list(sample.gold),
         "coders": list(sample.coders),
         "codes": [list(codes) for codes in sample.codes],
+        "none": sample.word_of(""),
         "parts": sample.parts,
         "design": design,
         "history": {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,10 +16,11 @@ from llamaherd.asks.rendering import Rendered, rendered_prompts
 from llamaherd.asks.scored_thoughts import check_thoughts, with_thoughts
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.core.thinking import Thinking, checked_thinking
 from llamaherd.core.words import setting
-from llamaherd.model.conversations import Refused
+from llamaherd.model.conversations import Refused, listed
 from llamaherd.model.tokens import detokenize
 from llamaherd.run.hosted import HostedCall
 
@@ -101,8 +101,7 @@ def classify_parallel(
     results = run_to_end(
         lambda: prepare_classify(ctx, prompts, options), progress, prompts, nothing
     )
-    for note in results.notes:
-        warnings.warn(note, UserWarning, stacklevel=2)
+    warn_notes(results.notes)
     return results
 
 
@@ -136,7 +135,7 @@ def prepare_classify(
     known = checked_labels(options.labels)
     normalize = options.normalize
     check_thoughts(options.thinking, options.n_thoughts, normalize)
-    texts = checks.prompt_list(prompts)
+    texts = listed(prompts)
     given = rendered_prompts(model, texts, options, [True] * len(texts))
     n_beside = int(normalize == "pmi" and bool(given))
     if n_beside:

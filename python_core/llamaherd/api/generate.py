@@ -11,6 +11,7 @@ from llamaherd.asks.settings import takes
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.thinking import Thinking
 from llamaherd.journal.recording import recorded
+from llamaherd.model.conversations import single
 from llamaherd.run.call import Call
 from llamaherd.run.contexts_of_llamas import as_context
 from llamaherd.run.hosted import HostedCall
@@ -184,10 +185,10 @@ def generate(
                 argument="logprobs",
             )
         n_ctx = context.options["n_ctx"]
-        requests, _ = make_requests(context.model, [prompt], options, n_ctx=n_ctx)
+        requests, _ = make_requests(context.model, single(prompt), options, n_ctx=n_ctx)
         is_all = options.stream == "all"
         return stream_pieces(context, requests[0], ctx, with_thought=is_all)
-    call = _make_call(context, [prompt], options)
+    call = _make_call(context, single(prompt), options)
     work = HostedCall(context, call, ctx)
     return run_to_end(lambda: work, False, [prompt], none_answered)[0]
 

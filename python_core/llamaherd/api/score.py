@@ -29,6 +29,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.thinking import Thinking
+from llamaherd.model.conversations import listed
 from llamaherd.model.joined import Joiner
 from llamaherd.run.hosted import HostedCall
 
@@ -99,8 +100,8 @@ def prepare_score(
     """Check the arguments and create the work of the job of `start_score`."""
     context = open_context(ctx)
     model = context.model
-    listed = checks.prompt_list(prompts)
-    given = rendered_prompts(model, listed, options, [True] * len(listed))
+    every = listed(prompts)
+    given = rendered_prompts(model, every, options, [True] * len(every))
     texts = _checked_continuations(continuations, len(given))
     made = made_requests(model, given, texts, options)
 
@@ -240,7 +241,7 @@ def _prepare_perplexity(
     joiner = Joiner(model, parsing(options.parse_special, chat=False))
     made = [
         text_request(model, joiner, Argument("texts", (i,)), text)
-        for i, text in enumerate(checks.prompt_list(texts))
+        for i, text in enumerate(listed(texts, "texts", ""))
     ]
 
     def convert(results: Results) -> PerplexityResults:

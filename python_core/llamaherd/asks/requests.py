@@ -22,7 +22,6 @@ from llamaherd.asks.thoughts import (
     tail_of,
     within,
 )
-from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Id
 from llamaherd.core.effects import stop_problem, warn_idle
 from llamaherd.core.errors import (
@@ -34,7 +33,7 @@ from llamaherd.core.errors import (
 from llamaherd.core.failure import Failure
 from llamaherd.core.request import ChoicePaths, Request, too_long
 from llamaherd.core.sampling import CONSTRAINTS, PER_PROMPT, SamplingParams
-from llamaherd.model.conversations import Refused
+from llamaherd.model.conversations import Refused, listed
 from llamaherd.model.tokens import prompt_tokens
 from llamaherd.native import shim
 from llamaherd.native.engine import check_sampling
@@ -92,7 +91,7 @@ def make_requests(
     of_call = params_of_call(constraints.settings)
     chat, n = options.chat, options.n
     parse_special = parsing(options.parse_special, chat=chat)
-    prompts = checks.prompt_list(prompts)
+    prompts = listed(prompts)
     params = params_of_prompts(of_call, options.params)
     one_seed = params.seed if isinstance(params, SamplingParams) else None
     base = _base_seed(of_call.seed if one_seed is None else one_seed)
@@ -184,7 +183,7 @@ def tokens_or_problem(
 ) -> tuple[array[int], str]:
     """Return a prompt's tokens and ""; if it fails, no tokens and the reason."""
     if isinstance(prompt, Refused):
-        return array("i"), Failure(prompt.reason, "chat_template")
+        return array("i"), prompt.failure
     try:
         problem = surely_too_long(model, name, prompt) if isinstance(prompt, str) else ""
         if problem:

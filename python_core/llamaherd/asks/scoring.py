@@ -50,11 +50,7 @@ def scoring_request(
         TypeError: `prompt` is neither text nor token ids.
     """
     if isinstance(prompt, Refused):
-        return (
-            _failed(prompt, array("i"), Failure(prompt.reason, "chat_template")),
-            None,
-            [],
-        )
+        return _failed(prompt, array("i"), prompt.failure), None, []
     try:
         problem = surely_too_long(model, name, prompt) if isinstance(prompt, str) else ""
         if problem:
@@ -83,6 +79,8 @@ def text_request(
 
     Arguments and return values are those of `scoring_request`.
     """
+    if isinstance(text, Refused):
+        return _failed(text, array("i"), text.failure), None, []
     try:
         problem = surely_too_long(model, name, text) if isinstance(text, str) else ""
         tokens = array("i") if problem else joiner.prompt(name, text)

@@ -10,6 +10,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import TokenizeError
 from llamaherd.core.failure import Failure
+from llamaherd.model.conversations import Refused, listed
 from llamaherd.model.tokens import TOKENIZING, prompt_tokens
 from llamaherd.native import vocabulary
 
@@ -47,7 +48,7 @@ def make_texts(model: Model, given: object, *, truncate: bool) -> list[Text]:
         TypeError: An argument has the wrong type.
         ValueError: A text is not valid Unicode, or an id does not fit into 32 bits.
     """
-    texts = checks.prompt_list(given, "texts", "")
+    texts = listed(given, "texts", "")
     empty = len(_tokens(model, ""))
     return [
         _make_text(model, Argument("texts", (i,)), text, empty, truncate=truncate)
@@ -58,6 +59,8 @@ def make_texts(model: Model, given: object, *, truncate: bool) -> list[Text]:
 def _make_text(
     model: Model, name: Name, given: object, n_empty: int, *, truncate: bool
 ) -> Text:
+    if isinstance(given, Refused):
+        return Text(tokens=array("i"), problem=given.failure)
     most = model.n_ctx_train
     is_all = True
     try:

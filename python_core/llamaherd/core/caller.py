@@ -4,6 +4,77 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class ListedWarning(UserWarning):
+    """Several notes of one call, in one warning.
+
+    Args:
+        notes: The notes.
+
+    Attributes:
+        notes: The notes.
+    """
+
+    def __init__(self, notes: Sequence[str]) -> None:
+        self.notes = tuple(notes)
+        lines = (f"- {note}" for note in self.notes)
+        super().__init__("\n".join([f"{len(self.notes)} warnings:", *lines]))
+
+
+def warn_notes(notes: Sequence[str]) -> None:
+    """Issue one warning for all notes of a call; none without notes.
+
+    A filter that ignores the warning about one note, for example
+    `warnings.filterwarnings("ignore", "median coverage")`, removes it from the list.
+    """
+    left = [note for note in notes if not _is_ignored(note)]
+    if len(left) == 1:
+        warn_caller(left[0])
+    elif left:
+        warnings.warn(ListedWarning(left), stacklevel=_depth_of_caller())
+
+
+def _is_ignored(note: str) -> bool:
+    """Return True if the first filter for a note that fits in every module ignores it."""
+    for action, pattern, category, module, line in warnings.filters:
+        is_general = module is None and line == 0 and issubclass(UserWarning, category)
+        text: Any = pattern
+        if is_general and (text is None or text.match(note)):
+            return action == "ignore"
+    return False
+
+
+def notes_of(warning: Warning | str) -> tuple[str, ...]:
+    """Return the notes of a `ListedWarning`, or the message of another warning."""
+    return warning.notes if isinstance(warning, ListedWarning) else (str(warning),)
+
+
+@contextmanager
+def one_warning() -> Iterator[None]:
+    """Issue all warnings of class UserWarning in the block as one, at its end.
+
+    Warnings of other classes are issued unchanged.
+    """
+    notes: list[str] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        for each in caught:
+            if each.category in {UserWarning, ListedWarning}:
+                notes += notes_of(each.message)
+            else:
+                warnings.warn_explicit(
+                    each.message, each.category, each.filename, each.lineno
+                )
+        warn_notes(list(dict.fromkeys(notes)))
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
@@ -15,7 +86,8 @@ def _depth_of_caller() -> int:
     """Return the stack level of the first frame outside of this package."""
     depth, frame = 1, sys._getframe(1)  # noqa: SLF001 - 3.10 has no other way
     while frame.f_back is not None:
-        if not frame.f_globals.get("__name__", "").startswith("llamaherd"):
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith(("llamaherd", "contextlib")):
             break
         depth, frame = depth + 1, frame.f_back
     return depth

@@ -227,6 +227,12 @@ def prompt_list(
     return list(prompts)
 
 
+def is_missing(value: object) -> bool:
+    """Return True for None, NaN, and the missing values of pandas."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
+
+
 def no_list(value: object) -> str:
     """Return why an iterable cannot be used as a list; "" if it can."""
     if isinstance(value, AbstractSet) and not isinstance(value, KeysView):

@@ -16,8 +16,9 @@ class Failure(str):
     A failure is a str, so tables and journals store it like any other text.
 
     Attributes:
-        code: "cancelled", "empty", "too_long", "not_tokenized", "chat_template",
-            "constraint", "schema_not_followed", "cut_off", "not_finite" or "failed".
+        code: "cancelled", "missing", "empty", "too_long", "not_tokenized",
+            "chat_template", "constraint", "schema_not_followed", "cut_off",
+            "not_finite" or "failed".
     """
 
     __slots__ = ("code",)

@@ -184,6 +184,9 @@ class Results(Sequence[Result]):
         objects. Integers have the type "Int64", booleans "boolean", which allow missing
         values. An integer of more than 64 bits is missing, with the reason in "error".
 
+        The index is new, 0 to n - 1. To add a column to a data frame with another index,
+        assign its values: `frame["text"] = results.texts`, or `table["text"].to_numpy()`.
+
         Args:
             dotted: Expand nested objects into columns such as "author.name".
 

@@ -33,6 +33,11 @@ class LanguageTerms:
         markers: Settings of a thought with markers that the caller gives.
         start_server: Function that starts a server in another process.
         template: Advice for a model without a chat template.
+        fetch: Way to download a model, before its name; `fetched` is the rest.
+        fetched: Way to download a model, after its name.
+        memory: Setting of the memory of a server's models.
+        max_file: Advice about a file that is larger than a server accepts.
+        names: Advice about a name that a server of one model does not know.
     """
 
     language: str = "Python"
@@ -47,6 +52,11 @@ class LanguageTerms:
     template: str = (
         "leave chat out and write prompts that the model can continue, or pass template="
     )
+    fetch: str = "`llamaherd models download "
+    fetched: str = "` downloads it"
+    memory: str = "--memory"
+    max_file: str = "see --max-file"
+    names: str = "see --alias and --any-model"
 
     def model(self, model: object) -> str:
         """Return the name by which messages call a model."""
@@ -88,6 +98,11 @@ class _R(LanguageTerms):
     thinking: str = "thinking()"
     markers: str = "thinking(start =, end =)"
     start_server: str = "server_start()"
+    fetch: str = 'download_model("'
+    fetched: str = '") downloads it'
+    memory: str = "memory of server_start()"
+    max_file: str = "send the texts in several jobs"
+    names: str = "leave model out"
 
     def constant(self, value: bool | None) -> str:
         return "NULL" if value is None else str(value).upper()

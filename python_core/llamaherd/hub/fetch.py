@@ -400,8 +400,7 @@ def _is_of_one_commit(parts: list[Path]) -> bool:
 def _check_may_download(source: str, options: FetchOptions) -> None:
     if not options.download:
         raise ModelLoadError(
-            f"{source} is not on this machine; `llamaherd models download {source}` "
-            "downloads it"
+            f"{source} is not on this machine; {words().fetch}{source}{words().fetched}"
         )
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from llamaherd.core.errors import ChatTemplateError
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentTypeError, ChatTemplateError
+from llamaherd.core.failure import Failure
 from llamaherd.model.messages import (
     has_neighbours,
     merged_system,
@@ -28,13 +30,54 @@ Messages: TypeAlias = list[dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A conversation that the chat template refuses.
+    """A prompt that fails before it is tokenized.
 
     Attributes:
         reason: Reason of the refusal.
+        code: Code of the failure, see `core.failure`.
     """
 
     reason: str
+    code: str = "chat_template"
+
+    @property
+    def failure(self) -> Failure:
+        """Return the reason with its code."""
+        return Failure(self.reason, self.code)
+
+
+def listed(
+    prompts: object,
+    name: str = "prompts",
+    hint: str = " (generate() answers a single one)",
+) -> list[object]:
+    """Return the elements of a list of prompts; a `Refused` for each missing prompt.
+
+    Args:
+        prompts: Texts, token ids or conversations; None, NaN or pandas.NA is missing.
+        name: Name of the argument.
+        hint: Argument `single` of `checks.prompt_list`.
+
+    Raises:
+        TypeError: `prompts` is not a list of prompts.
+    """
+    missing = Refused(f"the {name.removesuffix('s')} is missing", "missing")
+    found = checks.prompt_list(prompts, name, hint)
+    return [missing if checks.is_missing(each) else each for each in found]
+
+
+def single(prompt: object) -> list[object]:
+    """Return a list of a single prompt, which must not be missing.
+
+    Raises:
+        TypeError: The prompt is missing.
+    """
+    if checks.is_missing(prompt):
+        raise ArgumentTypeError(
+            f"must be text or a sequence of token ids, not {checks.shown(prompt)}",
+            argument="prompt",
+        )
+    return [prompt]
 
 
 class ChatPrompt(str):

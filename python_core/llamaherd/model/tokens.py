@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -170,20 +169,13 @@ def token_array(name: Name, tokens: object) -> array[int]:
     return _as_array(name, _checked_ids(name, tokens))
 
 
-def _is_missing(value: object) -> bool:
-    """Return True for None, NaN, and the missing value of pandas."""
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
-
-
 def _checked_ids(name: Name, tokens: object) -> Collection[int]:
     """Return token ids; raise an error for text, unordered values and non-integers."""
     no_order = isinstance(tokens, (AbstractSet, Mapping, IOBase))
     is_text = isinstance(tokens, (str, bytes, bytearray))
     if is_text or no_order or not hasattr(tokens, "__iter__"):
-        hint = "" if not _is_missing(tokens) else "; leave missing texts out"
         raise ArgumentTypeError(
-            f"must be text or a sequence of token ids, not {checks.shown(tokens)}{hint}",
+            f"must be text or a sequence of token ids, not {checks.shown(tokens)}",
             argument=name,
         )
     if isinstance(tokens, (list, tuple)) and set(map(type, tokens)) != {int}:

@@ -115,7 +115,10 @@ class RemoteServer:
 def _message(name: str, status: int, content: bytes) -> str:
     """Return the message for a request that the server refused."""
     try:
-        text = json.loads(content)["error"]["message"]
+        error = json.loads(content)["error"]
+        text = error["message"]
+        if error["code"] == "request_too_large":
+            text = f"the texts are too large for one job: {words().max_file}"
     except (ValueError, KeyError, TypeError):
         text = "its answer is not JSON"
     return f"the server {name!r} refused the request (status {status}): {text}"

@@ -74,7 +74,7 @@ class RemoteJob:
         n_requests: Number of requests.
         n_done: Number of answered requests.
         n_failed: Number of requests that ended with an error.
-        errors: Reasons why the job failed.
+        errors: Reasons why the job failed, or why it does not continue at present.
         content: Identifiers of the files with answers and with errors.
     """
 
@@ -100,7 +100,8 @@ class JobOutput:
 
     Attributes:
         rows: A row for each text, in order: the fields of the answer and `error`. Rows
-            without an answer have only `error`.
+            without an answer have only `error`; a row of an answer that was cut off
+            inside its schema also has the text so far as `partial`.
         notes: Notes of the task.
     """
 
@@ -244,9 +245,22 @@ def _rows(outcome: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
     if response["status_code"] != 200:
         return [{"error": body["error"]["message"]}] * n
     if "data" not in body:
-        answer = {name: each for name, each in body.items() if name not in _LEFT_OUT}
-        return [{**answer, "error": None}]
+        return [_answer(body)]
     return [_row(each) for each in body["data"]]
+
+
+def _answer(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of an answer to one prompt.
+
+    As in the results of `generate_parallel`, an answer that was cut off inside its schema
+    is an error, and its text is in `partial`.
+    """
+    row = {name: each for name, each in body.items() if name not in _LEFT_OUT}
+    error = row.pop("error", None)
+    if error is None:
+        return {**row, "error": None}
+    cut = {"text": None, "partial": row.get("text"), "finish_reason": "error"}
+    return {**row, **cut, "error": str(error["message"])}
 
 
 def _row(each: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,7 +285,12 @@ def _job(batch: Mapping[str, Any]) -> RemoteJob:
         n_requests=counts["total"],
         n_done=counts["completed"],
         n_failed=counts["failed"],
-        errors=tuple(f"line {each['line']}: {each['message']}" for each in errors),
+        errors=tuple(
+            each["message"]
+            if each["line"] is None
+            else f"line {each['line']}: {each['message']}"
+            for each in errors
+        ),
         content=tuple(each for each in files if each is not None),
     )
 

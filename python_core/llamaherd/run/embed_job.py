@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.embeddings import Embeddings
 from llamaherd.core.errors import ModelClosedError
@@ -11,9 +11,13 @@ from llamaherd.run.job import Job
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+
     from llamaherd.core.embeddings import EmbedProgress
     from llamaherd.model.model import Model
     from llamaherd.run.embedding import EmbedCall, Embedder, EmbedSizes
+
+    Vector = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class EmbedWork:
@@ -50,6 +54,14 @@ class EmbedWork:
     def progress(self) -> EmbedProgress:
         """Progress: number of texts that have a vector or have failed."""
         return self._call.progress
+
+    def take_new(self) -> dict[int, Vector]:
+        """Returns the vectors computed since the last call, float32, by index."""
+        import numpy as np  # noqa: PLC0415 - calls that generate do without it
+
+        return {
+            i: np.array(each, np.float32) for i, each in self._call.take_new().items()
+        }
 
     def cancel(self) -> None:
         """Ends the work soon; vectors computed so far are kept."""

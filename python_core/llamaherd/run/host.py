@@ -11,6 +11,7 @@ from llamaherd.asks.requests import make_requests
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError
+from llamaherd.model.conversations import single
 from llamaherd.run.embedders import make_embedder
 from llamaherd.run.handle import Handle
 from llamaherd.run.interrupts import Interrupts
@@ -121,7 +122,7 @@ class Host(ABC):
         self.check_open()
         options = GenerateOptions.of(SubmitSettings, settings, stream=stream)
         n_ctx = self.options["n_ctx"]
-        requests, _ = make_requests(self.model, [prompt], options, n_ctx=n_ctx)
+        requests, _ = make_requests(self.model, single(prompt), options, n_ctx=n_ctx)
         with Interrupts() as interrupts:
             handle = Handle(self.loop, requests[0], self, stream=bool(options.stream))
         try:

@@ -124,6 +124,7 @@ def _batch(progress: BatchProgress) -> dict[str, object]:
         "n_total": progress.n_total,
         "n_done": progress.n_done,
         "left_s": progress.left_s,
+        "problem": progress.problem,
     }
 
 

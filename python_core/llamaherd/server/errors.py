@@ -193,6 +193,17 @@ def stopping() -> ApiError:
     )
 
 
+def not_stored(reason: str) -> ApiError:
+    """Return the error of a request whose data the server cannot read or write."""
+    return ApiError(
+        507,
+        f"the server cannot use its data on disk ({reason}): free space there, and "
+        "send the request again",
+        code="storage_failed",
+        headers=_NO_RETRY,
+    )
+
+
 def too_slow(message: str) -> ApiError:
     """Return the error of a request that arrives too slowly."""
     return ApiError(

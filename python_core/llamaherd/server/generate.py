@@ -115,8 +115,16 @@ def _ending(result: Result) -> dict[str, object]:
         **_quotes(result),
         "tokens": result.tokens,
         "finish_reason": result.finish_reason,
+        **_error(result),
         "usage": usage([result]),
     }
+
+
+def _error(result: Result) -> dict[str, object]:
+    """Return the error of an answer cut off inside its schema; {} for other answers."""
+    if result.error is None:
+        return {}
+    return {"error": {"message": str(result.error), "code": result.error_code}}
 
 
 def _quotes(result: Result) -> dict[str, object]:

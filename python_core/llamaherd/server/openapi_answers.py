@@ -17,6 +17,11 @@ def _object(**properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
+def _with_optional(schema: Schema, **properties: Schema) -> Schema:
+    """Return the schema of an object with further properties that it may have."""
+    return {**schema, "properties": {**schema["properties"], **properties}}
+
+
 def _list(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
@@ -71,11 +76,14 @@ COMPONENTS: dict[str, Schema] = {
     },
 }
 ANSWERS: dict[str, Schema] = {
-    "/generate": _object(
-        text=_TEXT,
-        tokens=_list(_COUNT),
-        finish_reason=_TEXT,
-        usage=_ref("Usage"),
+    "/generate": _with_optional(
+        _object(
+            text=_TEXT,
+            tokens=_list(_COUNT),
+            finish_reason=_TEXT,
+            usage=_ref("Usage"),
+        ),
+        error=_FAILURE,
     ),
     "/v1/completions": _object(
         **_HEAD,

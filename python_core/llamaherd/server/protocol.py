@@ -19,6 +19,7 @@ _MOST_PIPELINED = 8  # requests that wait for an earlier one
 _MOST_UNHEARD = 1 << 24  # bytes that are read and discarded
 _LINGER_S = 2.0  # time for a refused client to read the error
 _MOST_JOINED = 1 << 16  # bytes of a body part that is copied behind its head
+_CHUNKED = b"transfer-encoding: chunked\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"  # sent before the head
 
 
@@ -117,7 +118,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()  # raises for an invalid path
         cycle: Any = self.cycle
         if cycle.scope["method"] != "HEAD":
-            cycle.transport = _HeadWithBody(self.transport)
+            is_old = cycle.scope["http_version"] == "1.0"
+            kind = _WithoutChunks if is_old else _HeadWithBody
+            cycle.transport = kind(self.transport)
         self._is_in_head = False
         self._stop_timer()
         self._all.set_busy(self)
@@ -281,6 +284,31 @@ class _HeadWithBody:
     def is_closing(self) -> bool:
         """Return whether the connection is closed or being closed."""
         return self._transport.is_closing()
+
+
+class _WithoutChunks(_HeadWithBody):
+    """Transport of an answer to HTTP/1.0, which has no chunks.
+
+    uvicorn closes the connection after the answer, which marks the end of the body.
+    """
+
+    __slots__ = ("_is_chunked",)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._is_chunked: bool | None = None  # None before the head
+
+    def write(self, data: bytes) -> None:
+        """Send data; each part of a chunked body without its frame."""
+        if data == _CONTINUE:
+            pass
+        elif self._is_chunked is None:
+            self._is_chunked = _CHUNKED in data
+            data = data.replace(_CHUNKED, b"")
+        elif self._is_chunked:
+            size, _, rest = data.partition(b"\r\n")
+            data = rest[: int(size, 16)] if size else b""
+        super().write(data)
 
 
 def _answer(error: ApiError) -> bytes:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 MOST = 2048  # answers of a request
 _KINDS: dict[str, type[GenerationError]] = {
     "schema_not_followed": AnswerError,
-    **dict.fromkeys(("empty", "too_long", "not_tokenized", "chat_template"), PromptError),
+    **dict.fromkeys(
+        ("missing", "empty", "too_long", "not_tokenized", "chat_template"), PromptError
+    ),
 }
 
 
@@ -73,11 +75,10 @@ def _answer(result: Result) -> Result:
 
 
 def as_cut(result: Result) -> Result:
-    """Return the result of an answer that max_tokens cut off, with its text so far."""
+    """Return the result of an answer that max_tokens cut off, with its text so far.
+
+    The result keeps its error, which `/generate` reports.
+    """
     return replace(
-        result,
-        text=result.partial or "",
-        partial=None,
-        finish_reason="length",
-        error=None,
+        result, text=result.partial or "", partial=None, finish_reason="length"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llamaherd.core import checks
-from llamaherd.core.words import spoken_in
+from llamaherd.core.words import spoken_in, words
 from llamaherd.server.answering import CONSTRAINING, Endpoint
 from llamaherd.server.awaited import AwaitedWork
 from llamaherd.server.errors import ApiError, bad_field
@@ -223,7 +223,7 @@ def other_model(asked: str, names: Collection[str]) -> ApiError:
     here = f"this server has the models {', '.join(firsts)} and {last}"
     hint = "/v1/models lists them"
     if not firsts:
-        here, hint = f"this server has the model {last}", "see --alias and --any-model"
+        here, hint = f"this server has the model {last}", words().names
     return ApiError(
         404,
         f"{here}, not {checks.quoted(asked)} ({hint}){checks.meant(asked, names)}",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import Interrupted
 from llamaherd.core.failure import is_cancelled
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model
     from llamaherd.run.host import Host
-    from llamaherd.tasks.task import Cells, Report, Task
+    from llamaherd.tasks.task import Cells, Keep, Report, Task
 
     # Cells of a row's new columns; the last cell is the reason for a failure.
     Values = list[object]
@@ -51,7 +51,11 @@ class Asker:
         self._has_noted = False
 
     def ask(
-        self, prompts: Sequence[str], positions: Sequence[int], report: Report
+        self,
+        prompts: Sequence[str],
+        positions: Sequence[int],
+        report: Report,
+        keep: Keep | None = None,
     ) -> list[Values]:
         """Return the new cells of each row.
 
@@ -59,6 +63,7 @@ class Asker:
             prompts: Prompts, one per row.
             positions: Positions of the rows in the whole table.
             report: Progress callback.
+            keep: Function that stores finished rows, for a task without a journal.
 
         Raises:
             Unfinished: The run was interrupted by Ctrl-C.
@@ -66,7 +71,12 @@ class Asker:
         task = self._task
         try:
             found = task.answer(
-                self._host, prompts, positions, journal=self._journal, report=report
+                self._host,
+                prompts,
+                positions,
+                journal=self._journal,
+                report=report,
+                keep=keep,
             )
         except Interrupted as error:
             if task.is_journalled:
@@ -76,8 +86,7 @@ class Asker:
             raise Unfinished(done) from None
         if not self._has_noted:  # the warning is issued once per run, in its first block
             self._has_noted = True
-            for note in task.notes(found):
-                warnings.warn(note, UserWarning, stacklevel=2)
+            warn_notes(task.notes(found))
         return _rows(found)
 
 

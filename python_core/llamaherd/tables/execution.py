@@ -21,7 +21,7 @@ from llamaherd.tables.record import record_of
 from llamaherd.tables.sharding import own_rows
 from llamaherd.tables.spec import STREAM
 from llamaherd.tables.spec_keys import KEYS
-from llamaherd.tables.store import Store
+from llamaherd.tables.store import RowKeeper, Store
 from llamaherd.tables.writing import checked_output, writing
 
 if TYPE_CHECKING:
@@ -297,6 +297,7 @@ class _Run:
         known: dict[int, Values] = {}
         if self._keeps_rows and store is not None and rows:
             known = store.find(positions[0], positions[-1])
+        stored = list(known)
         asked: list[int] = []
         prompts: list[str] = []
         for i, row in zip(positions, rows, strict=True):
@@ -312,11 +313,16 @@ class _Run:
                 prompts.append(prompt)
         n_bad = sum(own[-1] is not None for own in known.values())
         report = meter.block(len(known), n_bad)
+        keeper = RowKeeper(store, asked) if self._keeps_rows and store else None
         if prompts:
-            known |= self._asked(prompts, asked, report, store)
+            known |= self._asked(prompts, asked, report, store, keeper)
         values = [known[i] for i in positions]
         if store is not None:
-            store.add(positions, values)
+            is_stored = set(stored if keeper is None else (*stored, *keeper.stored))
+            store.add(
+                [i for i in positions if i not in is_stored],
+                [known[i] for i in positions if i not in is_stored],
+            )
         meter.end_block(len(values), sum(own[-1] is not None for own in values))
         return values
 
@@ -326,9 +332,10 @@ class _Run:
         positions: Sequence[int],
         report: Callable[[object], object],
         store: Store | None,
+        keeper: RowKeeper | None,
     ) -> dict[int, Values]:
         try:
-            values = self._asker.ask(prompts, positions, report)
+            values = self._asker.ask(prompts, positions, report, keeper)
         except Unfinished as unfinished:
             found = zip(positions, unfinished.values, strict=False)
             finished = {i: own for i, own in found if own is not None}

@@ -184,3 +184,29 @@ test_that("coders who err have tables", {
   expect_output(print(found), "4 texts, 1 coder")
   expect_error(dawid_skene(gold, one_coin = NA), "one_coin")
 })
+
+test_that("no label survives a CSV file", {
+  skip_if_no_llamaherd()
+  data <- data.frame(text = letters[1:4], label = c("x", "", "x; y", NA))
+  gold <- gold_sample(
+    data,
+    4,
+    text = "text",
+    label = "label",
+    several = TRUE,
+    names = c("x", "y"),
+    seed = 1
+  )
+  sheet <- data.frame(id = gold$ids, ann = c("x; y", "none", NA, "none"))
+  coded <- read_gold(sheet, gold)
+  expect_identical(coded$codes$ann, c("x; y", "", NA, ""))
+  path <- withr::local_tempfile(fileext = ".csv")
+  write.csv(as.data.frame(coded), path, row.names = FALSE)
+  for (na in list("NA", c("", "NA"))) {
+    # as read.csv() and readr read it
+    again <- read_gold(read.csv(path, na.strings = na), gold, coders = "ann")
+    expect_identical(again$codes, coded$codes)
+  }
+  expect_identical(is.na(as.data.frame(coded)$model_label), is.na(gold$labels))
+  expect_output(print(coded), "none", fixed = TRUE)
+})

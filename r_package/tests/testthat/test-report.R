@@ -147,3 +147,12 @@ test_that("texts go along for a report without them", {
     reproduce(3)
   })
 })
+
+test_that("results of validate_spans() are refused with advice", {
+  found <- structure(list(), class = c("llamaherd_span_validation", "data.frame"))
+  expect_error(
+    parts_for_report(found, NULL, NULL, NULL, rlang::current_env()),
+    "must be the result of validate\\(\\).*print\\(\\) or plot\\(\\)",
+    class = "llamaherd_error_argument"
+  )
+})

@@ -333,3 +333,27 @@ test_that("rows with different fields become columns", {
   expect_identical(frame$error, c(NA, "no"))
   expect_identical(nrow(rows_frame(list(), NULL)), 0L)
 })
+
+test_that("a job that does not continue says why, once", {
+  states <- list(
+    list(done = FALSE, errors = character()),
+    list(done = FALSE, errors = "the disk {x} is full"),
+    list(done = FALSE, errors = "the disk {x} is full"),
+    list(done = TRUE, errors = character())
+  )
+  next_state <- function(job) {
+    state <- states[[1]]
+    states <<- states[-1]
+    state
+  }
+  messages <- character()
+  withCallingHandlers(
+    wait_for_server_job(NULL, next_state),
+    llamaherd_message_job = \(cnd) {
+      messages <<- c(messages, conditionMessage(cnd))
+      tryInvokeRestart("muffleMessage")
+    }
+  )
+  expect_identical(messages, "! the disk {x} is full")
+  expect_length(states, 0)
+})

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import numpy as np
-import pandas as pd
 import pytest
 from llamaherd.memory import hardware
 
@@ -106,10 +105,7 @@ def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
         ({"prompts": None}, TypeError, "prompts must be a list of prompts, not NoneTy"),
         ({"prompts": 5}, TypeError, "prompts must be a list of prompts, not int"),
         ({"prompts": {"a": 1}}, TypeError, "prompts must be a list of prompts, not dic"),
-        ({"prompts": ["a", None]}, TypeError, r"prompts\[1\] must be text or a sequence"),
-        ({"prompts": [None]}, TypeError, r"None \(NoneType\); leave missing texts out"),
-        ({"prompts": [math.nan]}, TypeError, r"nan \(float\); leave missing texts out"),
-        ({"prompts": [pd.NA]}, TypeError, r"\(NAType\); leave missing texts out"),
+        ({"prompts": ["a", 1.5]}, TypeError, r"prompts\[1\] must be text or a sequence"),
         ({"prompts": [5]}, TypeError, r"prompts\[0\] must be text or a sequence.*5"),
         ({"prompts": [b"a"]}, TypeError, r"prompts\[0\] must be text.*bytes"),
         (
@@ -191,7 +187,7 @@ def test_bad_arguments_of_a_call_are_named(
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"prompt": None}, TypeError, r"prompts\[0\] must be text"),
+        ({"prompt": None}, TypeError, r"prompt must be text .*, not None"),
         ({"stream": 1}, ValueError, "stream must be one of False, True, 'all'"),
         ({"stream": True, "logprobs": 2}, ValueError, "stream=True returns only text"),
         ({"stream": True, "retries": -1}, ValueError, "retries must be"),

@@ -225,7 +225,7 @@ def test_a_llama_stands_for_its_model(minilm_path: Path) -> None:
     [
         ({"texts": "one"}, TypeError, "texts must be a list of texts, not str"),
         ({"texts": {"a"}}, TypeError, "texts must be a list of texts, not a set"),
-        ({"texts": [None]}, TypeError, r"texts\[0\] must be text or a sequence"),
+        ({"texts": [1.5]}, TypeError, r"texts\[0\] must be text or a sequence"),
         ({"texts": ["\ud800"]}, ValueError, r"texts\[0\] is not valid Unicode"),
         ({"pooling": "max"}, ValueError, "pooling must be one of 'auto', 'mean', 'cls'"),
         ({"pooling": None}, ValueError, "pooling must be one of"),

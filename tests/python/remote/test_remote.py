@@ -14,7 +14,7 @@ import tiny_models
 from llamaherd import remote
 from llamaherd.cli import main, serve
 from llamaherd.core.words import PYTHON, R, spoken_in, words
-from llamaherd.remote import jobs, processes
+from llamaherd.remote import client, jobs, processes
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -55,6 +55,14 @@ def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     assert remote.start_server(path, options=ONE) == server
     with pytest.raises(lh.ArgumentError, match="with other settings"):
         remote.start_server(path, options=("--n-threads", "2"))
+    cut = {"schema": {"type": "string", "minLength": 40}, "max_tokens": 3}
+    job = remote.submit_job(server, "generate", ["a"], cut)
+    (row,) = _results(server, job).rows
+    with lh.Model(path) as model, lh.Context(model) as ctx:
+        (own,) = lh.generate_parallel(ctx, ["a"], **cut)
+    assert own.partial
+    shown = [row[name] for name in ("text", "partial", "finish_reason", "error")]
+    assert shown == [None, own.partial, "error", own.error]
     prompts: list[Any] = ["a", None, "b c", "a" * 9999, "a"]
     options = {"max_tokens": 5, "temperature": 0.0}
     job = remote.submit_job(server, "generate", prompts, options)
@@ -68,7 +76,7 @@ def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     assert errors[1] == "the text is missing"
     assert "tokens" in errors[3]
     assert errors[0] is errors[2] is errors[4] is None
-    assert [each.id for each in remote.list_jobs(server)] == [job.id]
+    assert [each.id for each in remote.list_jobs(server)][:1] == [job.id]
     log = (folder / "default" / "server.log").read_text(encoding="utf-8")
     assert server.key not in log + repr(server) + str(server)
     assert (folder / "default" / "server.json").stat().st_mode & 0o77 == 0
@@ -304,5 +312,18 @@ def test_rows_of_answers() -> None:
     ]
     refused = {"status_code": 400, "body": {"error": {"message": "no"}}}
     assert jobs._rows({"response": refused}, 2) == [{"error": "no"}] * 2
+    cut = {"text": "[1", "finish_reason": "length", "error": {"message": "cut"}}
+    (row,) = jobs._rows({"response": {"status_code": 200, "body": cut}}, 1)
+    assert (row["text"], row["partial"], row["finish_reason"]) == (None, "[1", "error")
+    assert row["error"] == "cut"
     expired = {"response": None, "error": {"message": "late"}}
     assert jobs._rows(expired, 1) == [{"error": "late"}]
+
+
+def test_a_file_that_is_too_large_is_reported_in_the_words_of_the_caller() -> None:
+    body = json.dumps({"error": {"message": "m", "code": "request_too_large"}}).encode()
+    assert "--max-file" in client._message("a", 413, body)
+    with spoken_in(R):
+        said = client._message("a", 413, body)
+    assert "several jobs" in said
+    assert "--" not in said

@@ -11,7 +11,8 @@ import pytest
 import tiny_models
 from fake_context import FakeContext, answer
 from llamaherd.server.batches import lines, pages, runner
-from llamaherd.server.batches.store import BatchStore, StoreError
+from llamaherd.server.batches.storage_errors import StoreError
+from llamaherd.server.batches.store import BatchStore
 from served import NAME, served, started
 from waiting import wait_until
 

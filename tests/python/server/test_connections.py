@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fake_context import answer
 from llamaherd.server.connections import ConnectionLimits
 from served import served
 from waiting import wait_until
@@ -182,6 +183,20 @@ def test_http_1_0_is_answered_and_closed(client: Client) -> None:
     answer = _talk(client, ask)
     assert answer.startswith(b"HTTP/1.1 200")
     assert b"connection: close" in answer
+
+
+@pytest.mark.parametrize("prompt", ["a", "\r\n0\r\n\r\n"])
+def test_streams_of_http_1_0_have_no_chunks(client: Client, prompt: str) -> None:
+    body = json.dumps({"prompt": prompt, "max_tokens": 3, "stream": True}).encode()
+    length = f"Content-Length: {len(body)}\r\n\r\n".encode()
+    ask = b"POST /generate HTTP/1.0\r\n" + HOST + length + body
+    head, _, text = _talk(client, ask).partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head
+    events = text.decode().split("\n\n")
+    assert events.pop() == ""
+    read = [json.loads(each.removeprefix("data: ")) for each in events]
+    assert "".join(each["text"] for each in read) == answer(prompt, 3)
+    assert read[-1]["finish_reason"] == "length"
 
 
 ODD_TARGETS = [

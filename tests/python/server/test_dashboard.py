@@ -165,6 +165,7 @@ def test_batches_have_a_bar_and_the_time_left(
             "status": "in_progress",
             "n_done": 0,
             "left_s": None,  # no request is answered yet
+            "problem": "",
         }
         with visited(browser, client.url) as page:
             row = page.get_by_role("row", name=f"{batch.id} (/v1/completions)")
@@ -173,7 +174,13 @@ def test_batches_have_a_bar_and_the_time_left(
             row.get_by_role("cell", name="completed").wait_for()
             row.get_by_text("3 of 3", exact=True).wait_for()
     found = _shown(client, batch.id)
-    assert found == {**expected, "status": "completed", "n_done": 3, "left_s": None}
+    assert found == {
+        **expected,
+        "status": "completed",
+        "n_done": 3,
+        "left_s": None,
+        "problem": "",
+    }
 
 
 def test_time_left_is_by_the_speed_of_this_server() -> None:

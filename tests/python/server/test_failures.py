@@ -62,6 +62,8 @@ def test_an_answer_cut_off_keeps_its_text(client: Client, path: str) -> None:
     assert status == 200
     assert _told(path, got) == (answer("cut", 3), "length")
     assert got["usage"]["completion_tokens"] == 3
+    if path == GENERATE:  # OpenAI's format has no place for it
+        assert got["error"]["message"] == "cut: it failed"
 
 
 @pytest.mark.parametrize("path", PLACES)
@@ -72,6 +74,7 @@ def test_a_stream_cut_off_ends_as_others_do(client: Client, path: str) -> None:
     assert "".join(_piece(path, event) for event in events) == answer("cut", 3)
     last = events[-1] if path == GENERATE else events[-1]["choices"][0]
     assert last["finish_reason"] == "length"
+    assert ("error" in last) == (path == GENERATE)
 
 
 # By prompt: status, code, and whether OpenAI's clients may try again.
@@ -136,6 +139,7 @@ def test_schemas_that_max_tokens_cuts(
         assert status == 200, got
     assert (got["finish_reason"], len(got["tokens"])) == ("length", 2)
     assert got["text"]
+    assert got["error"]["code"] == "cut_off"
 
 
 def test_schemas_that_masks_cannot_enforce(real: Client) -> None:

@@ -18,6 +18,25 @@ PACKAGE = Path(__file__).parents[3] / "python_core" / "llamaherd"
 _OF_PYTHON = re.compile(
     r"\b(True|False|None|str|dict|tuple|isinstance)\b|\b\w+=(True|False|None|')"
 )
+# Options and commands of the command line, which a user of R cannot use.
+_COMMANDS = (
+    "annotate|bench|chat|classify|code|codebooks|doctor|embed|gold|merge|methods|models|"
+    "optimize|pairs|recalibrate|run|serve|slurm|spans"
+)
+_OF_COMMANDS = re.compile(rf"(?<![\w-])--[a-z]|\bllamaherd (?:{_COMMANDS})\b")
+# Files of the server are read, too: jobs of R show messages of the server.
+_COMMANDS_OF_OTHERS = {
+    "core/words.py": "these are the words",
+    "asks/interfaces.py": "reasons for documentation and tests",
+    "native/abi.py": "a command of pip",
+    "loop/threads.py": "a command of pip",
+    "server/limits.py": "servers that R starts accept their own host name",
+    "server/embeddings.py": "no job computes embeddings",
+    "server/wording.py": "terms of clients that use neither R nor Python",
+    "server/batches/pages.py": "R shows `words().max_file` instead",
+    "server/batches/upload.py": "R shows `words().max_file` instead",
+    "ray/connect.py": "a command of Ray",
+}
 # Rooms whose messages R never shows.
 _OF_PYTHON_ALONE = {"cli", "server", "tables", "tasks", "ray"}
 # Files that R does not call, or whose texts are no messages.
@@ -56,6 +75,55 @@ def test_messages_have_the_words_of_their_caller() -> None:
         for line, text in python_words(path.read_text(encoding="utf-8"))
     ]
     assert [each for each in found if each[0] not in _NOT_IN_R] == []
+
+
+def command_words(source: str) -> list[str]:
+    """Return texts that are no docstrings and name options or commands."""
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    skipped = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in skipped
+        and " " in node.value  # not an argument of another program
+        and _OF_COMMANDS.search(node.value)
+    ]
+
+
+def test_messages_for_r_name_no_commands() -> None:
+    rooms = {"cli", "tables", "tasks", "coding_page"}
+    found = {
+        (str(path.relative_to(PACKAGE)), text)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in rooms
+        for text in command_words(path.read_text(encoding="utf-8"))
+    }
+    assert {each for each in found if each[0] not in _COMMANDS_OF_OTHERS} == set()
+    unused = _COMMANDS_OF_OTHERS.keys() - {file for file, _ in found}
+    assert unused == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("see --max-file", True),
+        ("`llamaherd models download` downloads it", True),
+        ("a -- b", False),
+        ("llamaherd computes it", False),
+        ("in `llamaherd run`, too", True),
+    ],
+)
+def test_commands_are_found(text: str, *, is_found: bool) -> None:
+    assert bool(command_words(f"raise ValueError({text!r})")) == is_found
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import tiny_models
 from llamaherd.core.errors import JournalError
-from llamaherd.tables import execution
+from llamaherd.tables import execution, store
 from llamaherd.tables.execution import do_run, journal_path
 from llamaherd.tables.merging import merge_runs
 from llamaherd.tables.spec import RunSpec
@@ -172,11 +172,11 @@ def test_vectors_are_kept_and_taken_from_the_journal(
     n_asked: list[int] = []
     ask = execution.Asker.ask
 
-    def stopping(self: Any, prompts: Any, places: Any, report: Any) -> Any:
+    def stopping(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
         if len(n_asked) == 2:
             raise KeyboardInterrupt
         n_asked.append(len(prompts))
-        return ask(self, prompts, places, report)
+        return ask(self, prompts, places, *more)
 
     monkeypatch.setattr(execution.Asker, "ask", stopping)
     with pytest.raises(KeyboardInterrupt):
@@ -191,6 +191,57 @@ def test_vectors_are_kept_and_taken_from_the_journal(
     vectors = np.array(found["embedding"].to_pylist()[:9], np.float32)
     assert (vectors == out.vectors).all()
     assert found["embedding"].to_pylist()[9] is None
+
+
+def test_a_crash_within_a_block_loses_few_vectors(
+    tmp_path: Path, tiny_path: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal has the vectors of a block before the block ends."""
+    texts = [f"{i} " + "ab" * (1 + i % 30) for i in range(300)]
+    table(tmp_path, [*texts, texts[0], ""])
+    keys: dict[str, Any] = {"task": "embed", "output": "out.parquet"}
+    spec = described(
+        tmp_path, tiny_path("bert"), embed={"deterministic": True, "n_threads": 1}, **keys
+    )
+    monkeypatch.setattr(store, "PERIOD_S", 0.0)  # in use: some seconds
+
+    def crashing(progress: RunProgress) -> None:
+        if progress.n_done > 1:
+            raise RuntimeError("a crash")
+
+    with pytest.raises(RuntimeError, match="a crash"):
+        do_run(spec, progress=crashing)
+    n_stored = _n_rows(tmp_path / "out.parquet.journal")
+    assert n_stored > 0
+    n_asked: list[int] = []
+    ask = execution.Asker.ask
+
+    def counting(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
+        n_asked.append(len(prompts))
+        return ask(self, prompts, places, *more)
+
+    added: list[int] = []
+    add = store.Store.add
+
+    def counted(self: Any, positions: Any, values: Any) -> None:
+        added.extend(positions)
+        add(self, positions, values)
+
+    monkeypatch.setattr(execution.Asker, "ask", counting)
+    monkeypatch.setattr(store.Store, "add", counted)
+    assert do_run(spec).n_failed == 1
+    assert n_asked == ([301 - n_stored] if n_stored < 301 else [])
+    assert len(added) == len(set(added)) == 302 - n_stored  # no row is stored twice
+    with lh.Model(tiny_path("bert")) as model:
+        out = lh.embed_parallel(model, [*texts, texts[0]], deterministic=True)
+    found = pq.read_table(tmp_path / "out.parquet")["embedding"].to_pylist()
+    assert (np.array(found[:301], np.float32) == out.vectors).all()
+
+
+def _n_rows(journal: Path) -> int:
+    with closing(sqlite3.connect(journal)) as db:
+        (n,) = db.execute("SELECT count(*) FROM run_row").fetchone()
+    return int(n)
 
 
 def test_chats_are_rendered(tmp_path: Path) -> None:
@@ -428,11 +479,11 @@ def test_a_shard_that_did_not_end_says_so_and_goes_on(
     ask = execution.Asker.ask
     n_asked: list[int] = []
 
-    def stopping(self: Any, prompts: Any, places: Any, report: Any) -> Any:
+    def stopping(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
         if n_asked:
             raise KeyboardInterrupt
         n_asked.append(len(prompts))
-        return ask(self, prompts, places, report)
+        return ask(self, prompts, places, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(execution.Asker, "ask", stopping)
@@ -478,12 +529,12 @@ def test_a_journal_that_goes_away_during_a_shard_is_told(
     spec = described(tmp_path, tiny_path("llama"))
     ask = execution.Asker.ask
 
-    def removing(self: Any, prompts: Any, places: Any, report: Any) -> Any:
+    def removing(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
         path = Path(str(journal_path(spec, (1, 1))))
         if places[0] == 30:
             for suffix in ("", "-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
-        return ask(self, prompts, places, report)
+        return ask(self, prompts, places, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(execution.Asker, "ask", removing)

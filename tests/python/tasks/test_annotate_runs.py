@@ -125,11 +125,11 @@ def test_an_interrupted_run_goes_on(
     ask = execution.Asker.ask
     asked: list[int] = []
 
-    def stopping(self: Any, prompts: Any, places: Any, report: Any) -> Any:
+    def stopping(self: Any, prompts: Any, places: Any, *more: Any) -> Any:
         if len(asked) == 2:
             raise KeyboardInterrupt
         asked.append(len(prompts))
-        return ask(self, prompts, places, report)
+        return ask(self, prompts, places, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(execution.Asker, "ask", stopping)

@@ -13,7 +13,7 @@ from llamaherd.api.scoring import open_context
 from llamaherd.asks.annotate_options import AnnotateOptions, CodingSettings
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
-from llamaherd.core.caller import warn_caller
+from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.core.words import setting
 from llamaherd.journal.day import first_day
@@ -100,8 +100,7 @@ def annotate(
         UserWarning: Labels contain little information about the texts, see `Coded.notes`.
     """
     coded = annotated(frame, text, codebook, context, progress=progress, **settings)
-    for note in coded.notes:
-        warn_caller(note)
+    warn_notes(coded.notes)
     return coded
 
 
@@ -169,10 +168,9 @@ def prepare_coding(
             f"must map names to versions, not {checks.shown(versions)}",
             argument="versions",
         )
-    for name in () if is_piece else idle_settings(codebook, given):
-        warn_caller(
-            f"{name} has no effect: only {setting('method', 'generate')} generates tokens"
-        )
+    idle = () if is_piece else idle_settings(codebook, given)
+    why = f"has no effect: only {setting('method', 'generate')} generates tokens"
+    warn_notes([f"{name} {why}" for name in idle])
     context = open_context(ctx)
     file = context.model.file
     settings = checked_settings(codebook, "model" if file is None else file.name, given)

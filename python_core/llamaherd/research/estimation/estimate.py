@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
+from llamaherd.core.caller import one_warning
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.survey import mean_one, weights_of
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Ints, Target
 
 
+@one_warning()
 def estimate(  # noqa: PLR0917 - as in R
     coded: Any,  # noqa: ANN401 - Coded, a data frame, or labels
     gold: GoldSample | str | Sequence[Any],

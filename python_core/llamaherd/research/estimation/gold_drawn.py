@@ -346,7 +346,7 @@ class GoldSample:
                 continue
             cells = [self.ids[i], self.texts[i] or ""]
             if not blind:
-                cells += [self.labels[i] or "", repr(float(probs[i]))]
+                cells += [self._cell(self.labels[i]), repr(float(probs[i]))]
                 cells += [] if self.parts is None else [self.parts[i]]
             cells += [
                 self._cell(known[name][i]) if name in known else "" for name in names
@@ -365,10 +365,22 @@ class GoldSample:
         sidecar(path).write_text(self.to_json(), encoding="utf-8")
 
     def _cell(self, code: str | None) -> str:
-        return none_of(self.names) if self.several and code == "" else code or ""
+        return self.word_of(code) or ""
+
+    def word_of(self, code: str | None) -> str | None:
+        """Return a code for tables: a word, not "", if none of the labels applies.
+
+        Programs read an empty cell of a CSV file as a missing code.
+        """
+        return none_of(self.names) if self.several and code == "" else code
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
         """Return a data frame: row, id, text, model_label, inclusion_prob, codes.
+
+        If texts may have several labels, "none" (or "(none)", if a label is called
+        "none") means that no label applies, so that the codes survive a CSV file. The
+        index is new: with the data frame from which the sample was drawn,
+        `frame.iloc[table["row"]]` has the rows of the sample.
 
         Raises:
             ImportError: pandas is not installed.
@@ -379,13 +391,12 @@ class GoldSample:
             "row": self.rows,
             "id": self.ids,
             "text": self.texts,
-            "model_label": self.labels,
+            "model_label": [self.word_of(label) for label in self.labels],
             "inclusion_prob": self.probs,
             **({} if self.parts is None else {PART: self.parts}),
         }
-        return pd.DataFrame(
-            {**columns, **dict(zip(self.coders, self.codes, strict=True))}
-        )
+        codes = [[self.word_of(code) for code in each] for each in self.codes]
+        return pd.DataFrame({**columns, **dict(zip(self.coders, codes, strict=True))})
 
     def to_json(self) -> str:
         """Return the sample as JSON, which `from_json` reads; floats are exact."""

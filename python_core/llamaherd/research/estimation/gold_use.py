@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.core.caller import warn_caller
+from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, part_of, verb
 from llamaherd.core.words import words
@@ -179,8 +179,7 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         open_wave = [note]
     rows = np.array(gold.rows, dtype=np.int64)[coded]
     answers = answered(gold, coded)
-    for note in answers.notes:
-        warn_caller(note)
+    warn_notes(answers.notes)
     names = gold.design.get("strata") or {}
     return GoldUsed(
         rows=rows,

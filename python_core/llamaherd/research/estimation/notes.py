@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.core.caller import warn_caller
+from llamaherd.core.caller import warn_notes
 from llamaherd.core.plurals import count_of, part_of, verb
 from llamaherd.research.estimation import few_codes
 from llamaherd.research.statistics.intervals import kish_n, wilson
@@ -292,12 +292,8 @@ def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
 def warned(notes: Sequence[str]) -> list[str]:
     """Remove duplicate notes, and issue a warning for notes on unreliable intervals."""
     unique = list(dict.fromkeys(notes))
-    for note in unique:
-        if (
-            note not in {WEIGHTED, TEXTS, SURVEY, CLUSTERS, RIGHT, WILSON, _NO_ERRORS}
-            and _UNSEEN not in note
-        ):
-            warn_caller(note)
+    quiet = {WEIGHTED, TEXTS, SURVEY, CLUSTERS, RIGHT, WILSON, _NO_ERRORS}
+    warn_notes([note for note in unique if note not in quiet and _UNSEEN not in note])
     return unique
 
 

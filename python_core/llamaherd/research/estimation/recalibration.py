@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research import frames
 from llamaherd.research.codes import numbers_of
@@ -137,8 +137,7 @@ def recalibrate(
         "penalties": [head.penalty for head in made.heads],
     }
     found = _result(model, probs, codes, columns, made, record, notes)
-    for note in found.notes:
-        warnings.warn(note, UserWarning, stacklevel=2)
+    warn_notes(found.notes)
     return found
 
 

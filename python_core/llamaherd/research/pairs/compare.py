@@ -10,7 +10,7 @@ from llamaherd.api.scoring import open_context
 from llamaherd.asks.options import ClassifyOptions, PairSettings
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
-from llamaherd.core.caller import warn_caller
+from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research.pairs.design import DESIGNS, PAIRS_A_TEXT, n_pairs_of
 from llamaherd.research.pairs.question import LABELS, LAYOUT, PairQuestion
@@ -99,8 +99,7 @@ def compare_pairs(
         return HostedCall(run[0].context, run[0], context)
 
     found = run_to_end(prepare, progress)
-    for note in found.notes:
-        warn_caller(note)
+    warn_notes(found.notes)
     return found
 
 

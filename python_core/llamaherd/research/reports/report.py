@@ -24,6 +24,7 @@ from llamaherd.research.reports.report_data import (
 from llamaherd.research.reports.report_document import document_of
 from llamaherd.research.reports.report_page import page_of
 from llamaherd.research.selection.evaluation import Evaluation
+from llamaherd.research.validation.spans import SpanValidation
 from llamaherd.research.validation.validation import Validation
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def report(
         coded: Result of `annotate`.
         path: Path of the file: ".html" for the page; ".docx" for a document of Word or
             LibreOffice with the same parts, without the JSON; ".json" for the JSON alone.
-        validation: Result of `validate`.
+        validation: Result of `validate`. A report does not show results of
+            `validate_spans`; print or plot them.
         estimates: Result of `estimate`.
         robustness: Result of `robustness`.
         evaluation: Result of `evaluate_codebook` for the codebook, settings and model of
@@ -202,6 +204,13 @@ def checked_report_path(path: object) -> Path:
 
 
 def _check(name: str, value: Any, kind: type) -> None:  # noqa: ANN401 - anything
+    if isinstance(value, SpanValidation):
+        raise ArgumentTypeError(
+            "must be the result of validate(), not of validate_spans(): a report "
+            "highlights the passages, but has no table that compares them with people's; "
+            "print or plot() this result",
+            argument=name,
+        )
     if not isinstance(value, kind):
         raise ArgumentTypeError(
             f"must be a {kind.__name__}, not {checks.shown(value)}", argument=name

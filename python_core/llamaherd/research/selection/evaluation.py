@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.api.scoring import open_context
+from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.annotate import annotated
@@ -180,8 +181,7 @@ def evaluate_codebook(
     else:
         labels = _coded_now(choice, codes, context, journal, progress)
     found = evaluated(choice, sample, codes, labels, level=level, path=path)
-    for note in found.notes:
-        warnings.warn(note, UserWarning, stacklevel=2)
+    warn_notes(found.notes)
     return found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import FileResponse, Response
@@ -13,8 +15,15 @@ from llamaherd.core.files import discard
 from llamaherd.core.words import spoken_in
 from llamaherd.server.batches import upload
 from llamaherd.server.batches.records import Batch, StoredFile
+from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
 from llamaherd.server.batches.store import new_id
-from llamaherd.server.errors import ApiError, bad_field, of_exception, unknown_field
+from llamaherd.server.errors import (
+    ApiError,
+    bad_field,
+    not_stored,
+    of_exception,
+    unknown_field,
+)
 from llamaherd.server.messages import ClientGoneError, dumps, read_object
 from llamaherd.server.wording import JSON
 
@@ -29,6 +38,8 @@ if TYPE_CHECKING:
     from llamaherd.server.shared_state import SharedState
 
     _Page = Callable[[Request], Awaitable[Response]]
+
+log = logging.getLogger(__name__)
 
 _OF_BATCH = frozenset(
     {"input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after"}
@@ -189,7 +200,7 @@ class BatchPages:
 
         batch = await self._service.do(create)
         self._service.start(batch)
-        return _json(batch.shape)
+        return _json(self._shown(batch).shape)
 
     async def _body(self, request: Request) -> dict[str, Any]:
         incoming = request.scope["llamaherd.incoming"]
@@ -198,7 +209,12 @@ class BatchPages:
 
     async def _batches(self, request: Request) -> Response:
         found = await self._service.do(lambda store: store.batches())
-        return _listed(request, found, "batches")
+        return _listed(request, [self._shown(batch) for batch in found], "batches")
+
+    def _shown(self, batch: Batch) -> Batch:
+        """Return a batch with the reasons why it does not continue at present."""
+        problems = self._service.problems(batch)
+        return replace(batch, errors=[*batch.errors, *problems]) if problems else batch
 
     async def _found_batch(self, request: Request) -> Batch:
         batch_id = request.path_params["id"]
@@ -208,7 +224,7 @@ class BatchPages:
         return batch
 
     async def _batch(self, request: Request) -> Response:
-        return _json((await self._found_batch(request)).shape)
+        return _json(self._shown(await self._found_batch(request)).shape)
 
     async def _cancel(self, request: Request) -> Response:
         batch = await self._found_batch(request)
@@ -229,6 +245,10 @@ def _by_method(pages: dict[str, _Page]) -> _Page:
         except ClientGoneError:
             request.scope["llamaherd.record"].is_gone = True
             return Response(status_code=499)
+        except NOT_STORED as error:
+            log.warning("%s %s: %s", request.method, request.url.path, error)
+            full = not_stored(reason_of(error))
+            return _json(full.body, full.status, dict(full.headers))
         except (ApiError, TypeError, ValueError) as error:
             known = of_exception(error, _OF_BATCH)
             if known is None:

@@ -69,6 +69,7 @@ class BatchProgress:
         n_done: Number of requests with an answer or an error.
         n_here: Number of these requests that this server ran.
         elapsed_s: Seconds since this server began to run the batch.
+        problem: Reason why the batch waits; "" if it does not wait.
     """
 
     id: str
@@ -78,6 +79,7 @@ class BatchProgress:
     n_done: int
     n_here: int = 0
     elapsed_s: float = 0.0
+    problem: str = ""
 
     @property
     def left_s(self) -> float | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import replace
+from functools import partial
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from llamaherd.core.words import terms_of
@@ -17,11 +20,12 @@ from llamaherd.server.batches.lines import (
     request_lines,
 )
 from llamaherd.server.batches.records import BatchOutcome, BatchProgress
+from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
 from llamaherd.server.errors import ApiError
 from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from starlette.types import ASGIApp
@@ -30,11 +34,15 @@ if TYPE_CHECKING:
     from llamaherd.server.batches.store import BatchStore
     from llamaherd.server.shared_state import SharedState
 
+log = logging.getLogger(__name__)
+
 _T = TypeVar("_T")
 # Number of requests of a batch that wait or run, so that a free slot is filled soon.
 _AT_ONCE = 64
 _TO_RETRY = (0, 429, 503)  # statuses of a full or stopping server
 _RETRY_S = 0.5
+# Pauses between attempts to use the store while the disk is full; the last one repeats.
+_PAUSES_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _EXPIRED = {"code": "batch_expired", "message": "the batch expired before it ran"}
 
 End = Literal["cancelled", "expired"]
@@ -61,12 +69,18 @@ class BatchRun:
     """Work on a batch from its present status to its end.
 
     A cancelled task leaves the batch unchanged, so that the next server can continue it.
+    If the store cannot be written, for example because the disk is full, finished answers
+    stay in memory, no further request starts, and the batch continues when there is
+    space again.
 
     Args:
         work: Access to the store.
         shared: State of the server.
         app: Application of the batch's endpoint.
         batch: Batch.
+
+    Attributes:
+        problem: Reason why the batch waits; "" if it does not wait.
     """
 
     def __init__(
@@ -76,6 +90,7 @@ class BatchRun:
         self._shared = shared
         self._app = app
         self._batch = batch
+        self.problem = ""
         self._end: End | None = None
         self._ended = asyncio.Event()
         self._is_over = False
@@ -97,6 +112,7 @@ class BatchRun:
             n_done=self._n_before + self._n_here,
             n_here=self._n_here,
             elapsed_s=0.0 if began_s is None else time.monotonic() - began_s,
+            problem=self.problem,
         )
 
     def end(self, how: End) -> None:
@@ -107,28 +123,52 @@ class BatchRun:
 
     async def run(self) -> Batch:
         """Process the rest of the batch; return the batch in its final state."""
-        left_s = await self._work.do(lambda store: self._batch.expires - store.now)
+        left_s = await self._do(lambda store: self._batch.expires - store.now)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(max(0, left_s), self.end, "expired")
         if "cancelling" in self._batch.times:
             self.end("cancelled")
         try:
-            path = await self._work.do(self._find)
+            path = await self._do(self._find)
             await self._check(path)
             if self._batch.is_active:
                 await self._ask_all(path)
                 await self._move("finalizing")
-                self._batch = await self._work.do(lambda s: s.finish(self._batch))
+                self._batch = await self._do(lambda s: s.finish(self._batch))
             return self._batch
         finally:
             timer.cancel()
 
+    async def _do(self, work: Callable[[BatchStore], _T]) -> _T:
+        """Run a function with the store; try again until the disk can be used."""
+        pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
+        while True:
+            try:
+                found = await self._work.do(work)
+            except NOT_STORED as error:  # noqa: PERF203 - it waits
+                self._report(error)
+                await asyncio.sleep(next(pauses))
+            else:
+                if self.problem:
+                    log.warning("batch %s continues", self._batch.id)
+                    self.problem = ""
+                return found
+
+    def _report(self, error: Exception) -> None:
+        problem = (
+            f"the batch waits, because the server cannot use its data on disk "
+            f"({reason_of(error)}): free space there; the batch then continues"
+        )
+        if not self.problem:
+            log.error("batch %s: %s (%s)", self._batch.id, problem, error)
+        self.problem = problem
+
     def _find(self, store: BatchStore) -> Path | None:
-        file = store.file(self._batch.input_file)
+        file = store.file(self._batch.input_file)  # None if its content is missing
         return None if file is None else store.path(file)
 
     async def _move(self, status: Status) -> None:
-        self._batch = await self._work.do(lambda s: move(s, self._batch, status))
+        self._batch = await self._do(lambda s: move(s, self._batch, status))
 
     async def _check(self, path: Path | None) -> None:
         """Check and count the requests, once."""
@@ -156,11 +196,11 @@ class BatchRun:
                 return checked
             return move(store, checked, "failed" if errors else "in_progress")
 
-        self._batch = await self._work.do(store_check)
+        self._batch = await self._do(store_check)
 
     async def _ask_all(self, path: Path | None) -> None:
         """Run the requests that have no outcome, until the end of the batch."""
-        done = await self._work.do(lambda store: store.done_lines(self._batch))
+        done = await self._do(lambda store: store.done_lines(self._batch))
         self._n_before, self._began_s = len(done), time.monotonic()
         requests = () if path is None else request_lines(path, done)
         try:
@@ -172,14 +212,20 @@ class BatchRun:
                 self._start(request)
             while self._running and not self._ended.is_set():
                 await self._wait()
-        finally:
-            self._is_over = True
-            for task in self._running:
-                task.cancel()
-            await asyncio.gather(*self._running, return_exceptions=True)
-            await self._store_outcomes()
+        except BaseException:
+            await self._end_requests()
+            await self._store_last()
+            raise
+        await self._end_requests()
+        await self._store_outcomes()
         if self._end == "expired" and path is not None:
             await self._expire(path)
+
+    async def _end_requests(self) -> None:
+        self._is_over = True
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     def _start(self, request: RequestLine) -> None:
         task = asyncio.get_running_loop().create_task(self._ask(request))
@@ -198,9 +244,27 @@ class BatchRun:
         await self._store_outcomes()
 
     async def _store_outcomes(self) -> None:
-        outcomes, self._outcomes = self._outcomes, []
-        if outcomes:
-            await self._work.do(lambda s: s.add_outcomes(self._batch, outcomes))
+        """Store all outcomes so far; they stay in memory until they are on disk."""
+        while self._outcomes:
+            new = tuple(self._outcomes)
+            await self._do(partial(self._add, new))
+            del self._outcomes[: len(new)]
+
+    def _add(self, outcomes: Sequence[BatchOutcome], store: BatchStore) -> None:
+        store.add_outcomes(self._batch, outcomes)
+
+    async def _store_last(self) -> None:
+        """Try once to store the outcomes, because the server stops."""
+        outcomes = tuple(self._outcomes)
+        try:
+            if outcomes:
+                await self._work.do(partial(self._add, outcomes))
+        except NOT_STORED as error:
+            log.warning(
+                "batch %s: %d answers could not be stored (%s); the next server computes "
+                "them again",
+                *(self._batch.id, len(outcomes), reason_of(error)),
+            )
 
     async def _ask(self, request: RequestLine) -> None:
         """Run a request until it has an outcome."""
@@ -238,4 +302,4 @@ class BatchRun:
             )
             store.add_outcomes(self._batch, lost)
 
-        await self._work.do(expire)
+        await self._do(expire)

@@ -7,6 +7,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from llamaherd.server.batches.lines import line_error
 from llamaherd.server.batches.runner import BatchRun, move
 from llamaherd.server.batches.store import BatchStore
 
@@ -60,12 +61,25 @@ class BatchService:
         if folder is not None:
             self._store = self._thread.submit(BatchStore, folder).result()
         self._runs: dict[str, tuple[BatchRun, asyncio.Task[None]]] = {}
+        self._stopped: dict[str, str] = {}  # unfinished batches without a run: reasons
         self._ended: list[BatchProgress] | None = None  # None after a change
 
     @property
     def n_active(self) -> int:
         """Number of batches that are not finished."""
         return len(self._runs)
+
+    def problems(self, batch: Batch) -> list[dict[str, object]]:
+        """Return why an unfinished batch does not continue at present; [] if it does."""
+        if not batch.is_active:
+            return []
+        if batch.id in self._stopped:
+            text = self._stopped[batch.id]
+            return [line_error("batch_stopped", None, None, text)]
+        run, _ = self._runs.get(batch.id, (None, None))
+        if run is None or not run.problem:
+            return []
+        return [line_error("storage_failed", None, None, run.problem)]
 
     async def progress(self) -> list[BatchProgress]:
         """Return the progress of running batches and of the batches that ended last.
@@ -108,6 +122,8 @@ class BatchService:
         app = self.endpoints.get(batch.endpoint)
         if app is None:  # from a newer version
             log.error("batch %s has an unknown endpoint", batch.id)
+            text = f"this server has no path {batch.endpoint}"
+            self._stopped[batch.id] = f"{text}: start the server that accepted the batch"
             return
         run = BatchRun(self, self._shared, app, batch)
         task = asyncio.get_running_loop().create_task(self._watched(run, batch.id))
@@ -128,6 +144,7 @@ class BatchService:
             return store.finish(now) if now.is_active else now
 
         ended = await self.do(finish)
+        self._stopped.pop(batch.id, None)
         self._ended = None
         return ended
 
@@ -139,9 +156,13 @@ class BatchService:
                 "batch %s %s: %d of %d answered, %d failed",
                 *(batch.id, batch.status, batch.n_done, batch.n_total, batch.n_failed),
             )
-        except Exception:
+        except Exception as error:
             # The next server continues the batch.
             log.exception("batch %s stopped", batch_id)
+            self._stopped[batch_id] = (
+                f"the work on the batch stopped because of an error ({error}): restart "
+                "the server to continue it, or cancel the batch"
+            )
         finally:
             self._runs.pop(batch_id, None)
             self._ended = None

@@ -14,13 +14,11 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.core.checks import quoted
-from llamaherd.core.errors import LlamaHerdError
 from llamaherd.core.files import discard, sync_folder
 from llamaherd.journal.file import check_local
 from llamaherd.server.batches.records import (
@@ -30,6 +28,7 @@ from llamaherd.server.batches.records import (
     BatchProgress,
     StoredFile,
 )
+from llamaherd.server.batches.storage_errors import NOT_STORED, StoreError, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -61,10 +60,6 @@ _ID = re.compile(r"(?:file-|batch_)[0-9a-f]{24}")
 _FILE = tuple(field.name for field in fields(StoredFile))
 
 
-class StoreError(LlamaHerdError, OSError):
-    """The folder of a server's data cannot be used."""
-
-
 class BatchStore:
     """Files and batches of a server. One thread uses it at a time.
 
@@ -83,7 +78,9 @@ class BatchStore:
         self._clock = clock
         self._is_temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="llamaherd-data-"))
-        with _refusals(self.folder):
+        with ExitStack() as undo, refusals(self.folder):
+            if self._is_temporary:
+                undo.callback(shutil.rmtree, self.folder, ignore_errors=True)
             check_local("data", self.folder)
             self._files = self.folder / "files"
             self._files.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,6 +95,7 @@ class BatchStore:
             except BaseException:
                 self._db.close()
                 raise
+            undo.pop_all()
 
     def _open(self) -> None:
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -108,14 +106,18 @@ class BatchStore:
             if version not in (0, _VERSION):
                 text = f"data: {self.folder} has an unknown version: {version}"
                 raise StoreError(text)
-            for table in _TABLES.split(";"):
-                self._db.execute(table)
-            self._db.execute(f"PRAGMA user_version = {_VERSION}")
+            if version != _VERSION:  # a server also starts if the disk is full
+                for table in _TABLES.split(";"):
+                    self._db.execute(table)
+                self._db.execute(f"PRAGMA user_version = {_VERSION}")
         self.sweep()
         known = {row[0] for row in self._db.execute("SELECT id FROM file")}
-        for path in self._files.iterdir():  # files of uploads that a crash interrupted
-            if path.name not in known:
-                discard(path)
+        there = {path.name for path in self._files.iterdir()}
+        for name in there - known:  # of uploads and removals that a crash interrupted
+            discard(self._files / name)
+        for name in known - there:
+            with suppress(*NOT_STORED):
+                self._drop(name)
 
     def close(self) -> None:
         """Close the folder; remove it if it is temporary."""
@@ -131,13 +133,14 @@ class BatchStore:
     @contextmanager
     def _change(self) -> Iterator[None]:
         """Apply all changes of the block, or none of them after an error."""
-        self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._db.execute("BEGIN IMMEDIATE")
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # SQLite itself ends some that fail
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     # Files
 
@@ -194,7 +197,9 @@ class BatchStore:
             f"SELECT {', '.join(_FILE)} FROM file WHERE id = ?",  # noqa: S608
             (file_id,),
         ).fetchone()
-        return None if row is None else StoredFile(**dict(zip(_FILE, row, strict=True)))
+        if row is None or not (self._files / file_id).exists():
+            return None
+        return StoredFile(**dict(zip(_FILE, row, strict=True)))
 
     def is_in_use(self, file: StoredFile) -> bool:
         """Whether a batch still reads a file."""
@@ -205,17 +210,20 @@ class BatchStore:
 
         On Windows, content that a client is reading remains until the next start.
         """
-        with self._change():
-            self._db.execute("DELETE FROM file WHERE id = ?", (file.id,))
-        discard(self.path(file))
+        self._drop(file.id)
 
     def sweep(self) -> None:
-        """Remove expired files, and batches that ended long ago."""
+        """Remove expired files; later, if the disk is full."""
         rows = self._db.execute(_SELECT_EXPIRED, (self.now,)).fetchall()
         for (file_id,) in rows:
-            with self._change():
-                self._db.execute("DELETE FROM file WHERE id = ?", (file_id,))
-            discard(self._files / file_id)
+            with suppress(*NOT_STORED):
+                self._drop(file_id)
+
+    def _drop(self, file_id: str) -> None:
+        """Remove first the content, so that a full disk has space for the change."""
+        discard(self._files / file_id)
+        with self._change():
+            self._db.execute("DELETE FROM file WHERE id = ?", (file_id,))
 
     # Batches
 
@@ -296,27 +304,34 @@ class BatchStore:
             )
 
     def finish(self, batch: Batch) -> Batch:
-        """Write the output files of a batch and store it without its outcomes."""
+        """Write the output files of a batch and store it without its outcomes.
+
+        After an error, for example of a full disk, the batch and its outcomes are as
+        before, and no file remains.
+        """
         batch = self._counted(batch)
         made: dict[str, StoredFile] = {}
-        for name, is_good in (("output", True), ("error", False)):
-            path = self.new_path()
-            if self._write(path, batch, is_good=is_good):
-                filename = f"{batch.id}_{name}.jsonl"
-                made[name] = self._file_at(path, filename, "batch_output", batch.keep_s)
-        last = self._last_status(batch)
-        ended = replace(
-            batch,
-            status=last,
-            times={**batch.times, last: self.now},
-            output_file=made["output"].id if "output" in made else None,
-            error_file=made["error"].id if "error" in made else None,
-        )
-        with self._change():
-            for file in made.values():
-                self._insert(file)
-            self._save(ended)
-            self._db.execute("DELETE FROM outcome WHERE batch = ?", (batch.id,))
+        with ExitStack() as undo:
+            for name, is_good in (("output", True), ("error", False)):
+                path = self.new_path()
+                undo.callback(discard, path)
+                if self._write(path, batch, is_good=is_good):
+                    shown = f"{batch.id}_{name}.jsonl"
+                    made[name] = self._file_at(path, shown, "batch_output", batch.keep_s)
+            last = self._last_status(batch)
+            ended = replace(
+                batch,
+                status=last,
+                times={**batch.times, last: self.now},
+                output_file=made["output"].id if "output" in made else None,
+                error_file=made["error"].id if "error" in made else None,
+            )
+            with self._change():
+                for file in made.values():
+                    self._insert(file)
+                self._save(ended)
+                self._db.execute("DELETE FROM outcome WHERE batch = ?", (batch.id,))
+            undo.pop_all()
         return ended
 
     def _last_status(self, batch: Batch) -> Status:
@@ -352,18 +367,3 @@ def new_id(start: str) -> str:
 
 def _listed(words: Iterable[str]) -> str:
     return ", ".join(f"'{word}'" for word in words)
-
-
-@contextmanager
-def _refusals(folder: Path) -> Iterator[None]:
-    """Convert errors of SQLite and the system to StoreError."""
-    try:
-        yield
-    except StoreError:
-        raise
-    except sqlite3.OperationalError as error:
-        text = f"data: {quoted(str(folder))} cannot be used; does another server use it?"
-        raise StoreError(f"{text} ({error})") from error
-    except (sqlite3.Error, OSError, LlamaHerdError) as error:
-        text = f"data: {quoted(str(folder))} cannot be used: {error}"
-        raise StoreError(text) from error

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import LlamaHerdError
+from llamaherd.core.words import words
 from llamaherd.native.models import LoadInterrupt
 from llamaherd.server.errors import ApiError, stopping
 from llamaherd.server.messages import ClientGoneError
@@ -309,7 +310,8 @@ class Residency:
         return ApiError(
             404,
             f"the model {name!r} needs {_shown(file.n_bytes)} with its KV cache and "
-            f"buffers, and the server has {_shown(self._n_bytes)} for models (--memory)",
+            f"buffers, and the server has {_shown(self._n_bytes)} for models "
+            f"({words().memory})",
             param="model",
             code="model_not_found",
         )

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
+from llamaherd.core.words import spoken_in
 from llamaherd.server.answering import Endpoint
 from llamaherd.server.endpoints import FIELDS
 from llamaherd.server.errors import bad_field
@@ -47,9 +48,10 @@ class ByModel(Endpoint):
         name = self._named(fields)
         record.model = name
         lease = self._models.lease(name, receive, is_patient=record.is_background)
-        async with lease as served:
-            endpoint = served.endpoints[self._path]
-            await endpoint.answer(fields, n_bytes, record, receive, send)
+        with spoken_in(record.terms):  # errors of models that cannot be loaded
+            async with lease as served:
+                endpoint = served.endpoints[self._path]
+                await endpoint.answer(fields, n_bytes, record, receive, send)
 
     def _named(self, fields: dict[str, object]) -> str:
         """Return the name of the model of a request.

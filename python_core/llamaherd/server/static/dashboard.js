@@ -129,7 +129,8 @@ function batchRow(batch) {
   bar.setAttribute("aria-label", `Progress of ${batch.id}`);
   const [n, all] = [batch.n_done, batch.n_total].map((each) => each.toLocaleString("en"));
   const left = batch.left_s === null ? "–" : duration(batch.left_s);
-  const cells = [[batch.status.replace("_", " ")], [bar, ` ${n} of ${all}`], [left]];
+  const status = batch.problem || batch.status.replace("_", " ");
+  const cells = [[status], [bar, ` ${n} of ${all}`], [left]];
   row.append(name, ...cells.map((parts) => {
     const cell = document.createElement("td");
     cell.append(...parts);

@@ -133,3 +133,30 @@ def test_uncertainty_is_that_of_the_least_sure_label() -> None:
     assert from_r["ok"], from_r
     assert from_r["value"]["rows"] == drawn.rows
     assert from_r["value"]["design"]["several"] is True
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "none")])
+def test_no_label_survives_a_csv_file(tmp_path: Path, names: tuple[str, str]) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = {"text": list("uvwxyz"), "topics": ["a", "", "a; none", "", None, names[1]]}
+    drawn = lh.gold_sample(
+        frame,
+        6,
+        text="text",
+        label="topics",
+        several=True,
+        names=sorted({"a", "b", names[1]}),
+    )
+    codes = [["", "a", None, "", names[1], f"a; {names[1]}"]]
+    coded = drawn.with_codes({"ann": codes[0]})
+    assert coded.codes == codes
+    path = tmp_path / "by_hand.csv"
+    coded.to_pandas().to_csv(path, index=False)
+    found = lh.read_gold(pd.read_csv(path), drawn, coders=["ann"])
+    assert found.codes == codes
+    labels = coded.to_pandas()["model_label"]
+    assert labels.isna().sum() == sum(label is None for label in drawn.labels)
+    assert pd.read_csv(path)["model_label"].isna().sum() == labels.isna().sum()
+    coded.write(tmp_path / "open.csv", blind=False)
+    written = pd.read_csv(tmp_path / "open.csv")["model_label"]
+    assert written.isna().sum() == labels.isna().sum()

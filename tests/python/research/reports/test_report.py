@@ -296,6 +296,11 @@ def test_without_matplotlib_a_note_says_what_is_missing(
         ({"path": 3}, TypeError, "path must be a str or a path, not 3"),
         ({"coded": [1]}, TypeError, r"coded must be a Coded, not \[1\]"),
         ({"validation": 2}, TypeError, "validation must be a Validation, not 2"),
+        (
+            {"validation": lh.SpanValidation({}, (), 0.95)},
+            TypeError,
+            r"validation must be the result of validate\(\), not of validate_spans\(\)",
+        ),
         ({"title": None}, TypeError, "title"),
         ({"n_examples": -1}, ValueError, "n_examples"),
     ],

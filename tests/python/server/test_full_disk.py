@@ -1,0 +1,253 @@
+"""Files and batches of a server whose disk is full, and later has space again."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import openai
+import pytest
+from llamaherd.server.batches import lines, runner, service, upload
+from llamaherd.server.batches.storage_errors import StoreError
+from llamaherd.server.batches.store import BatchStore
+from served import served
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fake_context import FakeContext
+    from served import Client
+
+TEXT = "/v1/completions"
+FULL = OSError(errno.ENOSPC, "No space left on device", "/srv/data")
+BODY = {"prompt": "p", "max_tokens": 2}
+ID = "id-{}" + "-" * 500  # the outcomes of a few requests fill pages of the database
+
+
+class Disk:
+    """The database of a server's data, which can be as if its disk were full."""
+
+    def __init__(self) -> None:
+        self.store: BatchStore | None = None
+
+    def fill(self) -> None:
+        """Give the database no further page: SQLite's own "disk is full"."""
+        self._limit(1)  # a limit below the present size is the present size
+
+    def empty(self) -> None:
+        self._limit(1 << 30)
+
+    def _limit(self, n: int) -> None:
+        assert self.store is not None
+        self.store._db.execute(f"PRAGMA max_page_count = {n}")
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """Return the disk of the next server."""
+    made = Disk()
+
+    def opened(*arguments: Any) -> BatchStore:
+        made.store = BatchStore(*arguments)
+        return made.store
+
+    monkeypatch.setattr(service, "BatchStore", opened)
+    monkeypatch.setattr(runner, "_PAUSES_S", (0.01,))
+    return made
+
+
+def _sdk(client: Client) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{client.url}/v1", api_key="none", max_retries=0)
+
+
+def _batch(sdk: openai.OpenAI, n: int) -> Any:
+    requests = [
+        {"custom_id": ID.format(i), "method": "POST", "url": TEXT, "body": BODY}
+        for i in range(n)
+    ]
+    content = "".join(json.dumps(each) + "\n" for each in requests).encode()
+    file = sdk.files.create(file=("in.jsonl", content), purpose="batch")
+    return sdk.batches.create(
+        input_file_id=file.id, endpoint=TEXT, completion_window="24h"
+    )
+
+
+def _problem(sdk: openai.OpenAI, batch: Any) -> Any:
+    """Wait until a batch reports that it does not continue; return the report."""
+    wait_until(lambda: bool(sdk.batches.retrieve(batch.id).errors))
+    found = sdk.batches.retrieve(batch.id)
+    assert found.status in ("in_progress", "finalizing")
+    (error,) = found.errors.data
+    return error
+
+
+def _ended(sdk: openai.OpenAI, batch: Any) -> Any:
+    ends = ("completed", "failed", "cancelled", "expired")
+    wait_until(lambda: sdk.batches.retrieve(batch.id).status in ends)
+    return sdk.batches.retrieve(batch.id)
+
+
+def _ids(sdk: openai.OpenAI, file_id: str) -> list[str]:
+    lines_ = sdk.files.content(file_id).text.splitlines()
+    return [json.loads(line)["custom_id"] for line in lines_]
+
+
+def test_a_batch_waits_for_space_and_loses_no_answer(
+    fake: FakeContext, tmp_path: Path, disk: Disk
+) -> None:
+    fake.may_run.clear()
+    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+        batch = _batch(sdk, 100)
+        wait_until(lambda: len(fake.handles) == 64)
+        disk.fill()
+        fake.may_run.set()
+        error = _problem(sdk, batch)
+        assert (error.code, error.line) == ("storage_failed", None)
+        assert "disk is full" in error.message
+        assert "free space" in error.message
+        n_started = len(fake.handles)
+        assert n_started == 64  # the batch computes nothing that cannot be stored
+        shown = client.ask("GET", "/dashboard.json")[1]["batches"]
+        assert [each["problem"] for each in shown] == [error.message]
+        assert client.post(TEXT, {"prompt": "a", "max_tokens": 2})[0] == 200
+        (listed,) = sdk.batches.list().data
+        assert listed.errors == sdk.batches.retrieve(batch.id).errors
+        disk.empty()
+        ended = _ended(sdk, batch)
+        assert (ended.status, ended.request_counts.completed) == ("completed", 100)
+        assert ended.errors is None
+        assert _ids(sdk, ended.output_file_id) == [ID.format(i) for i in range(100)]
+    assert len(fake.handles) == 101  # each request ran once; one is of the client
+
+
+def test_the_next_server_continues_a_batch_without_space(
+    fake: FakeContext, tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+        first = _ended(sdk, _batch(sdk, 2))
+        fake.may_run.clear()
+        batch = _batch(sdk, 20)
+        wait_until(lambda: len(fake.handles) == 22)
+        disk.fill()
+        fake.may_run.set()
+        _problem(sdk, batch)
+    assert "20 answers could not be stored" in caplog.text
+    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+        assert sdk.batches.retrieve(first.id).status == "completed"
+        ended = _ended(sdk, batch)
+        assert (ended.status, ended.request_counts.completed) == ("completed", 20)
+        assert _ids(sdk, ended.output_file_id) == [ID.format(i) for i in range(20)]
+
+
+def test_output_files_wait_for_space_and_leave_nothing(
+    fake: FakeContext, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first file has space, but the database has none for the end of the batch."""
+    insert = BatchStore._insert
+    reasons: Iterator[Exception] = iter([FULL, sqlite3.OperationalError("disk is full")])
+
+    def failing(store: BatchStore, file: Any) -> None:
+        if file.purpose == "batch_output":
+            for reason in reasons:
+                raise reason
+        insert(store, file)
+
+    monkeypatch.setattr(BatchStore, "_insert", failing)
+    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+        batch = _batch(sdk, 3)
+        ended = _ended(sdk, batch)
+        assert (ended.status, ended.request_counts.completed) == ("completed", 3)
+    assert next(reasons, None) is None
+    assert disk.store is not None
+    names = {path.name for path in (tmp_path / "files").iterdir()}
+    assert names == {batch.input_file_id, ended.output_file_id}
+
+
+def test_requests_about_files_and_batches_fail_alone(
+    fake: FakeContext, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise FULL
+
+    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+        batch = _ended(sdk, _batch(sdk, 40))
+        disk.fill()
+        with monkeypatch.context() as patch:
+            patch.setattr(upload, "keep_content", failing)
+            with pytest.raises(openai.InternalServerError) as caught:
+                sdk.files.create(file=("in.jsonl", b"{}\n"), purpose="batch")
+        assert caught.value.status_code == 507
+        assert caught.value.code == "storage_failed"
+        assert "/srv/data" not in caught.value.message
+        assert caught.value.response.headers["x-should-retry"] == "false"
+        names = {path.name for path in (tmp_path / "files").iterdir()}
+        assert names == {batch.input_file_id, batch.output_file_id}
+        assert len(sdk.files.list().data) == 2
+        assert sdk.files.delete(batch.input_file_id).deleted
+        assert client.post(TEXT, {"prompt": "a", "max_tokens": 2})[0] == 200
+
+
+def test_a_batch_whose_work_stopped_says_so(
+    fake: FakeContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(path: Path, skip: set[int]) -> Iterator[lines.RequestLine]:
+        yield next(lines.request_lines(path, skip))
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(runner, "request_lines", broken)
+    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+        batch = _batch(sdk, 3)
+        error = _problem(sdk, batch)
+        assert error.code == "batch_stopped"
+        assert "malformed" in error.message
+        assert "restart" in error.message
+        assert sdk.batches.cancel(batch.id).status == "cancelled"
+        assert sdk.batches.retrieve(batch.id).errors is None
+
+
+def test_a_change_that_cannot_be_committed_is_undone(tmp_path: Path) -> None:
+    store = BatchStore(tmp_path)
+    path = store.new_path()
+    path.write_bytes(b"a")
+
+    def fail() -> None:
+        with store._change():
+            # As if SQLite itself had ended the change, as it does after some errors.
+            store._db.execute("ROLLBACK")
+            raise sqlite3.OperationalError("database or disk is full")
+
+    with pytest.raises(sqlite3.OperationalError, match="is full"):
+        fail()
+    store._db.execute("PRAGMA foreign_keys = ON")
+    store._db.execute(
+        "CREATE TABLE child (id TEXT REFERENCES file DEFERRABLE INITIALLY DEFERRED)"
+    )
+    with pytest.raises(sqlite3.IntegrityError), store._change():
+        store._db.execute("INSERT INTO child VALUES ('none')")  # refused by COMMIT
+    assert store.add_file(path, "a", "batch").n_bytes == 1
+    store.close()
+
+
+def test_a_file_without_content_is_not_listed_by_the_next_server(tmp_path: Path) -> None:
+    """A crash, or a full disk, came between the removal of content and the change."""
+    store = BatchStore(tmp_path)
+    path = store.new_path()
+    path.write_bytes(b"a")
+    file = store.add_file(path, "a", "batch")
+    path.unlink()
+    assert store.file(file.id) is None
+    store.close()
+    store = BatchStore(tmp_path)
+    assert store.files() == []
+    store.close()
+
+
+def test_a_folder_that_cannot_be_written_is_not_in_use(tmp_path: Path) -> None:
+    """The message names another server only if one may use the folder."""
+    (tmp_path / "batches.sqlite").mkdir()
+    with pytest.raises(StoreError, match="unable to open"):
+        BatchStore(tmp_path)
