@@ -132,7 +132,7 @@ test-r: system-dev setup $(SMOLLM2_Q4_0) ## run only testthat
 test-imports: system-dev setup $(SMOLLM2_Q4_0) ## test the R package in a library that contains only its Imports
 	@scripts/test.sh imports
 
-cross-arm64: system-dev $(DEV) $(SMOLLM2_Q4_0) ## build the wheels for ARM Linux, run C tests, Python tests and a model under qemu (needs root); writes the README's table
+cross-arm64: system-dev $(DEV) $(SMOLLM2_Q4_0) ## build the wheels for ARM Linux, run C tests, Python tests, R tests and a model under qemu (needs root); writes the README's table
 	@scripts/setup_system.sh arm64
 	@scripts/cross.sh arm64
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests llamaherd on another system: compiles its wheels, the shim and its C tests, runs
 # tests in emulation, and records the results in docs/systems.json if all steps pass:
-#   cross.sh arm64          all steps except r for Linux on 64-bit ARM, under qemu-user
+#   cross.sh arm64          all steps for Linux on 64-bit ARM, under qemu-user
 #   cross.sh arm64 STEP...  some steps: wheels, shim, c_tests, python, real_model, r, bare
 # The last four steps need root. CROSS_DIR (default: build/cross) stores the builds.
 # shellcheck source=scripts/common.sh
@@ -61,7 +61,7 @@ install_python() {
   cp -a "$(debian_base "$SUITE" "$ARCH" r)" "$DEBIAN"
   wheel=$(echo "$HOUSE"/llamaherd-*_"$ARCH".whl)
   for minor in {17..36}; do platforms+=(--platform "manylinux_2_${minor}_$ARCH"); done
-  install_wheels "$DEBIAN/site" "${platforms[@]}" "${wheel}[docx,hub,parquet,plot,server]"
+  install_wheels "$DEBIAN/site" "${platforms[@]}" "${wheel}[docx,hub,parquet,plot,research,server]"
   mkdir "$DEBIAN/project"
   cp -r pyproject.toml README.md docs tests "$DEBIAN/project"
 }
@@ -109,14 +109,16 @@ make_real_model() {
   record real_model emulated
 }
 
-# The R package is installed from its sources. Tests that need a model are skipped.
+# The R package is installed from its sources. Each file of its tests runs in a process of its
+# own, as many at a time as this machine has processors. Tests that need a model are skipped.
 make_r() {
   rm -rf "$DEBIAN"/project/{r_package,.rlib}
-  use_debian r_package scripts/testthat.R scripts/wheels/first_label.R
+  use_debian r_package scripts/testthat_files.R scripts/wheels/first_label.R
   say "the R package and its tests in Debian for $SYSTEM, in emulation"
   mkdir -p "$DEBIAN/project/.rlib"
   logged "cross-$SYSTEM-r-install" inside R CMD INSTALL --no-test-load --library=.rlib r_package
-  logged "cross-$SYSTEM-r" inside Rscript --vanilla testthat.R
+  logged "cross-$SYSTEM-r" inside Rscript --vanilla testthat_files.R "$(nproc)"
+  tail -n 1 "$LOG_DIR/cross-$SYSTEM-r.log"
   say "a label by a real model in R"
   logged "cross-$SYSTEM-r-model" inside Rscript --vanilla first_label.R model.gguf
   record r emulated
@@ -141,7 +143,6 @@ write_records() {
 
 require aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
 require qemu-aarch64-static qemu-user-static
-# The step r is run only if it is named, because it has not passed yet.
-if (($# == 0)); then set -- wheels shim c_tests python real_model bare; fi
+if (($# == 0)); then set -- wheels shim c_tests python real_model r bare; fi
 for step in "$@"; do "make_$step"; done
 write_records

@@ -94,7 +94,7 @@ for_arch() {
 # copies.
 build_llama() {
   local excluded='lib/*.so*;lib/pkgconfig;llama_cpp/lib/*.so.*.*;llama_cpp/lib/libggml-cpu-*.so.*'
-  [[ -d $WORK/source ]] || fetch_llama_source "$VERSION" "$WORK/source"
+  has_llama_source "$VERSION" "$WORK/source" || fetch_llama_source "$VERSION" "$WORK/source"
   "$PYTHON" scripts/wheels/portable.py "$WORK/source"
   rm -rf "$WORK/llama"
   CXXFLAGS="${CXXFLAGS:-} -fno-dse" \

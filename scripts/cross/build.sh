@@ -38,13 +38,13 @@ build_llama() {
 }
 
 # collect_llama PATTERN...: LLAMAHERD_LIBLLAMA needs headers and libraries (files of these
-# names) in one folder.
+# names) in one folder. The copies keep their times: new files would compile all tests again.
 collect_llama() {
   local root=$DIR/$SYSTEM-root pattern
   rm -rf "$root" && mkdir -p "$root/include" "$root/lib"
-  cp "$DIR"/src/vendor/llama.cpp/{include,ggml/include}/*.h "$root/include"
+  cp -p "$DIR"/src/vendor/llama.cpp/{include,ggml/include}/*.h "$root/include"
   for pattern in "$@"; do
-    find "$DIR/$SYSTEM" -name "$pattern" -exec cp -P {} "$root/lib" \;
+    find "$DIR/$SYSTEM" -name "$pattern" -exec cp -pP {} "$root/lib" \;
   done
 }
 
@@ -62,9 +62,9 @@ run_tests() {
     .venv/bin/ctest --test-dir "$DIR/$SYSTEM-shim" --output-on-failure --timeout 3000 "$@"
 }
 
-# fetch_source: the source of libllama, once.
+# fetch_source: the source of libllama, once per version.
 fetch_source() {
-  [[ -d $DIR/src/vendor ]] || logged cross-source fetch_llama_source "$VERSION" "$DIR/src"
+  has_llama_source "$VERSION" "$DIR/src" || logged cross-source fetch_llama_source "$VERSION" "$DIR/src"
 }
 
 # install_wheels SITE ARGUMENT...: installs packages for the Python tests, from HOUSE and the

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
@@ -19,7 +20,6 @@ from llamaherd.memory import hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 REPO = "owner/tiny-GGUF"
 SOURCE = f"hf:{REPO}"
@@ -93,12 +93,15 @@ def test_a_model_in_parts_comes_whole(hub: Hub) -> None:
     assert len(list(first.parent.glob("*.gguf"))) == 3
 
 
+@pytest.mark.parametrize("is_linked", [True, False], ids=["links", "no links"])
 def test_files_of_other_programs_are_found(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_linked: bool
 ) -> None:
+    # Without symbolic links, as on most machines with Windows, the cache has no blobs.
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    from huggingface_hub import hf_hub_download  # noqa: PLC0415
+    from huggingface_hub import constants, hf_hub_download  # noqa: PLC0415
 
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_SYMLINKS", not is_linked)
     shared = hf_hub_download(
         REPO,
         "tiny-Q8_0.gguf",
@@ -106,6 +109,7 @@ def test_files_of_other_programs_are_found(
         cache_dir=tmp_path / "hf" / "hub",
         token=False,
     )
+    assert Path(shared).is_symlink() == is_linked
     hub.requests.clear()
     assert str(get(SOURCE)) == shared
     assert str(get("tiny-Q8_0.gguf")) == shared

@@ -76,6 +76,34 @@ def test_results_are_recorded_after_the_last_step(copy: Path) -> None:
     assert not calls.exists()
 
 
+def test_collected_files_keep_their_times(tmp_path: Path, copy: Path) -> None:
+    # Ninja compiles everything again that includes a newer file.
+    header = tmp_path / "cross/src/vendor/llama.cpp/include/llama.h"
+    library = tmp_path / "cross/windows/bin/libllama.dll"
+    for file in (header, library, header.parents[1] / "ggml/include/ggml.h"):
+        file.parent.mkdir(parents=True)
+        file.touch()
+        os.utime(file, (1e9, 1e9))
+    text = (
+        f"source {copy}/scripts/common.sh; SYSTEM=windows; "
+        "source scripts/cross/build.sh; collect_llama '*.dll'; collect_llama '*.dll'"
+    )
+    done = bash("-c", text, CROSS_DIR=str(tmp_path / "cross"))
+    assert done.returncode == 0, done.stderr
+    root = tmp_path / "cross/windows-root"
+    copies = sorted(path for path in root.rglob("*") if path.is_file())
+    assert [path.name for path in copies] == ["ggml.h", "llama.h", "libllama.dll"]
+    assert {path.stat().st_mtime for path in copies} == {1e9}
+
+
+def test_sources_of_another_version_are_not_used(tmp_path: Path) -> None:
+    text = f"source {SCRIPTS}/llama_source.sh; has_llama_source 0.3.36 {tmp_path}"
+    assert bash("-c", text).returncode != 0
+    for version, expected in {"0.3.36": 0, "0.3.360": 1, "0.3.35": 1}.items():
+        (tmp_path / "PKG-INFO").write_text(f"Name: x\nVersion: {version}\nSummary: y\n")
+        assert bash("-c", text).returncode == expected
+
+
 def test_a_debian_that_was_not_completed_is_not_used(copy: Path) -> None:
     fails_after_a_part = 'for last; do :; done; mkdir -p "$last"; exit 1'
     for name, text in {"apt-config": "exit 0", "mmdebstrap": fails_after_a_part}.items():
