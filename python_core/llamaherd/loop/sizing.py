@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.core.errors import ContextError
@@ -122,10 +123,12 @@ class NativeSizing:
         self._device = device
         self._buffers = buffers
         self.n_sharing = 1
-        # Recurrent states are not shared. Models with two sets of rope factors select a
-        # set by the number of cells that a sequence may use, which is larger in a pool.
-        n_original = number_of(model.metadata, "rope.scaling.original_context_length")
-        self._pools_single = bytes_per_sequence == 0 and n_original == 0
+        # Models with two sets of rope factors use the set for long texts if a sequence
+        # may use more cells than this number. In a pool it may use all cells.
+        name = "rope.scaling.original_context_length"
+        self._n_original = number_of(model.metadata, name)
+        # Recurrent states are not shared.
+        self._pools_single = bytes_per_sequence == 0 and self._n_original == 0
         # Available memory, read once so that equal calls get equal plans.
         self._memory_bytes = device.available_memory()
 
@@ -155,11 +158,11 @@ class NativeSizing:
         is_uniform = self._sizes.deterministic
         n_batch = params.n_ubatch if is_uniform else params.n_batch
         slots = AUTO_SLOTS if is_uniform else self._device.auto_slots
-        return make_plan(
+        make = partial(
+            make_plan,
             replace(self._sizes, kv_layout=layout) if layout else self._sizes,
             work.needs,
             work.n_prefixes,
-            work.n_shared if self._pools_single or not work.is_single else 0,
             n_batch=n_batch,
             n_rows=self._device.n_rows,
             auto_slots=slots,
@@ -167,6 +170,12 @@ class NativeSizing:
             bytes_per_sequence=self._bytes_per_sequence,
             memory_bytes=self._memory_bytes // self.n_sharing,
         )
+        may_pool = self._pools_single or not work.is_single
+        plan = make(work.n_shared if may_pool else 0)
+        if self._n_original and plan.n_ctx_seq > self._n_original:
+            streams = make(0)
+            return plan if streams.n_ctx_seq > self._n_original else streams
+        return plan
 
     def check_memory(self, plan: Plan, n_bytes_freed: int = 0) -> None:
         """Implement `Sizing`."""

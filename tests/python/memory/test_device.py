@@ -127,6 +127,31 @@ def test_a_gpu_runs_more_prompts_at_once_and_refuses_what_it_cannot_hold(
 
 
 @pytest.mark.parametrize(
+    ("n_original", "fixed", "layout"),
+    [
+        (None, "auto", "unified"),
+        (4096, "auto", "unified"),  # the pool has fewer cells than this number
+        (1024, "auto", "per_sequence"),
+        (400, "auto", "unified"),  # each prompt alone is longer than this number
+        (1024, "unified", "unified"),
+    ],
+)
+def test_a_pool_does_not_change_the_rope_factors(
+    tiny_path: Callable[[str], Path], n_original: int | None, fixed: str, layout: str
+) -> None:
+    with lh.Model(tiny_path("llama")) as model, lh.Context(model, kv_layout=fixed) as own:
+        if n_original is not None:
+            name = "llama.rope.scaling.original_context_length"
+            model.metadata[name] = str(n_original)
+        made = own.loop._sizing
+        placed = device_of(model.placement, model.info.n_layer)
+        sizing = NativeSizing(model, made._params, made._sizes, 1000, 0, device=placed)
+        plan = sizing.plan(Work(needs=[450] * 32, n_shared=400))
+        assert plan.kv_layout == layout
+        assert plan.n_ctx_seq == (2048 if layout == "unified" else 512)
+
+
+@pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ({"split_mode": "rows"}, ValueError, "split_mode must be"),
