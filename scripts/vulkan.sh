@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # Tests llamaherd on llama.cpp's Vulkan backend without a GPU: Mesa's lavapipe computes on the
-# processor what a GPU would compute. Compiles llama-cpp-python with Vulkan, the package and
+# processor what a GPU would compute. Compiles ggml with Vulkan, the package and
 # the C tests in a Debian of its own, runs tests there, and records the results in
 # docs/systems.json if all steps pass:
 #   vulkan.sh          all steps
 #   vulkan.sh STEP...  some steps: llama, package, c_tests, python, real_model
 # Needs root, Linux and mmdebstrap. CROSS_DIR (build/cross) stores the Debian with its builds.
-# The step llama has not been run to its end yet; the other steps were run one by one.
 # lavapipe shows whether results are right. It says nothing about the speed of a GPU.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -95,7 +94,7 @@ install_llama() {
 
 make_llama() {
   need_system
-  say "ggml of llama-cpp-python $VERSION with Vulkan in $SUITE (20 minutes on two cores, once)"
+  say "ggml of llama-cpp-python $VERSION with Vulkan in $SUITE (10 to 20 minutes on two cores, once)"
   logged vulkan-llama install_llama
 }
 
