@@ -77,7 +77,7 @@ $(TEMPLATES): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-long cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
 
 help: ## print this list
@@ -142,6 +142,10 @@ cross-macos: $(DEV) ## compile libllama and the shim for macOS with Zig's compil
 cross-windows: system-dev $(DEV) models ## compile libllama and the shim for Windows, and run tests under Wine; writes the README's table
 	@scripts/setup_system.sh windows
 	@scripts/cross_windows.sh
+
+vulkan-soft: $(DEV) models ## test llama.cpp's Vulkan backend on a driver without a GPU, in a Debian 13 (needs root); writes the README's table
+	@scripts/setup_system.sh bare
+	@scripts/vulkan.sh
 
 ARCH ?= $(shell uname -m)
 wheels: system $(DEV) $(SMOLLM2) ## build packages that install without a compiler, in build/wheelhouse: libllama for any processor, llamaherd, the R package; ARCH=aarch64: the wheels for ARM

@@ -122,6 +122,7 @@ typedef struct lh_gpu {
   char description[128]; /* such as "NVIDIA H200" */
   uint64_t free_bytes;   /* free memory at the moment */
   uint64_t total_bytes;
+  int32_t shares_memory; /* 1 if its memory is the processor's memory, else 0 */
 } lh_gpu;
 
 /* Stores up to `capacity` GPUs in the order of main_gpu and tensor_split, and their

@@ -24,10 +24,10 @@ debian_name() {
   esac
 }
 
-# debian_base SUITE PROCESSOR [r]: prints the folder of a system that contains the essential
-# packages of a suite of Debian or Ubuntu, apt (which needs libstdc++, as the wheels do),
-# and python3-venv; with `r` also R, the R packages of DESCRIPTION, and the Python that
-# reticulate loads. make_debian_base creates it.
+# debian_base SUITE PROCESSOR [r|vulkan]: prints the folder of a system that contains the
+# essential packages of a suite of Debian or Ubuntu, apt (which needs libstdc++, as the wheels
+# do), and python3-venv; with `r` also R, the R packages of DESCRIPTION, and the Python that
+# reticulate loads; with `vulkan` also VULKAN_PACKAGES. make_debian_base creates it.
 debian_base() {
   echo "${BARE_BASE:-/var/tmp/llamaherd-bare}/$1-$(debian_name "$2")${3:+-$3}"
 }
@@ -40,6 +40,10 @@ r_packages() {
     while read -r name; do printf ',r-cran-%s' "${name,,}"; done
 }
 
+# What compiles libllama with Vulkan and the C tests, and Mesa's drivers, one of which
+# (lavapipe) computes on the processor.
+VULKAN_PACKAGES=g++,git,libvulkan-dev,glslc,spirv-headers,mesa-vulkan-drivers,doctest-dev
+
 # apt uses the network settings of this machine. Suites of Ubuntu need the package
 # ubuntu-keyring; python3-venv is in Ubuntu's component universe.
 make_debian_base() {
@@ -47,7 +51,10 @@ make_debian_base() {
   base=$(debian_base "$@")
   config=$base.apt
   if grep -qs ",$1," /usr/share/distro-info/ubuntu.csv; then components=main,universe; fi
-  if [[ ${3:-} == r ]]; then packages+=,$(r_packages); fi
+  case ${3:-} in
+    r) packages+=,$(r_packages) ;;
+    vulkan) packages+=,$VULKAN_PACKAGES,python3-dev ;;
+  esac
   rm -rf --one-file-system "$base"
   mkdir -p "$(dirname "$base")"
   apt-config dump | grep -E '^(Acquire::(https?|Retries|Check-Valid-Until)|DPkg)' >"$config" || true
@@ -56,7 +63,7 @@ make_debian_base() {
   touch "$base/.made"
 }
 
-# need_debian SUITE PROCESSOR [r]: creates the system if it does not exist.
+# need_debian SUITE PROCESSOR [r|vulkan]: creates the system if it does not exist.
 need_debian() {
   ((EUID == 0)) || die "a Debian system can be created and entered only by root"
   command -v mmdebstrap >/dev/null || die "mmdebstrap is missing: apt-get install mmdebstrap"

@@ -10,6 +10,7 @@
 #   setup_system.sh cluster  also SLURM
 #   setup_system.sh windows  also mingw-w64 and Wine
 #   setup_system.sh arm64    also a compiler and an emulator for 64-bit ARM
+#   setup_system.sh bare     also the program that creates minimal Debian systems
 #   setup_system.sh python   prints the Python for the virtual environment
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -87,6 +88,8 @@ main() {
   if [[ $1 == arm64 ]]; then
     command -v aarch64-linux-gnu-g++ >/dev/null || debian+=(g++-aarch64-linux-gnu)
     command -v qemu-aarch64-static >/dev/null || debian+=(qemu-user-static)
+  fi
+  if [[ $1 == arm64 || $1 == bare ]]; then
     command -v mmdebstrap >/dev/null || debian+=(mmdebstrap)
   fi
 

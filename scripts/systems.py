@@ -23,6 +23,7 @@ SYSTEMS = {
     "linux": "Linux, x86-64",
     "arm64": "Linux, 64-bit ARM",
     "cuda": "Linux, x86-64 with an NVIDIA GPU",
+    "vulkan": "Linux, x86-64 with Vulkan",
     "macos": "macOS, ARM",
     "windows": "Windows, x86-64",
 }

@@ -75,10 +75,10 @@ void redirect_log(bool chain) {
 }  // namespace
 
 void backend_init(bool chain) {
+  redirect_log(chain);  // first, because ggml and its backends log how they start
   llama_backend_init();
   throw_assertions();
-  redirect_log(chain);
-  load_backends();  // after the log is redirected: ggml logs each backend
+  load_backends();
 }
 
 void backend_free() { llama_backend_free(); }

@@ -281,9 +281,9 @@ class Hazards {
         continue;
       }
       const bool is_norm = name.find("norm") != std::string_view::npos;
-      // The CPU kernel that multiplies by a norm supports f32 only.
-      if (is_norm ? type != GGML_TYPE_F32 && !llama_supports_gpu_offload()
-                  : !is_weight_type(type)) {
+      // The kernel of the processor that multiplies by a norm supports f32 only. With a
+      // GPU, some layers may still be on the processor.
+      if (is_norm ? type != GGML_TYPE_F32 : !is_weight_type(type)) {
         return "has tensor \"" + std::string(name) + "\" in type " +
                ggml_type_name(type) + ", which cannot be computed with" +
                (is_norm ? ": it must be f32" : "");

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "amx.hpp"
+#include "devices.hpp"
 #include "gguf_check.hpp"
 #include "guard.hpp"
 #include "llama_compat.hpp"
@@ -77,6 +78,14 @@ std::vector<float> tensor_split(const lh_model_params& params) {
   return shares;
 }
 
+// Makes libllama compute one batch after the other on several GPUs. It overlaps batches
+// unless there are rules for the places of single tensors; no name matches this rule.
+void forbid_overlap(llama_model_params& params) {
+  static const llama_model_tensor_buft_override rules[] = {
+      {"^$", ggml_backend_cpu_buffer_type()}, {nullptr, nullptr}};
+  params.tensor_buft_overrides = rules;
+}
+
 // libllama calls it after each tensor, and stops loading if it returns false.
 bool may_go_on(float /*progress*/, void* is_cancelled) {
   return *static_cast<const volatile int32_t*>(is_cancelled) == 0;
@@ -96,6 +105,7 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   native.main_gpu = params.main_gpu;
   std::vector<float> split = tensor_split(params);
   native.tensor_split = split.empty() ? nullptr : split.data();
+  if (params.n_gpu_layers != 0 && !lh::may_overlap_here()) forbid_overlap(native);
   lh::compat::set_load_mode(native, params.use_mmap != 0, params.use_mlock != 0);
   native.vocab_only = params.vocab_only != 0;
   native.check_tensors = params.check_tensors != 0;

@@ -1,43 +1,94 @@
 #include "devices.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
-#include "ggml-backend.h"
 #include "llama.h"
 
 namespace lh {
 namespace {
+
+constexpr const char* kRpc = "RPC";
+constexpr const char* kVulkan = "Vulkan";
 
 template <size_t n>
 void copy(char (&to)[n], const char* from) {
   std::snprintf(to, n, "%s", from == nullptr ? "" : from);
 }
 
-std::vector<lh_gpu> gpus_of(enum ggml_backend_dev_type type) {
-  std::vector<lh_gpu> found;
+std::string text_of(const char* text) { return text == nullptr ? "" : text; }
+
+FoundDevice described(ggml_backend_dev_t device) {
+  ggml_backend_dev_props props{};
+  ggml_backend_dev_get_props(device, &props);
+  FoundDevice found;
+  found.type = ggml_backend_dev_type(device);
+  found.backend = text_of(ggml_backend_reg_name(ggml_backend_dev_backend_reg(device)));
+  found.id = text_of(props.device_id);
+  copy(found.gpu.name, ggml_backend_dev_name(device));
+  copy(found.gpu.description, ggml_backend_dev_description(device));
+  found.gpu.free_bytes = checked_free(props.memory_free, props.memory_total);
+  found.gpu.total_bytes = props.memory_total;
+  // Metal reports no integrated GPUs, but its buffers can be the memory of a process.
+  found.gpu.shares_memory =
+      found.type == GGML_BACKEND_DEVICE_TYPE_IGPU || props.caps.buffer_from_host_ptr;
+  return found;
+}
+
+bool is_gpu(ggml_backend_dev_t device) {
+  const enum ggml_backend_dev_type type = ggml_backend_dev_type(device);
+  return type == GGML_BACKEND_DEVICE_TYPE_GPU || type == GGML_BACKEND_DEVICE_TYPE_IGPU;
+}
+
+std::vector<FoundDevice> devices() {
+  if (!llama_supports_gpu_offload()) return {};
+  std::vector<FoundDevice> found;
   for (size_t i = 0; i < ggml_backend_dev_count(); ++i) {
     const ggml_backend_dev_t device = ggml_backend_dev_get(i);
-    if (ggml_backend_dev_type(device) != type) continue;
-    size_t free = 0;
-    size_t total = 0;
-    ggml_backend_dev_memory(device, &free, &total);
-    lh_gpu gpu{};
-    copy(gpu.name, ggml_backend_dev_name(device));
-    copy(gpu.description, ggml_backend_dev_description(device));
-    gpu.free_bytes = free;
-    gpu.total_bytes = total;
-    found.push_back(gpu);
+    if (is_gpu(device)) found.push_back(described(device));
   }
-  return found;
+  return used_devices(found);
 }
 
 }  // namespace
 
-// libllama uses a GPU that shares the memory of the processor only if there is no other.
+std::vector<FoundDevice> used_devices(const std::vector<FoundDevice>& found) {
+  std::vector<FoundDevice> used;
+  std::vector<FoundDevice> own;
+  std::vector<FoundDevice> integrated;
+  for (const FoundDevice& device : found) {
+    const auto is_same = [&](const FoundDevice& other) {
+      return !device.id.empty() && other.id == device.id;
+    };
+    if (device.type == GGML_BACKEND_DEVICE_TYPE_IGPU) {
+      if (integrated.empty() || integrated.back().backend == device.backend) {
+        integrated.push_back(device);
+      }
+    } else if (device.backend == kRpc) {
+      used.push_back(device);
+    } else if (std::none_of(own.begin(), own.end(), is_same)) {
+      own.push_back(device);
+    }
+  }
+  const std::vector<FoundDevice>& local = own.empty() ? integrated : own;
+  used.insert(used.end(), local.begin(), local.end());
+  return used;
+}
+
+bool may_overlap(const std::vector<FoundDevice>& used) {
+  return std::count_if(used.begin(), used.end(), [](const FoundDevice& device) {
+           return device.backend == kVulkan;
+         }) < 2;
+}
+
+bool may_overlap_here() { return may_overlap(devices()); }
+
+uint64_t checked_free(uint64_t free, uint64_t total) { return free > total ? 0 : free; }
+
 std::vector<lh_gpu> gpus() {
-  if (!llama_supports_gpu_offload()) return {};
-  std::vector<lh_gpu> found = gpus_of(GGML_BACKEND_DEVICE_TYPE_GPU);
-  return found.empty() ? gpus_of(GGML_BACKEND_DEVICE_TYPE_IGPU) : found;
+  std::vector<lh_gpu> all;
+  for (const FoundDevice& device : devices()) all.push_back(device.gpu);
+  return all;
 }
 
 }  // namespace lh

@@ -17,8 +17,10 @@
 #'   * `os`, `release`: operating system and its version.
 #'   * `cpu`, `cpu_cores`, `cpu_features`: the processor.
 #'   * `ram_total`, `ram_available`: memory in bytes.
-#'   * `gpu`: a list with `name`, `vram_bytes`, `cores` and `source`; the elements are NA without a
-#'     GPU. `uses_gpu`: TRUE if models can be loaded into the memory of the GPU.
+#'   * `gpu`: a list with `name`, `vram_bytes`, `cores` and `source` (`"libllama"` or
+#'     `"nvidia-smi"`, the library or program that lists the GPU). Without a GPU, `source` is
+#'     `"undetected"` and the other elements are NA. `uses_gpu`: TRUE if models can be loaded into
+#'     the memory of the GPU.
 #'   * `bandwidth_bytes_per_s`: memory bandwidth. `flops`: float32 operations per second.
 #'   * `detected_at`: time of the measurement.
 #'   * `sizes`: a data frame with `billions` (billions of weights), `quantization`, `size_bytes`,
@@ -51,7 +53,7 @@ new_hardware <- function(value) {
         name = gpu[["name"]] %||% NA_character_,
         vram_bytes = as.double(gpu[["memory_bytes"]] %||% NA),
         cores = NA_integer_,
-        source = if (is.null(gpu)) "undetected" else "nvidia-smi"
+        source = gpu[["source"]] %||% "undetected"
       ),
       uses_gpu = value[["uses_gpu"]],
       bandwidth_bytes_per_s = value[["bandwidth_bytes_per_s"]],

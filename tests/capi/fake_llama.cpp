@@ -287,6 +287,10 @@ Counts& counts() {
   static Counts the;
   return the;
 }
+ggml_log_callback& log_at_start() {
+  static ggml_log_callback the = nullptr;
+  return the;
+}
 std::string& backends_folder() {
   static std::string the;
   return the;
@@ -350,7 +354,10 @@ using fake::of;
 
 // Replaced, because libllama's function would run AVX-512 instructions, which valgrind
 // does not support.
-void llama_backend_init(void) {}
+void llama_backend_init(void) {
+  void* data = nullptr;
+  llama_log_get(&fake::log_at_start(), &data);
+}
 void llama_backend_free(void) {}
 
 // ---- model and vocabulary -------------------------------------------------------------
@@ -362,9 +369,9 @@ void ggml_backend_load_all_from_path(const char* folder) {
   fake::settings().n_backends = 1;
 }
 
-// Lists no processor to test for AMX and no GPU, because valgrind does not support their
-// instructions.
-bool llama_supports_gpu_offload() { return false; }
+// Lists no processor to test for AMX, and no GPU by default, because valgrind does not
+// support their instructions.
+bool llama_supports_gpu_offload() { return fake::settings().has_gpu; }
 ggml_backend_dev_t ggml_backend_dev_by_type(enum ggml_backend_dev_type) {
   return nullptr;
 }

@@ -44,6 +44,7 @@ struct Settings {
   int32_t uniform_rows = 1;    // the number of rows of every computation must be a
                                // multiple of this
   int32_t decode_ms = 0;       // time of a decode unless aborted
+  bool has_gpu = false;        // libllama finds a GPU
   size_t n_backends = 1;       // backends of ggml before it loads them from a folder
   // Function called before each decode with its number and the sequence ids in the batch.
   std::function<Fault(int64_t, const std::vector<int32_t>&)> fault;
@@ -51,6 +52,9 @@ struct Settings {
 
 // Folder from which ggml was requested to load its backends; "" after reset().
 std::string& backends_folder();
+
+// Callback of the log when libllama was last started.
+ggml_log_callback& log_at_start();
 
 // A file that can be loaded as the toy: a GGUF header without tensors.
 constexpr const char* kModelPath = LH_EMPTY_GGUF;

@@ -21,6 +21,7 @@ class StepByStep:
         n_ctx: Cells.
         n_threads: Threads.
         type_v: Type of the values in the cache; None for that of llama.cpp.
+        on_processor: Whether the processor computes everything, even if there is a GPU.
     """
 
     def __init__(
@@ -29,12 +30,18 @@ class StepByStep:
         n_ctx: int = 2048,
         n_threads: int = 2,
         type_v: int | None = None,
+        *,
+        on_processor: bool = False,
     ) -> None:
         llama_cpp.llama_backend_init()
+        model_params = llama_cpp.llama_model_default_params()
+        if on_processor:
+            model_params.n_gpu_layers = 0
         self._model = llama_cpp.llama_model_load_from_file(
-            str(path).encode(), llama_cpp.llama_model_default_params()
+            str(path).encode(), model_params
         )
         params = llama_cpp.llama_context_default_params()
+        params.op_offload = not on_processor
         params.n_ctx = n_ctx
         params.n_batch = params.n_ubatch = 512
         params.n_threads = params.n_threads_batch = n_threads

@@ -186,7 +186,7 @@ def gpu() -> Finding:
     if found:
         text = f"{names}; Model(..., n_gpu_layers=-1) uses it"
     else:
-        text = "none that nvidia-smi lists; models run on the processor"
+        text = "none found; models run on the processor"
     return Finding(topic="GPU", state="ok", text=text)
 
 

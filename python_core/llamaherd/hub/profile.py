@@ -19,7 +19,7 @@ import psutil
 from llamaherd.core import checks
 from llamaherd.hub.quantizations import gigabytes, needed_bytes
 from llamaherd.memory import hardware
-from llamaherd.native import shim
+from llamaherd.native import devices, shim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +46,12 @@ class Gpu:
     Attributes:
         name: Name reported by the driver.
         memory_bytes: Size of its memory.
+        source: Program or library that lists it: "libllama" or "nvidia-smi".
     """
 
     name: str
     memory_bytes: int
+    source: str = "nvidia-smi"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class HardwareProfile:
         cpu_features: Features of the processor that speed models up.
         memory_bytes: Total memory of the machine.
         available_bytes: Memory that this process can still allocate.
-        gpus: Graphics processors that nvidia-smi lists.
+        gpus: Graphics processors, see `gpus`.
         uses_gpu: Whether this build of llama-cpp-python can use a GPU.
         bandwidth_bytes_per_s: Memory bandwidth of all cores together; None if not
             measured.
@@ -212,6 +214,21 @@ def _estimate(
 
 
 def gpus() -> tuple[Gpu, ...]:
+    """Return the graphics processors of this machine.
+
+    These are the GPUs that libllama can use, in the order of `Model(main_gpu=)`. If
+    there are none, they are the GPUs that nvidia-smi lists.
+    """
+    used = devices.gpus()
+    if not used:
+        return _listed_gpus()
+    return tuple(
+        Gpu(name=x.description or x.name, memory_bytes=x.total_bytes, source="libllama")
+        for x in used
+    )
+
+
+def _listed_gpus() -> tuple[Gpu, ...]:
     """Return the graphics processors that nvidia-smi lists."""
     program = shutil.which("nvidia-smi")
     if program is None:

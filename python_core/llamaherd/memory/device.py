@@ -12,6 +12,8 @@ from llamaherd.native import devices, shim
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from llamaherd.native.devices import GpuMemory
+
 # On the processor, the cost of a step grows with its number of rows, and more than 40
 # rows gain little. A GPU needs for 248 rows only 2.6 times the time of 40 rows, see
 # docs/gpu.md.
@@ -57,7 +59,8 @@ class Device:
         """Return the size in bytes of the largest cache that fits into the free memory.
 
         If host and GPU each hold a part of the cache, the memory that fills up first
-        sets the limit.
+        sets the limit. If the GPU shares the processor's memory, the whole cache also
+        has to fit into that memory.
         """
         return self._largest(
             hardware.available_memory, lambda: free_gpu_memory(self.placement)
@@ -78,6 +81,8 @@ class Device:
             limits.append(host() / (1 - self.gpu_share))
         if self.gpu_share > 0:
             limits.append(gpu() / self.gpu_share)
+            if shares_memory(self.placement):
+                limits.append(host())
         return int(min(limits))
 
     @property
@@ -113,32 +118,47 @@ def free_gpu_memory(placement: Placement) -> int:
 
     With `tensor_split`, the GPU that becomes full first sets the limit.
     """
-    return _of_gpus(placement, [gpu.free_bytes for gpu in devices.gpus()])
+    return _of_gpus(placement, lambda gpu: gpu.free_bytes)
 
 
 def total_gpu_memory(placement: Placement) -> int:
     """Return the memory of the GPUs of a model, in bytes; see `free_gpu_memory`."""
-    return _of_gpus(placement, [gpu.total_bytes for gpu in devices.gpus()])
+    return _of_gpus(placement, lambda gpu: gpu.total_bytes)
 
 
-def _of_gpus(placement: Placement, free: list[int]) -> int:
+def shares_memory(placement: Placement) -> bool:
+    """Return whether a GPU of a model shares the processor's memory."""
+    return any(gpu.shares_memory for gpu, _ in _used_gpus(placement))
+
+
+def _used_gpus(placement: Placement) -> list[tuple[GpuMemory, float]]:
+    """Return the GPUs that hold layers, each with its share in any unit."""
+    gpus = devices.gpus()
     if placement.split_mode == "none":
-        return free[placement.main_gpu] if placement.main_gpu < len(free) else 0
+        return [(gpu, 1.0) for gpu in gpus[placement.main_gpu :][:1]]
     if placement.tensor_split is None:
-        return sum(free)
+        return [(gpu, 1.0) for gpu in gpus]
+    return [x for x in zip(gpus, placement.tensor_split, strict=False) if x[1] > 0]
+
+
+def _of_gpus(placement: Placement, memory: Callable[[GpuMemory], int]) -> int:
+    used = _used_gpus(placement)
+    if placement.split_mode == "none" or placement.tensor_split is None:
+        return sum(memory(gpu) for gpu, _ in used)
     total = sum(placement.tensor_split)
-    shares = zip(free, placement.tensor_split, strict=False)
-    return int(min((n * total / share for n, share in shares if share > 0), default=0))
+    return int(min((memory(gpu) * total / share for gpu, share in used), default=0))
 
 
 def memory_of_model(placement: Placement) -> int:
     """Return the memory in bytes that the tensors of a model may take at most.
 
     Tensors in GPU memory use no host memory. If host and GPU each hold a part of the
-    layers, the limit is the sum of both memories.
+    layers, the limit is the sum of both memories, unless they are the same memory.
     """
     host = hardware.available_memory()
     if placement.n_gpu_layers == 0 or not shim.supports_gpu():
         return host
     free = free_gpu_memory(placement)
+    if shares_memory(placement):
+        return min(host, free) if placement.n_gpu_layers < 0 else host
     return free if placement.n_gpu_layers < 0 else host + free

@@ -18,12 +18,14 @@ class GpuMemory:
         description: Name of the product.
         free_bytes: Free memory in bytes.
         total_bytes: Total memory in bytes.
+        shares_memory: Whether its memory is the processor's memory.
     """
 
     name: str
     description: str
     free_bytes: int
     total_bytes: int
+    shares_memory: bool = False
 
 
 def gpus() -> tuple[GpuMemory, ...]:
@@ -38,6 +40,7 @@ def gpus() -> tuple[GpuMemory, ...]:
             decoded(ffi.string(gpu.description)),
             gpu.free_bytes,
             gpu.total_bytes,
+            bool(gpu.shares_memory),
         )
         for gpu in found[0 : count[0]]
     )

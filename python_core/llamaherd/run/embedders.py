@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ContextError
 from llamaherd.memory import hardware, kv_cells
+from llamaherd.memory.device import device_of
 from llamaherd.native.embedder import NativeEmbedder
 
 if TYPE_CHECKING:
@@ -73,9 +74,11 @@ def _check_memory(model: Model, sizes: EmbedSizes) -> None:
         cell = kv_cells.bytes_per_cell(model.metadata, info, "f16", "f16")
         state = kv_cells.bytes_per_sequence(model.metadata, info)
         needed += rows + sizes.n_ctx * cell + sizes.n_texts * state
-    available = hardware.available_memory()
+    device = device_of(model.placement, info.n_layer)
+    available = device.available_memory()
     if needed > available:
         raise ContextError(
-            f"texts of up to {sizes.n_ctx} tokens take {needed / 1e9:.1f} GB to embed, "
-            f"{available / 1e9:.1f} are available: shorten the longest one"
+            f"texts of up to {sizes.n_ctx} tokens take {needed / 1e9:.1f} GB"
+            f"{device.memory_name} to embed, {available / 1e9:.1f} are available: "
+            "shorten the longest one"
         )

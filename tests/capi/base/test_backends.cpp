@@ -30,6 +30,16 @@ TEST_CASE("backends that are files are loaded from the folder of ggml, once") {
   fake::reset();
 }
 
+TEST_CASE("the log is redirected before backends start") {
+  fake::reset();
+  llama_log_set(nullptr, nullptr);  // back to stderr
+  lh::backend_init(false);
+  ggml_log_callback own = nullptr;
+  void* data = nullptr;
+  llama_log_get(&own, &data);
+  CHECK(fake::log_at_start() == own);
+}
+
 TEST_CASE("a ggml with linked backends loads no other") {
   fake::reset();
   lh::backend_init(false);

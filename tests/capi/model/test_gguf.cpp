@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fake_llama.hpp"
 #include "ggml.h"
 #include "gguf.h"
 #include "gguf_check.hpp"
@@ -245,6 +246,16 @@ TEST_CASE("what libllama would end the process on is refused") {
   }
   const std::string integers = file_with([](gguf_context*) {}, GGML_TYPE_I32);
   CHECK(has(problem(integers), "tensor \"output.weight\" in type i32"));
+}
+
+TEST_CASE("a norm in f16 is refused, also if there is a GPU") {
+  const std::string bytes = file_with(
+      [](auto* h) { gguf_set_tensor_type(h, "output_norm.weight", GGML_TYPE_F16); });
+  for (const bool has_gpu : {false, true}) {
+    fake::settings().has_gpu = has_gpu;
+    CHECK(has(problem(bytes), "\"output_norm.weight\" in type f16"));
+  }
+  fake::reset();
 }
 
 TEST_CASE("what is unusual but right passes") {

@@ -14,7 +14,8 @@ from llamaherd.cli.checkups import Finding, look_at
 from llamaherd.cli.tiny_model import write_tiny_model
 from llamaherd.hub.profile import Gpu
 from llamaherd.memory import hardware
-from llamaherd.native import abi, shim
+from llamaherd.native import abi, devices, shim
+from llamaherd.native.devices import GpuMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,6 +168,17 @@ def test_what_is_missing_is_told_with_what_to_do(
     assert look_at("memory").state == "warning"
     monkeypatch.setattr(checkups.shutil, "which", lambda _: None)
     assert "only R users" in look_at("R").text
+
+
+def test_gpus_are_those_that_libllama_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvidia-smi lists neither other makers' GPUs nor GPUs in the order of main_gpu."""
+    used = GpuMemory("Vulkan0", "a card of another maker", 1 << 30, 8 << 30)
+    monkeypatch.setattr(devices, "gpus", lambda: (used,))
+    monkeypatch.setattr(shim, "supports_gpu", lambda: True)
+    finding = look_at("GPU")
+    assert "a card of another maker (8.6 GB); Model(" in finding.text
+    [gpu] = lh.hardware_profile(measure=False).gpus
+    assert gpu == Gpu(name=used.description, memory_bytes=8 << 30, source="libllama")
 
 
 def test_a_cache_that_cannot_be_written_to_is_an_error(

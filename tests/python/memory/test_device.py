@@ -22,8 +22,12 @@ HOST = 32 * GB
 N_LAYER = 10
 
 
-def fake_gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
-    found = tuple(GpuMemory(f"FAKE{i}", "a fake", n, n) for i, n in enumerate(free))
+def fake_gpus(
+    monkeypatch: pytest.MonkeyPatch, *free: int, shares_memory: bool = False
+) -> None:
+    found = tuple(
+        GpuMemory(f"FAKE{i}", "a fake", n, n, shares_memory) for i, n in enumerate(free)
+    )
     monkeypatch.setattr(devices, "gpus", lambda: found)
     monkeypatch.setattr(shim, "supports_gpu", lambda: bool(found))
     monkeypatch.setattr(hardware, "available_memory", lambda: HOST)
@@ -67,6 +71,36 @@ def test_a_cache_in_gpu_memory_can_have_all_of_it(
     assert device_of(Placement(n_gpu_layers=6), N_LAYER).total_memory() == 16 * GB
 
 
+def test_a_gpu_that_shares_the_processors_memory_adds_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A driver may report more free memory for it than other programs have left."""
+    fake_gpus(monkeypatch, 100 * GB, shares_memory=True)
+    assert available(n_gpu_layers=-1) == HOST
+    assert available(n_gpu_layers=6) == HOST
+    assert memory_of_model(Placement(n_gpu_layers=-1)) == HOST
+    assert memory_of_model(Placement(n_gpu_layers=6)) == HOST
+    fake_gpus(monkeypatch, 8 * GB, shares_memory=True)
+    assert available(n_gpu_layers=-1) == 8 * GB
+    assert available(n_gpu_layers=6) == 16 * GB
+    assert memory_of_model(Placement(n_gpu_layers=-1)) == 8 * GB
+
+
+def test_only_gpus_that_hold_layers_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = (
+        GpuMemory("FAKE0", "a fake", 100 * GB, 100 * GB),
+        GpuMemory("FAKE1", "a fake", 100 * GB, 100 * GB, shares_memory=True),
+    )
+    fake_gpus(monkeypatch)
+    monkeypatch.setattr(devices, "gpus", lambda: gpus)
+    monkeypatch.setattr(shim, "supports_gpu", lambda: True)
+    assert available(n_gpu_layers=-1, split_mode="none") == 100 * GB
+    assert available(n_gpu_layers=-1, split_mode="none", main_gpu=1) == HOST
+    assert available(n_gpu_layers=-1, tensor_split=(1.0, 0.0)) == 100 * GB
+    assert available(n_gpu_layers=-1, tensor_split=(1.0, 1.0)) == HOST
+    assert available(n_gpu_layers=-1) == HOST
+
+
 def test_several_gpus_count_as_the_model_is_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -94,6 +128,19 @@ def test_a_model_larger_than_the_gpu_is_refused(
     with pytest.raises(lh.ModelLoadError, match=r"does not fit .* 1000 bytes are"):
         lh.Model(tiny_path("llama"), n_gpu_layers=-1)
     lh.Model(tiny_path("llama"), n_gpu_layers=-1, check_memory=False).close()
+
+
+def test_texts_to_embed_are_compared_with_the_memory_of_the_gpu(
+    tiny_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_gpus(monkeypatch, 8 * GB)
+    with lh.Model(tiny_path("bert"), n_gpu_layers=-1) as model:
+        fake_gpus(monkeypatch, 1000)
+        with pytest.raises(lh.ContextError, match=r"of GPU memory to embed, 0\.0 are"):
+            lh.embed_parallel(model, ["text"])
+        fake_gpus(monkeypatch, 8 * GB)
+        monkeypatch.setattr(hardware, "available_memory", lambda: 1000)
+        assert lh.embed_parallel(model, ["text"]).errors == [None]
 
 
 def test_a_gpu_runs_more_prompts_at_once_and_refuses_what_it_cannot_hold(
@@ -176,9 +223,11 @@ def test_bad_arguments_are_named(
 
 
 def test_a_split_reaches_libllama(tiny_path: Callable[[str], Path]) -> None:
-    # Without a GPU the argument has no effect, but it is checked and stored.
+    # Without layers on a GPU the argument has no effect, but it is checked and stored.
     with (
-        lh.Model(tiny_path("llama"), split_mode="none", tensor_split=[1, 2]) as model,
+        lh.Model(
+            tiny_path("llama"), n_gpu_layers=0, split_mode="none", tensor_split=[1, 2]
+        ) as model,
         lh.Context(model) as context,
     ):
         assert lh.generate(context, "a", max_tokens=2).text is not None
