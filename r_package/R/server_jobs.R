@@ -40,11 +40,11 @@
 #'   those of the task and `error`: the reason why a row has no result, otherwise NA. The columns of
 #'   `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking` and
 #'   `thinking_complete`. If `max_tokens` cut an answer off inside its `schema`, `text` is NA, as in
-#'   [generate_parallel()], and the column `partial` has the text so far. The columns of `"classify"`
-#'   are `label`, `prob`, `margin`, `entropy`, `coverage` and `p_<label>`; the columns of
-#'   `"annotate"` are as in [annotate_texts()]. `label` is a factor, as in [classify_parallel()] and
-#'   [annotate_texts()]. If values are not single numbers or texts, their column is a list column.
-#'   The names of `texts` are the names of the rows.
+#'   [generate_parallel()], and the column `partial` has the text so far. The columns of
+#'   `"classify"` are `label`, `prob`, `margin`, `entropy`, `coverage` and `p_<label>`; the columns
+#'   of `"annotate"` are as in [annotate_texts()]. `label` is a factor, as in [classify_parallel()]
+#'   and [annotate_texts()]. If values are not single numbers or texts, their column is a list
+#'   column. The names of `texts` are the names of the rows.
 #' @seealso [server_start()]
 #' @export
 #' @examplesIf FALSE
