@@ -233,6 +233,25 @@ def is_missing(value: object) -> bool:
     return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
 
 
+def distinct(name: Name, values: Sequence[object]) -> None:
+    """Check that no value is given twice.
+
+    Args:
+        name: Argument that has the values.
+        values: The values.
+
+    Raises:
+        ValueError: Two values are equal.
+    """
+    seen: set[object] = set()
+    for value in values:
+        if value in seen:
+            raise ArgumentError(
+                f"must be different values, not {shown(value)} twice", argument=name
+            )
+        seen.add(value)
+
+
 def no_list(value: object) -> str:
     """Return why an iterable cannot be used as a list; "" if it can."""
     if isinstance(value, AbstractSet) and not isinstance(value, KeysView):

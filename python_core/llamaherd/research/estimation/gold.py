@@ -14,7 +14,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import part_of, verb
 from llamaherd.core.words import setting
 from llamaherd.research import frames
-from llamaherd.research.codes import numbers_of
+from llamaherd.research.codes import numbers_of, text_of
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import hash_of_labels
 from llamaherd.research.coding.label_sets import scale_of
@@ -113,7 +113,8 @@ def gold_sample(
         UserWarning: Some drawn texts are examples of the codebook.
     """
     frame = data.frame if isinstance(data, Coded) else data
-    _check_types(names, after)
+    names = _checked_names(names)
+    _check_after(after)
     for name, values in (
         ("prob", prob),
         ("confidence", confidence),
@@ -194,19 +195,36 @@ def gold_sample(
     return pooled(after, drawn, texts.there, is_same=same)
 
 
-def _check_types(names: object, after: object) -> None:
-    """Check the types of the labels and of the earlier sample.
+def _checked_names(names: object) -> list[str]:
+    """Return the labels that codes may have.
 
     Raises:
-        TypeError: `names` is not a list, or `after` is not a sample.
+        TypeError: `names` is not a list.
+        ValueError: A label is empty, or given twice.
+    """
+    if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
+        raise ArgumentTypeError(
+            f"must be a list of labels, not {checks.shown(names)}", argument="names"
+        )
+    found = [text_of(each) or "" for each in names]
+    for i, name in enumerate(found):
+        if not name.strip():
+            raise ArgumentError(
+                f"must not be empty: {name!r}", argument="names", place=(i,), code="empty"
+            )
+    checks.distinct("names", found)
+    return found
+
+
+def _check_after(after: object) -> None:
+    """Check the type of the earlier sample.
+
+    Raises:
+        TypeError: `after` is not a sample.
     """
     if after is not None and not isinstance(after, GoldSample):
         raise ArgumentTypeError(
             f"must be a gold sample, not {checks.shown(after)}", argument="after"
-        )
-    if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
-        raise ArgumentTypeError(
-            f"must be a list of labels, not {checks.shown(names)}", argument="names"
         )
 
 

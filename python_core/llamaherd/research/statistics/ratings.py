@@ -211,10 +211,7 @@ def _number(value: Hashable) -> float:
 
 
 def _given(found: set[Hashable], values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    if len(set(values)) < len(values):
-        raise ArgumentError(
-            f"must be different values, not {list(values)[:10]}", argument="levels"
-        )
+    checks.distinct("levels", values)
     other = found.difference(values)
     if other:
         raise ArgumentError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.core.words import words
@@ -143,6 +144,8 @@ def answers_of(
     else:
         reading = read([labels], known, argument="coded")
         labels, known = reading.columns[0], reading.names
+    if names is not None:
+        checks.distinct("labels", known)
     frames.check_index(prob, frame, "prob")
     if prob is None:
         prob = getattr(coded, "probs", None)
