@@ -14,6 +14,8 @@ SYSTEM=$1
 shift
 # shellcheck source=scripts/cross/build.sh
 source scripts/cross/build.sh
+# shellcheck source=scripts/cross/records.sh
+source scripts/cross/records.sh
 ARCH=aarch64
 SUITE=bookworm
 ROOT=$DIR/$SYSTEM-root     # libllama and its headers
@@ -127,18 +129,6 @@ make_r() {
 # Records that pip installs the wheels without a compiler.
 make_bare() {
   ARCH=$ARCH scripts/wheels/bare.sh "$SUITE" "${LLAMAHERD_TEST_SMOLLM2:?names no model file}"
-}
-
-# record COLUMN STATE: adds a cell to those that are recorded at the end.
-RECORDS=()
-record() { RECORDS+=("$SYSTEM $*"); }
-
-write_records() {
-  local cell
-  for cell in "${RECORDS[@]}"; do
-    # shellcheck disable=SC2086 # the arguments of a cell
-    "$VENV_PYTHON" scripts/systems.py record $cell
-  done
 }
 
 require aarch64-linux-gnu-g++ g++-aarch64-linux-gnu

@@ -13,6 +13,8 @@ source "$(dirname "$0")/common.sh"
 source scripts/debian.sh
 # shellcheck source=scripts/llama_source.sh
 source scripts/llama_source.sh
+# shellcheck source=scripts/cross/records.sh
+source scripts/cross/records.sh
 
 SUITE=${SUITE:-trixie} # ggml's Vulkan backend needs newer headers than those of Debian 12
 SYSTEM=vulkan
@@ -163,18 +165,6 @@ make_real_model() {
   say "real models"
   logged vulkan-model on_gpu -m model tests/python/whole/test_gpu.py
   record real_model emulated
-}
-
-# record COLUMN STATE: adds a cell to those that are recorded at the end.
-RECORDS=()
-record() { RECORDS+=("$SYSTEM $*"); }
-
-write_records() {
-  local cell
-  for cell in "${RECORDS[@]}"; do
-    # shellcheck disable=SC2086 # the arguments of a cell
-    "$VENV_PYTHON" scripts/systems.py record $cell
-  done
 }
 
 if (($# == 0)); then set -- llama package c_tests python real_model; fi
