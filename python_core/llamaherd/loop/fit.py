@@ -154,28 +154,28 @@ def _plan(
     # Plan for more and longer requests than now, because each new cache costs time.
     next_power = 1 << (max(needs) - 1).bit_length()
     more = [*needs, *(needs if is_busy else ()), next_power]
-    for wanted in (_with_last_slots(sizing, more, n_hold, layout), more, needs):
+    for wanted in (more, needs):
         larger = sizing.plan(Work(needs=wanted, n_prefixes=n_hold), layout)
         if larger.n_seq_max >= plan.n_seq_max and larger.capacity >= plan.capacity:
-            return larger
+            return _with_last_slots(sizing, wanted, n_hold, layout, larger)
     return plan
 
 
 def _with_last_slots(
-    sizing: Sizing, needs: list[int], n_hold: int, layout: Layout | None
-) -> list[int]:
-    """Return needs for all slots if only a few slots more are possible.
+    sizing: Sizing, needs: list[int], n_hold: int, layout: Layout | None, plan: Plan
+) -> Plan:
+    """Return a plan with all slots if only a few slots more are possible, else `plan`.
 
     A later change from 7 slots to 8, the maximum, would not be worth the pause.
     """
-    n_slots = sizing.plan(Work(needs=needs, n_prefixes=n_hold), layout).n_seq_max
     # Fewer needs may have more slots, because rounds of equal size are planned.
-    for n_needs in range(ceil(n_slots * _WORTH_GROWING), len(needs), -1):
+    for n_needs in range(ceil(plan.n_seq_max * _WORTH_GROWING), len(needs), -1):
         more = [*needs, *[needs[0]] * (n_needs - len(needs))]
-        n_more = sizing.plan(Work(needs=more, n_prefixes=n_hold), layout).n_seq_max
-        if n_more > n_slots:
-            return more if n_more < _WORTH_GROWING * n_slots else needs
-    return needs
+        larger = sizing.plan(Work(needs=more, n_prefixes=n_hold), layout)
+        if larger.n_seq_max > plan.n_seq_max:
+            is_last = larger.n_seq_max < _WORTH_GROWING * plan.n_seq_max
+            return larger if is_last and larger.capacity >= plan.capacity else plan
+    return plan
 
 
 def _longest(groups: Sequence[Group]) -> int:
