@@ -34,11 +34,11 @@ _NEARLY = re.compile(r"[+-]?\d+(?:[.,]\d+)?")  # the notation of numbers written
 
 def is_missing(value: object) -> bool:
     """Return True for missing values of Python and its libraries: None, NaN, NaT, NA."""
-    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+    if checks.is_missing(value):
         return True
     if isinstance(value, Decimal):
         return value.is_nan()
-    is_of_numpy = isinstance(value, (float, np.floating, np.datetime64, np.timedelta64))
+    is_of_numpy = isinstance(value, (np.floating, np.datetime64, np.timedelta64))
     return is_of_numpy and bool(value != value)  # noqa: PLR0124 - NaN and NaT
 
 
