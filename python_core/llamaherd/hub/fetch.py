@@ -129,24 +129,6 @@ def download_model(
         return fetch(source, options)
 
 
-def local_path(
-    source: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str] | None = None
-) -> Path:
-    """Return the path of a model on this machine, without any download.
-
-    Args:
-        source: Source, as in `download_model`.
-        cache_dir: Folder of downloads; None: `model_cache_dir()`.
-
-    Raises:
-        TypeError: An argument has the wrong type.
-        ValueError: `source` has no known form.
-        ModelLoadError: The model is not on this machine.
-    """
-    options = FetchOptions(cache=folders.cache_folder(cache_dir), download=False)
-    return fetch(source, options)
-
-
 def model_path(
     path: object, *, check_memory: bool, name: str = "path", progress: bool = True
 ) -> Path:

@@ -34,7 +34,6 @@ class Chunk:
             without other requests, to find the cause.
         has_arrived: Whether the actor received the chunk. Otherwise the requests cannot
             have caused the actor's death.
-        is_ended: Whether the actor has finished the chunk.
     """
 
     number: int
@@ -43,7 +42,6 @@ class Chunk:
     open: set[int] = field(default_factory=set)
     is_suspect: bool = False
     has_arrived: bool = False
-    is_ended: bool = False
     counts: Counts = field(default_factory=Counts)
     sent_s: float = 0.0
 

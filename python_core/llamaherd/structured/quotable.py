@@ -174,12 +174,6 @@ def _within(text: str, mark: int, before: int) -> bool:
     return False
 
 
-def n_words(text: str) -> int:
-    """Return the number of words: runs of letters and digits."""
-    flags = [False, *map(is_letter, text)]
-    return sum(now and not last for last, now in pairwise(flags))
-
-
 class Quotable:
     """Text from which answers may quote.
 

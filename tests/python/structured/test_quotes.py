@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from llamaherd.server.errors import ApiError
 from llamaherd.server.generate import GenerateApi
 from llamaherd.structured import type_quote
-from llamaherd.structured.quotable import Quotable, QuoteRule, n_words
+from llamaherd.structured.quotable import Quotable, QuoteRule, is_letter
 from llamaherd.structured.quoting import has_quotes, located
 
 if TYPE_CHECKING:
@@ -98,6 +99,12 @@ def test_a_random_model_writes_nothing_that_is_not_in_the_text(
             longest = text[parts[0][0] : parts[-1][1]]
             n = n_words(longest) if rule["unit"] == "words" else len(longest)
             assert n < rule["least"] or n > rule["most"]
+
+
+def n_words(text: str) -> int:
+    """Return the number of words: runs of letters and digits."""
+    flags = [False, *map(is_letter, text)]
+    return sum(now and not last for last, now in pairwise(flags))
 
 
 @thorough.examples(300)
