@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.messages import with_thought
 from llamaherd.model.switches import Switch, Switches
+from llamaherd.model.template_cache import TemplateCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,9 +37,7 @@ _KNOWN: tuple[tuple[str, str, str | None], ...] = (
     ("[THINK]", "[/THINK]", ""),
     ("<think>", "</think>", None),
 )
-_FOUND: dict[tuple[str, str, str], ThinkingFormat | None] = {}
-_MOST_FOUND = 64
-_LOCK = Lock()
+_FORMATS: TemplateCache[tuple[str, str, str], ThinkingFormat | None] = TemplateCache()
 _AFTER = "\n\n"  # text that most models generate after an end marker of a thought
 _HINT = re.compile(r"think|reason|thought|channel|inner_prefix", re.IGNORECASE)
 _TAG = re.compile(r"<([^<>/|\s]+)>\s*\Z")
@@ -137,9 +135,6 @@ class ThinkingFormat:
 def format_of(renderer: Renderer) -> ThinkingFormat | None:
     """Return the format of the template of a renderer, see `find_format`."""
     key = (renderer.source, repr(sorted(renderer.variables.items())), renderer.bos)
-    with _LOCK:
-        if key in _FOUND:
-            return _FOUND[key]
 
     def render(
         messages: Sequence[Message], variables: Mapping[str, object], is_prompt: bool
@@ -147,11 +142,7 @@ def format_of(renderer: Renderer) -> ThinkingFormat | None:
         probe = renderer.probe(variables)
         return probe.render(messages, add_generation_prompt=is_prompt)
 
-    found = find_format(renderer.source, render)
-    with _LOCK:
-        while len(_FOUND) >= _MOST_FOUND:
-            _FOUND.pop(next(iter(_FOUND)))
-        return _FOUND.setdefault(key, found)
+    return _FORMATS.get(key, lambda: find_format(renderer.source, render))
 
 
 def find_format(source: str, render: Render) -> ThinkingFormat | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ChatTemplateError
+from llamaherd.model.template_cache import TemplateCache
 from llamaherd.model.tool_readers import FORMATS
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ _CALL: dict[str, object] = {
     "function": {"name": _NAME, "arguments": _ARGUMENTS},
 }
 _CALLED: dict[str, object] = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
-_MOST_FOUND = 64
-_FOUND: dict[str, ToolFormat | None] = {}
-_LOCK = Lock()
+_FORMATS: TemplateCache[str, ToolFormat | None] = TemplateCache()
 
 
 def tool_format_of(renderer: Renderer) -> ToolFormat | None:
@@ -38,14 +36,7 @@ def tool_format_of(renderer: Renderer) -> ToolFormat | None:
         The format; None if the template writes no calls, or writes them in another
         format.
     """
-    with _LOCK:
-        if renderer.source in _FOUND:
-            return _FOUND[renderer.source]
-    found = _found(renderer)
-    with _LOCK:
-        while len(_FOUND) >= _MOST_FOUND:
-            _FOUND.pop(next(iter(_FOUND)))
-        return _FOUND.setdefault(renderer.source, found)
+    return _FORMATS.get(renderer.source, lambda: _found(renderer))
 
 
 def _found(renderer: Renderer) -> ToolFormat | None:
