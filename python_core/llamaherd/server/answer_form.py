@@ -34,7 +34,7 @@ _STRUCTURED = {
     "grammar": "grammar",
 }
 FIELDS = frozenset({"response_format", "structured_outputs", *_DIRECT})
-_KINDS = ("text", "json_object", "json_schema")
+KINDS = ("text", "json_object", "json_schema")
 # Fields of a named schema besides the schema. Schemas are always enforced.
 _OF_SCHEMA = frozenset({"name", "description", "strict"})
 
@@ -93,7 +93,7 @@ def _response_format(value: object) -> AnswerForm:
     name = "response_format"
     where = Argument(name)
     given = _object(name, value)
-    kind = checks.choice(where.at(Field("type")), given.get("type"), _KINDS)
+    kind = checks.choice(where.at(Field("type")), given.get("type"), KINDS)
     # llama-server also accepts a schema next to the type.
     for key in given.keys() - {"type", "json_schema", "schema"}:
         raise unknown_field(f"{name}.{key}")

@@ -13,7 +13,7 @@ from llamaherd.asks.interfaces import SERVER
 from llamaherd.core import checks
 from llamaherd.core.errors import ModelLoadError
 from llamaherd.core.failure import code_of
-from llamaherd.server.errors import ApiError, bad_field, renamed
+from llamaherd.server.errors import ApiError, bad_field, code_of_prompt, renamed
 from llamaherd.server.work_api import MOST_ITEMS, Prepared, given_fields, other_model
 
 if TYPE_CHECKING:
@@ -186,8 +186,7 @@ def _check_all(found: Embeddings) -> None:
     """Raise the error of the first text that failed."""
     for i, reason in enumerate(found.errors):
         if reason is not None:
-            is_long = code_of(reason) == "too_long"
-            code = "context_length_exceeded" if is_long else "invalid_prompt"
+            code = code_of_prompt(code_of(reason))
             text = f"input[{i}]: {reason}"
             raise ApiError(400, text, param="input", code=code)
 

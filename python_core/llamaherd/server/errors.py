@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ _TYPES = {
 }
 _WITH_PARTS = ("messages", "stream_options")  # objects whose fields OpenAI's errors name
 _PROMPTS = ("messages", "prompts", "input", "texts")  # fields with prompts
+_LONGEST_RETRY_S = 60  # common clients do not wait longer
 _NO_RETRY = (("x-should-retry", "false"),)  # OpenAI's clients read this header
 
 
@@ -177,10 +179,19 @@ def _of_failure(error: GenerationError, asks: str) -> ApiError:
         return ApiError(422, text, code="schema_not_followed", headers=_NO_RETRY)
     if not isinstance(error, PromptError):
         return ApiError(500, text, code="generation_failed")
-    is_long = error.code == "too_long"
-    code = "context_length_exceeded" if is_long else "invalid_prompt"
-    code = "chat_template" if error.code == "chat_template" else code
-    return ApiError(400, text, param=asks, code=code)
+    return ApiError(400, text, param=asks, code=code_of_prompt(error.code))
+
+
+def code_of_prompt(code: str | None) -> str:
+    """Return the code of the server's error for a prompt or text that failed."""
+    if code == "too_long":
+        return "context_length_exceeded"
+    return "chat_template" if code == "chat_template" else "invalid_prompt"
+
+
+def retry_after(wait_s: float) -> tuple[tuple[str, str], ...]:
+    """Return the header of a request that may succeed after some seconds."""
+    return (("retry-after", str(min(_LONGEST_RETRY_S, max(1, math.ceil(wait_s))))),)
 
 
 def stopping() -> ApiError:

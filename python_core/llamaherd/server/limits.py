@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hmac
-import math
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from llamaherd.server.errors import ApiError
+from llamaherd.server.errors import ApiError, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _MOST_BODIES = 16  # number of bodies of maximum size in memory at once
 _LOOKED_AT = (b"host", b"origin", b"authorization")
 _TIMED = 8  # one request out of this number is timed
-_LONGEST_RETRY_S = 60  # seconds; common clients do not wait longer
 
 
 class Loaded(Protocol):
@@ -91,13 +89,11 @@ class RequestQueue:
 
     def _full(self, n_slots: int) -> ApiError:
         """Return the error of a full queue, with the expected time until it is empty."""
-        until_empty = math.ceil(self._mean_s * self.n_inside / n_slots)
-        retry = min(_LONGEST_RETRY_S, max(1, until_empty))
         return ApiError(
             429,
             f"{self._n_waiting} requests are already waiting",
             code="queue_full",
-            headers=(("retry-after", str(retry)),),
+            headers=retry_after(self._mean_s * self.n_inside / n_slots),
         )
 
 

@@ -17,7 +17,7 @@ from llamaherd.asks.options import ScoreOptions
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.failure import code_of
-from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.errors import ApiError, bad_field, code_of_prompt
 from llamaherd.server.neutral import FLAG, INTEGER, OBJECT, UnusedField
 from llamaherd.server.work_api import Prepared, check_items, given_fields
 
@@ -139,8 +139,7 @@ class _Answer:
                 continue
             at = i - n_before
             where = "query" if at < 0 else f"{self._name}[{at}]"
-            is_long = code_of(reason) == "too_long"
-            code = "context_length_exceeded" if is_long else "invalid_prompt"
+            code = code_of_prompt(code_of(reason))
             param = where.partition("[")[0]
             raise ApiError(400, f"{where}: {reason}", param=param, code=code)
 

@@ -75,7 +75,6 @@ REFUSED: dict[str, UnusedField] = {
     "previous_input_messages": UnusedField(LIST, (), _KEEPS_NOTHING),
     "moderation": UnusedField(OBJECT, (), "this server has no moderation"),
 }
-_KINDS = ("text", "json_object", "json_schema")
 _SUMMARIES = ("auto", "concise", "detailed")
 _LOGPROBS = "message.output_text.logprobs"
 _INCLUDES = (_LOGPROBS, "reasoning.encrypted_content")  # the second has no effect
@@ -182,7 +181,7 @@ def _text_settings(value: object) -> dict[str, object]:
         return {}
     form = _object("text.format", text["format"])
     where = Argument("text", (Field("format"), Field("type")))
-    kind = checks.choice(where, form.get("type"), _KINDS)
+    kind = checks.choice(where, form.get("type"), answer_form.KINDS)
     if kind != "json_schema":
         return {"response_format": form}
     own = {name: each for name, each in form.items() if name != "type"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core.errors import LlamaHerdError
 from llamaherd.core.words import words
 from llamaherd.native.models import LoadInterrupt
-from llamaherd.server.errors import ApiError, stopping
+from llamaherd.server.errors import ApiError, retry_after, stopping
 from llamaherd.server.messages import ClientGoneError
 from llamaherd.server.model_view import sum_of_counts
 from llamaherd.server.models.decision import Resident, Wanted, decide
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _N_THREADS = 4  # threads that load or unload models
-_LONGEST_RETRY_S = 60
 
 
 class Residency:
@@ -317,14 +315,13 @@ class Residency:
         )
 
     def _no_room(self, file: ServedFile, name: str) -> ApiError:
-        retry = min(_LONGEST_RETRY_S, max(1, math.ceil(2 * file.load_s)))
         return ApiError(
             503,
             f"there was no memory for the model {name!r} in {self._wait_s:g} s: requests "
             "for other models use it",
             param="model",
             code="no_memory_for_model",
-            headers=(("retry-after", str(retry)),),
+            headers=retry_after(2 * file.load_s),
         )
 
 
