@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.coding.span_type import PLACE, SPANS
 from llamaherd.structured.quotable import counted_from_one, quotes_in
 from llamaherd.structured.quoting import mapped, text_has_quotes
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import llamaherd as lh
-
-_PLACE = ("start", "end")
 
 
 def text_of(result: lh.Result) -> str | None:
@@ -32,7 +30,7 @@ def with_places_of_r(
     found = dict(values)
     if codebook.kind.is_generated:
         return found
-    for name, offset in zip(_PLACE, (1, 0), strict=True):
+    for name, offset in zip(PLACE, (1, 0), strict=True):
         if name in found:
             found[name] = [
                 math.nan if each is None else float(each + offset) for each in found[name]
@@ -134,11 +132,11 @@ def columns_of_quotes(
     """
     if places is None:
         return QuoteColumns({}, {})
-    names = {role: f"{text}: {role} of the quote" for role in _PLACE}
+    names = {role: f"{text}: {role} of the quote" for role in PLACE}
     frame = {
         names[role]: [
             None if math.isnan(each) else int(each) - offset for each in places[role]
         ]
-        for role, offset in zip(_PLACE, (1, 0), strict=True)
+        for role, offset in zip(PLACE, (1, 0), strict=True)
     }
     return QuoteColumns(frame, names)

@@ -24,7 +24,7 @@ from llamaherd.research.selection.compare import (
     check_data,
     check_options,
     compared,
-    journal_path,
+    journal_of,
 )
 from llamaherd.research.selection.evaluation import (
     check_chosen_model,
@@ -111,7 +111,7 @@ def compare_plan(
         "texts": [clean(text) for text in _codes(sample, measure).texts],
         "measure": measure,
         "settings": made,
-        "journal": journal_path(options["journal"], sample),
+        "journal": journal_of(options["journal"], sample),
         "gold": sample.to_json(),
     }
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
 from llamaherd.research.codes.span_files import MarkedText, Unit
-from llamaherd.research.validation.spans import COLUMNS, span_codes
+from llamaherd.research.validation.spans import span_codes
+from llamaherd.research.validation.validation import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,6 +21,7 @@ from llamaherd.asks.options import (
 )
 from llamaherd.core.declared import defaults_of
 from llamaherd.core.sampling import (
+    CONSTRAINTS,
     DEFAULT_MAX_TOKENS,
     DEFAULT_SEED,
     SamplingParams,
@@ -89,7 +90,6 @@ _FILTERS = (
     *("dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n"),
     *("dry_breakers", "mirostat", "mirostat_tau", "mirostat_eta"),
 )
-_CONSTRAINTS = ("schema", "regex", "grammar", "choices")
 _JOB = _for("a job reports its progress on request", "progress")
 _SINGLE = {
     **_for("a single prompt has one answer", "n"),
@@ -229,7 +229,7 @@ _HTTP = {
 }
 _OPENAI = {
     **_HTTP,
-    **_for("response_format and fields of other servers have them", *_CONSTRAINTS),
+    **_for("response_format and fields of other servers have them", *CONSTRAINTS),
     **_for("the last message of the user is quoted", "quote_from"),
     **_for("OpenAI's API has no such field", "parse_special", "chat", "system"),
     **_for("all clients are equal", "priority"),
@@ -326,7 +326,7 @@ C_NEWRLLAMA = Interface(
         **_for(
             "localLLM's struct is fixed",
             *(name for name in _FILTERS if name not in _LOCAL_LLM),
-            *(*_CONSTRAINTS, "logit_bias", "ignore_eos", "stop", "logprobs", "thinking"),
+            *(*CONSTRAINTS, "logit_bias", "ignore_eos", "stop", "logprobs", "thinking"),
             *("quote_from", "min_tokens", "stop_token_ids"),
         ),
     },

@@ -74,21 +74,29 @@ def check_thoughts(thinking: object, n_thoughts: int, normalize: str) -> None:
     Raises:
         ValueError: The options are inconsistent.
     """
-    thinks = isinstance(thinking, Thinking)
-    if n_thoughts > 1 and not thinks:
-        raise ArgumentError(
-            f"is {n_thoughts}, but without thinking there are no thoughts: add "
-            f"{setting('thinking', 256)}",
-            argument="n_thoughts",
-            code="missing",
-        )
-    if thinks and normalize == "pmi":
+    check_n_thoughts(thinking, n_thoughts)
+    if isinstance(thinking, Thinking) and normalize == "pmi":
         raise ArgumentError(
             "subtracts the log-probability without a text, but without a text the model "
             "has nothing to think about: use another normalization, or no thinking",
             argument="normalize",
             code="conflict",
             form=f"{setting('normalize', 'pmi')} {{problem}}",
+        )
+
+
+def check_n_thoughts(thinking: object, n_thoughts: int) -> None:
+    """Check that several thoughts are asked for only with thinking.
+
+    Raises:
+        ValueError: There are several thoughts, but no thinking.
+    """
+    if n_thoughts > 1 and not isinstance(thinking, Thinking):
+        raise ArgumentError(
+            f"is {n_thoughts}, but without thinking there are no thoughts: add "
+            f"{setting('thinking', 256)}",
+            argument="n_thoughts",
+            code="missing",
         )
 
 

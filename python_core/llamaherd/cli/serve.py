@@ -23,9 +23,8 @@ from llamaherd.cli.serve_models import (
 )
 from llamaherd.cli.serve_run import serve_on
 from llamaherd.core.words import PYTHON, spoken_in, terms_of
-from llamaherd.remote.processes import LANGUAGE_VARIABLE
+from llamaherd.remote.processes import KEY_VARIABLE, LANGUAGE_VARIABLE
 
-KEY_VARIABLE = "LLAMAHERD_API_KEY"
 _HELP = """\
 Load a GGUF model and answer over HTTP.
 

@@ -11,14 +11,13 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes.span_files import Unit
 from llamaherd.research.coding.label_sets import joined, none_of
+from llamaherd.research.coding.span_type import PLACE
 from llamaherd.structured.check import violation
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from llamaherd.coding_page.form import FormField
-
-_PLACE = ("start", "end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def _with_quotes(field: FormField, text: str, value: object) -> Any:  # noqa: AN
 
 
 def _passage(text: str, value: object) -> dict[str, Any]:
-    place = [value.get(name) for name in _PLACE] if isinstance(value, dict) else [0, 0]
+    place = [value.get(name) for name in PLACE] if isinstance(value, dict) else [0, 0]
     start, end = place
     if type(start) is int and type(end) is int and 0 <= start < end <= len(text):
         return {"quote": text[start:end], "start": start, "end": end}
@@ -100,7 +99,7 @@ def _written(answer: Any) -> Any:  # noqa: ANN401 - JSON
     """Return an answer as a model writes it, with quotes in place of passages."""
     if isinstance(answer, list):
         return [_written(each) for each in answer]
-    is_passage = isinstance(answer, dict) and set(answer) == {"quote", *_PLACE}
+    is_passage = isinstance(answer, dict) and set(answer) == {"quote", *PLACE}
     return answer["quote"] if is_passage else answer
 
 

@@ -26,6 +26,7 @@ from llamaherd.optimize.measure import (
 )
 from llamaherd.optimize.report import Candidate, OptimizeReport, choose
 from llamaherd.optimize.requantize import Requantized
+from llamaherd.run.context_settings import MAX_THREADS
 
 if TYPE_CHECKING:
     import os
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from llamaherd.optimize.job import ProgressOption
 
 DEFAULT_TYPES = ("Q8_0", "Q4_0", "Q4_K_M")
-_MAX_THREADS = 1024
 
 
 def model_optimize(
@@ -128,7 +128,7 @@ def _prepare(  # noqa: PLR0917 - arguments of start_optimize
     threads = (
         hardware.n_cores()
         if n_threads is None
-        else checks.integer("n_threads", n_threads, 1, _MAX_THREADS)
+        else checks.integer("n_threads", n_threads, 1, MAX_THREADS)
     )
     if text is not None:
         checks.text("text", text)

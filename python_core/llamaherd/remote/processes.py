@@ -32,7 +32,7 @@ FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
 # Language of the program that starts the server, "Python" or "R": its messages about the
 # start are shown to the user of this program.
 LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
-_KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
+KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _READY, _LOG = "server.json", "ready.json", "server.log"
 _LOOK_S = 0.05
 _LOG_LINES = 5
@@ -119,7 +119,7 @@ def start_server(
             stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**_environment(), _KEY_VARIABLE: key},
+            env={**_environment(), KEY_VARIABLE: key},
             start_new_session=True,  # Ctrl-C in this process does not reach the server
             creationflags=_NEW_GROUP,  # the same on Windows
         )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FLASH_ATTN: dict[object, int] = {"auto": -1, False: 0, True: 1}
 _LAYOUTS: tuple[Layout | Literal["auto"], ...] = ("auto", "unified", "per_sequence")
-_MAX_THREADS = 1024
+MAX_THREADS = 1024
 _MAX_BATCH = 1 << 16
 
 
@@ -192,4 +192,4 @@ def _integer_or(name: str, value: object, low: int, high: int, default: int) -> 
 
 
 def _threads(name: str, value: object, default: int) -> int:
-    return _integer_or(name, value, 1, _MAX_THREADS, default)
+    return _integer_or(name, value, 1, MAX_THREADS, default)

@@ -19,7 +19,7 @@ Kind = Literal[
 ]  # fmt: skip
 
 _MOST = 10_000  # maximum number of columns; a small schema may describe very many columns
-_INT64 = range(-(2**63), 2**63)
+INT64 = range(-(2**63), 2**63)
 _TOO_LARGE = "the whole number {} does not fit into 64 bits"
 
 
@@ -143,7 +143,7 @@ def _number(kind: Kind, value: Any) -> Any:  # noqa: ANN401 - of JSON
         if kind == "number":  # a whole number larger than any float
             return math.inf if value > 0 else -math.inf
         raise ValueError(_TOO_LARGE.format(checks.shown(value))) from None
-    if number not in _INT64:
+    if number not in INT64:
         raise ValueError(_TOO_LARGE.format(checks.shown(value)))
     return number
 

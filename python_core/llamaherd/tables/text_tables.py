@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.json_text import DuplicateKeyError, unique_keys
-from llamaherd.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING
+from llamaherd.structured.columns import BOOLEAN, INT64, INTEGER, JSON, NUMBER, STRING
 from llamaherd.tables.csv_rows import CsvRow, csv_rows
 from llamaherd.tables.table import Block, Row
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _MAX_COLUMNS = 10_000
 _MAX_TOLD = 200  # characters
-_INT64 = range(-(2**63), 2**63)
 
 
 _ENCODING_HINT = "; set the file's encoding (--encoding)"
@@ -240,7 +239,7 @@ def _common(kind: Column | None, value: object) -> Column | None:
         own = BOOLEAN
     elif isinstance(value, float):
         own = NUMBER
-    elif isinstance(value, int) and value in _INT64:
+    elif isinstance(value, int) and value in INT64:
         own = INTEGER
     else:
         own = JSON

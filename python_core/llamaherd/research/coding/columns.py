@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from llamaherd.structured.columns import Column
 
 _ERROR = ".error of columns"  # key of errors, which come last
-_EACH = "p_"  # prefix of the role of a label's probability
+EACH = "p_"  # prefix of the role of a label's probability
 _ROLES_OF_ONE = ("prob", "margin", "entropy", "coverage")
 _ROLES_OF_SCALE = ("mean", "sd")  # expected value, and standard deviation
 APPLIES = 0.5  # with several labels per text, labels with a higher probability apply
@@ -67,7 +67,7 @@ def types_of(codebook: Codebook, settings: Settings) -> dict[str, Column]:
     found = _types_of_answers(codebook, settings.method)
     if codebook.kind.is_numeric and not settings.distribution:
         for name in codebook.names:
-            found.pop(f"{_EACH}{name}", None)
+            found.pop(f"{EACH}{name}", None)
     more: dict[str, Column] = {}
     if settings.in_steps:
         more["step"] = STRING
@@ -88,7 +88,7 @@ def _types_of_answers(codebook: Codebook, method: Method) -> dict[str, Column]:
     label = _label_type(codebook)
     if method == "generate":
         return {"label": label}
-    numbers = [f"{_EACH}{name}" for name in codebook.names]
+    numbers = [f"{EACH}{name}" for name in codebook.names]
     if codebook.kind.is_several:
         numbers = ["coverage", *numbers]
     else:
@@ -166,9 +166,9 @@ def named(
 
 
 def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, str]:
-    has_each = any(role.startswith(_EACH) for role in roles)
+    has_each = any(role.startswith(EACH) for role in roles)
     for role, name in columns.items():
-        if role not in roles and not (role == _EACH and has_each):
+        if role not in roles and not (role == EACH and has_each):
             allowed = ", ".join(repr(each) for each in roles[:20])
             raise ArgumentError(
                 f"there is no {role!r}; there are {allowed}{checks.meant(role, roles)}",
@@ -182,9 +182,9 @@ def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, s
     made = {}
     for role in roles:
         name = columns.get(role, role)
-        if role not in columns and role.startswith(_EACH) and _EACH in columns:
-            start = columns[_EACH]
-            name = None if start is None else start + role.removeprefix(_EACH)
+        if role not in columns and role.startswith(EACH) and EACH in columns:
+            start = columns[EACH]
+            name = None if start is None else start + role.removeprefix(EACH)
         if name is not None:
             made[role] = str(name)
     return made
@@ -287,7 +287,7 @@ def _one(
         if codebook.kind.is_numeric:
             columns["sd"] = spread_of(results.probs, values)
     columns |= {
-        f"{_EACH}{name}": results.probs[:, j] for j, name in enumerate(results.names)
+        f"{EACH}{name}": results.probs[:, j] for j, name in enumerate(results.names)
     }
     return CodedColumns(
         labels=labels,
@@ -327,7 +327,7 @@ def _several(
     columns: dict[str, Any] = {
         "label": labels,
         "coverage": np.where(failed, np.nan, coverage),
-        **{f"{_EACH}{name}": probs[:, j] for j, name in enumerate(codebook.names)},
+        **{f"{EACH}{name}": probs[:, j] for j, name in enumerate(codebook.names)},
         _ERROR: answers.errors,
     }
     return CodedColumns(

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.asks.annotate_options import AnnotateOptions, CodingSettings
+from llamaherd.asks.scored_thoughts import check_n_thoughts
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.sampling import MAX_TOKENS_OF_SCHEMA
@@ -196,7 +197,10 @@ def checked_settings(
         normalize=given.normalize,
         chat=given.chat,
         date=None if given.date is None else _day(given.date),
-        journal=_journal(given.journal, codebook, model_name),
+        journal=journal_path(
+            given.journal,
+            f"{codebook.hash[:12]}-{model_name.removesuffix('.gguf')}.journal",
+        ),
         on_error=given.on_error,
         split=split,
         part_tokens=given.part_tokens,
@@ -259,7 +263,6 @@ def _check_evidence(codebook: Codebook, split: Split | None) -> None:
 
 def _check_thoughts(given: AnnotateOptions, method: Method) -> None:
     """Check the settings of thoughts."""
-    thinks = isinstance(given.thinking, Thinking)
     if given.n_thoughts > 1 and method == "generate":
         raise ArgumentError(
             "averages probabilities over thoughts, but "
@@ -267,14 +270,8 @@ def _check_thoughts(given: AnnotateOptions, method: Method) -> None:
             argument="n_thoughts",
             code="conflict",
         )
-    if given.n_thoughts > 1 and not thinks:
-        raise ArgumentError(
-            f"is {given.n_thoughts}, but without thinking there are no thoughts: add "
-            f"{setting('thinking', 256)}",
-            argument="n_thoughts",
-            code="missing",
-        )
-    if given.calibrate == "contextual" and thinks:
+    check_n_thoughts(given.thinking, given.n_thoughts)
+    if given.calibrate == "contextual" and isinstance(given.thinking, Thinking):
         raise ArgumentError(
             "does not go with thinking: a thought about a prompt without content is "
             "meaningless. Use 'batch'",
@@ -301,11 +298,21 @@ def _day(given: object) -> str:
     return template_date(given).date().isoformat()
 
 
-def _journal(given: object, codebook: Codebook, model_name: str) -> str | None:
+def journal_path(given: object, default: str) -> str | None:
+    """Return the path of a journal.
+
+    Args:
+        given: The argument `journal`: a path, True for the default path, or None or False
+            for no journal.
+        default: The default path.
+
+    Raises:
+        TypeError: `given` is none of these.
+    """
     if given is None or given is False:
         return None
     if given is True:
-        return f"{codebook.hash[:12]}-{model_name.removesuffix('.gguf')}.journal"
+        return default
     if not isinstance(given, (str, os.PathLike)):
         raise ArgumentTypeError(
             f"must be {words().constant(None)}, {words().constant(True)} or a path, not "

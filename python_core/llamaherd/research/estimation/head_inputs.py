@@ -16,6 +16,7 @@ from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.columns import EACH
 from llamaherd.research.coding.joins import RAW
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.answer_types import Kind
     from llamaherd.research.statistics.sampling import Floats
 
-EACH = "p_"  # prefix of a label's column of probabilities
 _ROLES = ("prob", "margin", "entropy", "mean", "coverage", "error")
 
 

@@ -13,9 +13,9 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.columns import EACH
 from llamaherd.research.coding.joins import RAW
 from llamaherd.research.estimation.head_inputs import (
-    EACH,
     probabilities_in,
     probability_columns,
 )

@@ -11,6 +11,7 @@ from llamaherd.core.table import free_name
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded, row_indices
 from llamaherd.research.coding.columns import (
+    EACH,
     as_results,
     label_column,
     spread_of,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.statistics.sampling import Floats, Ints
-
-_EACH = "p_"  # prefix of the role of a label's probability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +171,13 @@ def with_new_columns(
     if model.codebook.kind.is_ordered:
         numbers = values_of(model.names)
         values["mean"], values["sd"] = probs @ numbers, spread_of(probs, numbers)
-    values |= {f"{_EACH}{name}": probs[:, j] for j, name in enumerate(model.names)}
+    values |= {f"{EACH}{name}": probs[:, j] for j, name in enumerate(model.names)}
     there = {role: name for role, name in model.columns.items() if role in values}
     existing = frames.names(model.frame)
     old = {
         RAW + name: _kept_type(model, role, name)
         for role, name in there.items()
-        if role == "label" or role.startswith(_EACH)
+        if role == "label" or role.startswith(EACH)
     }
     new = {name: values[role] for role, name in there.items()}
     fold = free_name("fold", dict.fromkeys([*existing, *old]))

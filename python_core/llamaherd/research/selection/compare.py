@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +9,11 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, Interrupted
 from llamaherd.core.plurals import part_of, verb
 from llamaherd.core.progress import reporter
-from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotated
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import SampleRows, current_rows
+from llamaherd.research.coding.settings import journal_path
 from llamaherd.research.coding.texts import checked_texts
 from llamaherd.research.selection.candidates import (
     check_codebook,
@@ -37,6 +36,7 @@ from llamaherd.research.statistics.intervals import level_of
 from llamaherd.research.statistics.paired import ADJUST
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
 
     from llama_cpp import Llama
@@ -122,7 +122,7 @@ def compare_codebooks(
     check_options(level, adjust)
     chosen = checked_measure(measure, [each.codebook for each in tried.values()])
     codes = codes_of_part(sample, "select", as_numbers=is_of_numbers(chosen))
-    kept = journal_path(journal, sample)
+    kept = journal_of(journal, sample)
     labels: list[GivenLabels] = []
 
     def result() -> CodebookComparison:
@@ -253,23 +253,13 @@ def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: 
     current_rows(gold, rows)
 
 
-def journal_path(given: object, gold: GoldSample) -> str | None:
+def journal_of(given: object, gold: GoldSample) -> str | None:
     """Return the path of a comparison's journal; None if there is no journal.
 
     Raises:
-        TypeError: The argument is not a path, None, True or False.
+        TypeError: `given` is not a path, None, True or False.
     """
-    if given is None or given is False:
-        return None
-    if given is True:
-        return f"comparison-{record_of(gold)['sha256'][:12]}.journal"
-    if not isinstance(given, (str, os.PathLike)):
-        raise ArgumentTypeError(
-            f"must be {words().constant(None)}, {words().constant(True)} or a path, not "
-            f"{checks.shown(given)}",
-            argument="journal",
-        )
-    return os.fspath(given)
+    return journal_path(given, f"comparison-{record_of(gold)['sha256'][:12]}.journal")
 
 
 def _of_all(report: Any, i: int, n: int) -> Any:  # noqa: ANN401 - functions of Progress

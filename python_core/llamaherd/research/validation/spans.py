@@ -17,6 +17,7 @@ from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.span_type import SPANS
 from llamaherd.research.statistics.intervals import level_of
 from llamaherd.research.validation.span_measures import SpanComparison, SpanDraws
+from llamaherd.research.validation.validation import COLUMNS
 
 if TYPE_CHECKING:
     import os
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.intervals import Measure
     from llamaherd.research.validation.span_measures import Texts
 
-COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
 MODEL = "model"
 _MOST_SHOWN = 40
 
