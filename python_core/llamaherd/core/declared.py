@@ -51,7 +51,7 @@ def _checks(kind: type) -> list[tuple[str, object, Callable[[str, Any], object]]
 def suggests_names(kind: type[_T]) -> type[_T]:
     """Let the constructor of a dataclass suggest a name for a misspelt argument."""
     create = kind.__init__
-    known = [each.name for each in fields(kind) if each.init]  # type: ignore[arg-type]
+    known = dict.fromkeys(each.name for each in fields(kind) if each.init)  # type: ignore[arg-type]
 
     @wraps(create)
     def init(self: object, *args: object, **given: object) -> None:

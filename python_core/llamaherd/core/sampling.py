@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Id, argument_of
-from llamaherd.core.declared import check_fields, declared
+from llamaherd.core.declared import check_fields, declared, suggests_names
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DuplicateKeyError, read_json
 from llamaherd.core.words import words
@@ -192,6 +192,7 @@ def _of_call(low: int, high: int) -> int | None:
     return _checked(None, partial(checks.integer, low=low, high=high))
 
 
+@suggests_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
     """Sampling settings of one prompt, and conditions that end its answer.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core import checks
 from llamaherd.core.argument import argument_of
-from llamaherd.core.declared import check_fields, declared
+from llamaherd.core.declared import check_fields, declared, suggests_names
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import words
 
@@ -30,6 +30,7 @@ def _marker(name: Name, value: object) -> str:
     return text
 
 
+@suggests_names
 @dataclass(frozen=True, slots=True)
 class Thinking:
     """Thinking of a model before its answer.

@@ -5,7 +5,7 @@ import pickle
 from dataclasses import fields
 
 import pytest
-from llamaherd import SamplingParams
+from llamaherd import SamplingParams, Thinking
 from llamaherd.core.sampling import PENALTIES, changed_fields
 
 
@@ -154,3 +154,12 @@ def test_defaults_have_the_form_of_checked_values() -> None:
         if each.default is not None:
             checked = each.metadata["check"](each.name, each.default)
             assert (type(checked), checked) == (type(each.default), each.default)
+
+
+def test_a_misspelt_setting_gets_a_suggestion() -> None:
+    with pytest.raises(TypeError, match="argument of SamplingParams; did you mean"):
+        SamplingParams(temprature=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="argument of Thinking; did you mean 'budget'"):
+        Thinking(budgett=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="argument of Thinking; it has budget"):
+        Thinking(zzz=1)  # type: ignore[call-arg]
