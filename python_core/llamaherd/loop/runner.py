@@ -194,9 +194,11 @@ class Runner:
 
     def _fitting(self, group: Group, plan: Plan) -> list[int]:
         """Return the indices of requests that fit; fail the other requests."""
-        capacity = min(plan.capacity, plan.n_ctx_seq - plan.n_spare)
+        n_now = min(plan.capacity, plan.n_ctx_seq - plan.n_spare)
         fitting = []
         for i, request in enumerate(group.requests):
+            # The cache is not enlarged for a request that no cache of the context fits.
+            capacity = plan.capacity if request.n_cells > plan.capacity else n_now
             problem = request.problem or too_long(
                 request, capacity, "one prompt may have (see n_ctx)"
             )
