@@ -160,3 +160,9 @@ def test_libllama_is_found_under_the_names_of_its_system(
         (tmp_path / name).touch()
     monkeypatch.setattr(sys, "platform", system)
     assert abi.libllama_path(tmp_path) == tmp_path / expected
+
+
+def test_the_page_about_c_states_the_real_size_of_a_request() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "c.md").read_text("utf-8")
+    size = shim.ffi.sizeof("lh_request")
+    assert f"struct_size of lh_request must be {size}, not {size - 8}" in page
