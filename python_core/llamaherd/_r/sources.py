@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
 from llamaherd.core.files import sha256_of
-from llamaherd.hub import fetch, folders
+from llamaherd.hub import folders
+from llamaherd.hub.downloads import FetchOptions
 from llamaherd.hub.fetching import FetchWork
 from llamaherd.hub.tokens import checked_token
 from llamaherd.native import abi, shim
@@ -30,7 +31,7 @@ def fetch_start(
         source: Source, as in `download_model`.
         options: `force` and `check_memory`; optionally `cache_dir` and `token`.
     """
-    checked = fetch.FetchOptions(
+    checked = FetchOptions(
         cache=folders.cache_folder(options.get("cache_dir")),
         token=checked_token(options.get("token")),
         force=options["force"],

@@ -11,7 +11,8 @@ import click
 
 from llamaherd.cli.conventions import Command, Commands, ExitStatus, failed, option, tell
 from llamaherd.hub import folders
-from llamaherd.hub.fetch import FetchOptions, download_model, fetch
+from llamaherd.hub.downloads import FetchOptions
+from llamaherd.hub.fetch import download_model, fetch
 from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.hub.ollama import list_ollama_models
 from llamaherd.hub.quantizations import gigabytes

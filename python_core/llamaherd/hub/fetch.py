@@ -2,72 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from pathlib import Path
 
 from llamaherd.core import checks
 from llamaherd.core.errors import (
     ArgumentError,
     ArgumentTypeError,
-    DownloadError,
     ModelLoadError,
 )
 from llamaherd.core.files import sha256_of
-from llamaherd.core.words import setting, words
-from llamaherd.hub import folders, huggingface, quantizations
+from llamaherd.core.words import words
+from llamaherd.hub import folders
+from llamaherd.hub.downloads import FetchOptions, check_content
 from llamaherd.hub.ollama import ollama_path
 from llamaherd.hub.progress import ProgressOption, ProgressReporter
-from llamaherd.hub.quantizations import Offer, RemoteFile, available_bytes
+from llamaherd.hub.remote_files import hub_file, web_file
 from llamaherd.hub.sources import (
-    HubModel,
     LocalFile,
     OllamaName,
     WebFile,
-    is_meant,
     parse,
 )
-from llamaherd.hub.tokens import checked_token, endpoint, is_offline, token_to_use
-from llamaherd.hub.transfer import FileRequest, Watch, address_hash, download, shown_url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+from llamaherd.hub.tokens import checked_token
+from llamaherd.hub.transfer import Watch
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# Maximum length of a name in bytes. File systems allow 255 bytes, and an incomplete
-# file has a longer name.
-_LONGEST_NAME = 255 - len("..part.json.lock")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchOptions:
-    """Settings of a download.
-
-    Attributes:
-        cache: Folder for downloads.
-        token: Access token of the caller; excluded from `repr`.
-        force: Whether to download a file that is already in the cache.
-        check_memory: Whether to refuse a model that does not fit into memory.
-        download: Whether to download a file that is not on this machine.
-        sha256: Expected SHA-256 in hexadecimal; None uses the hash that the hub states.
-        watch: Callbacks for progress and cancellation.
-        say: Function called with messages for the user.
-    """
-
-    cache: Path
-    token: str | None = field(default=None, repr=False)
-    force: bool = False
-    check_memory: bool = True
-    download: bool = True
-    sha256: str | None = None
-    watch: Watch = field(default_factory=Watch)
-    say: Callable[[str], object] = lambda _text: None
 
 
 def download_model(
@@ -169,15 +130,12 @@ def fetch(source: object, options: FetchOptions, name: str = "source") -> Path:
     elif isinstance(what, OllamaName):
         path = ollama_path(what.name)
     elif isinstance(what, WebFile):
-        return _web(what.url, options)
+        return web_file(what.url, options)
     else:
-        return _hub(what, options)
+        return hub_file(what, options)
     if options.sha256 is not None:
-        _check_content(path, options.sha256)
+        check_content(path, options.sha256)
     return path
-
-
-# ---- local files ----------------------------------------------------------------------
 
 
 def _local(path: Path, options: FetchOptions, name: str) -> Path:
@@ -229,209 +187,6 @@ def _named(name: str, cache: Path) -> Path | None:
     return found[0].path if found else None
 
 
-# ---- files of the web -----------------------------------------------------------------
-
-
-def _web(url: str, options: FetchOptions) -> Path:
-    name = PurePosixPath(unquote(urlsplit(url).path)).name
-    if not name or name.startswith("."):
-        raise DownloadError(f"{shown_url(url)} names no file")
-    if not name.lower().endswith(".gguf"):
-        name += ".gguf"
-    # Each complete address has its own folder, because the part after "?" can select
-    # another file.
-    address = address_hash(url)
-    target = options.cache / f"web-{address[:16]}" / _safe(name)
-    is_its_own = folders.note_of(target).get("address") == address
-    if target.is_file() and is_its_own and not options.force:
-        if options.sha256 is not None:
-            _check_content(target, options.sha256)
-        options.say(f"Using {target}.")
-        return target
-    _check_may_download(shown_url(url), options)
-    is_hub = urlsplit(url).netloc == urlsplit(endpoint()).netloc
-    if is_hub and is_offline():
-        raise DownloadError(
-            f"{shown_url(url)} is not in the cache, and HF_HUB_OFFLINE forbids "
-            "the download"
-        )
-    file_request = FileRequest(
-        url=url,
-        target=target,
-        token=token_to_use(options.token) if is_hub else None,
-        sha256=options.sha256,
-        replace=options.force or not is_its_own,
-    )
-    offer = Offer(
-        files=(RemoteFile(name=name, size_bytes=None, sha256=None),), quantization=None
-    )
-    note = {"address": address}
-    return _downloaded(file_request, shown_url(url), offer, note, options)
-
-
-# ---- files of the hub -----------------------------------------------------------------
-
-
-def _hub(what: HubModel, options: FetchOptions) -> Path:
-    at = "" if what.revision == "main" else f"@{what.revision}"
-    folder = options.cache / (what.repo.replace("/", "--") + at)
-    if not options.force:
-        own = sorted(folder.rglob("*.gguf")) if folder.is_dir() else []
-        snapshot, shared = huggingface.in_hub_cache(what.repo, what.revision)
-        for root, files in ((folder, own), (snapshot, shared)):
-            cached = _best_of(root, files, what)
-            if cached is not None:
-                if options.sha256 is not None:
-                    _check_content(cached, options.sha256)
-                options.say(f"Using {cached}.")
-                return cached
-    _check_may_download(str(what), options)
-    there = huggingface.repository(what.repo, what.revision, options.token)
-    offers = quantizations.offers(there.files)
-    available = available_bytes(options.check_memory)
-    offer = quantizations.choose(str(what), offers, what.file_or_quantization, available)
-    if what.file_or_quantization is None:
-        others = ", ".join(str(o) for o in offers if o is not offer)
-        options.say(
-            f"{what}: taking {offer}." + (f" There is also {others}." if others else "")
-        )
-    return _hub_files(what, there.commit, offer, folder, options)
-
-
-def _hub_files(
-    what: HubModel, commit: str, offer: Offer, folder: Path, options: FetchOptions
-) -> Path:
-    """Download all parts, the first part last, because it marks a complete model."""
-    if options.sha256 is not None and len(offer.files) > 1:
-        raise ArgumentError(
-            f"cannot be given: {what} has {len(offer.files)} files", argument="sha256"
-        )
-    for file in reversed(offer.files):
-        target = folder.joinpath(*(_safe(part) for part in file.name.split("/")))
-        is_there = target.is_file() and not options.force
-        if is_there and _is_of(target, file, commit):
-            path = target
-            continue
-        expected = options.sha256 or file.sha256
-        if file.sha256 not in {None, expected}:
-            raise DownloadError(
-                f"{what}: the hub says that {file.name} has the SHA-256 {file.sha256}, "
-                f"not {expected}"
-            )
-        file_request = FileRequest(
-            url=huggingface.file_url(what.repo, commit, file.name),
-            target=target,
-            token=token_to_use(options.token),
-            sha256=expected,
-            size_bytes=file.size_bytes,
-            replace=options.force or is_there,
-        )
-        source = str(replace(what, file_or_quantization=file.name))
-        path = _downloaded(file_request, source, offer, {"commit": commit}, options)
-    return path
-
-
-def _is_of(target: Path, file: RemoteFile, commit: str) -> bool:
-    """Return whether a local file equals the hub's file of this commit."""
-    note = folders.note_of(target)
-    if file.sha256 is not None and "sha256" in note:
-        return bool(note["sha256"] == file.sha256)
-    return bool(note.get("commit") == commit)
-
-
-def _best_of(root: Path, files: list[Path], what: HubModel) -> Path | None:
-    """Return the cached file that matches the request; None if none is complete.
-
-    Args:
-        root: Folder of the repository.
-        files: GGUF files in it.
-        what: Requested model.
-    """
-    there = {
-        path.relative_to(root).as_posix(): path
-        for path in files
-        if is_meant(path.relative_to(root).as_posix(), what.file_or_quantization)
-    }
-    offers = quantizations.offers(
-        RemoteFile(name=name, size_bytes=path.stat().st_size, sha256=None)
-        for name, path in there.items()
-    )
-    whole = [
-        offer
-        for offer in offers
-        if _is_whole(offer) and _is_of_one_commit([there[f.name] for f in offer.files])
-    ]
-    if not whole:
-        return None
-    return there[quantizations.choose(str(what), whole, None, None).name]
-
-
-def _is_whole(offer: Offer) -> bool:
-    match = re.search(r"-\d{5}-of-(\d{5})\.gguf$", offer.name)
-    return match is None or len(offer.files) == int(match[1])
-
-
-def _is_of_one_commit(parts: list[Path]) -> bool:
-    """Return whether all parts were downloaded from one commit of the repository."""
-    return len({folders.note_of(part).get("commit") for part in parts}) == 1
-
-
-# ---- shared ---------------------------------------------------------------------------
-
-
-def _check_may_download(source: str, options: FetchOptions) -> None:
-    if not options.download:
-        raise ModelLoadError(
-            f"{source} is not on this machine; {words().fetch}{source}{words().fetched}"
-        )
-
-
-def _downloaded(
-    file_request: FileRequest,
-    source: str,
-    offer: Offer,
-    note: dict[str, str],
-    options: FetchOptions,
-) -> Path:
-    def check_size(size: int | None) -> None:
-        if len(offer.files) == 1:  # for several parts, the total size was already checked
-            sized = replace(offer, files=(replace(offer.files[0], size_bytes=size),))
-            available = available_bytes(options.check_memory)
-            quantizations.check_fits(source, sized, [], available)
-
-    options.say(f"Downloading {shown_url(file_request.url)} to {file_request.target}.")
-    watch = replace(options.watch, check_size=check_size)
-    digest = download(file_request, watch)
-    folders.note_path(file_request.target).write_text(
-        json.dumps(
-            {
-                "source": source,
-                "sha256": digest,
-                "size_bytes": file_request.target.stat().st_size,
-                "downloaded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                **note,
-            },
-            indent=1,
-        ),
-        encoding="utf-8",
-    )
-    return file_request.target
-
-
-def _safe(name: str) -> str:
-    """Return a file name without characters that could lead to another folder."""
-    safe = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", name)
-    if safe in {"", ".", ".."}:
-        raise DownloadError(f"{name!r} cannot be the name of a file")
-    n_bytes = len(safe.encode(errors="replace"))
-    if n_bytes > _LONGEST_NAME:
-        raise DownloadError(
-            f"the name {name[:60]!r}... has {n_bytes} bytes; the name of a file "
-            f"can have {_LONGEST_NAME} here"
-        )
-    return safe
-
-
 def _checked_sha256(value: object) -> str | None:
     if value is None:
         return None
@@ -441,13 +196,3 @@ def _checked_sha256(value: object) -> str | None:
             f"must be 64 hexadecimal digits, not {checks.shown(value)}", argument="sha256"
         )
     return text
-
-
-def _check_content(path: Path, expected: str) -> None:
-    digest = sha256_of(path)
-    if digest != expected:
-        raise DownloadError(
-            f'"{path}" has the SHA-256 {digest}, not {expected}: it is '
-            f"another file, or was changed; {setting('force', True)} downloads "
-            "it again"
-        )

@@ -12,7 +12,7 @@ from llamaherd.hub.transfer import Cancelled, Watch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llamaherd.hub.fetch import FetchOptions
+    from llamaherd.hub.downloads import FetchOptions
     from llamaherd.hub.progress import FetchProgress
 
 

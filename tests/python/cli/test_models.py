@@ -69,7 +69,7 @@ def test_a_path_is_never_downloaded(
     def refuse(*_: object) -> None:
         raise AssertionError("this asks the network")
 
-    monkeypatch.setattr("llamaherd.hub.fetch.download", refuse)
+    monkeypatch.setattr("llamaherd.hub.downloads.download", refuse)
     monkeypatch.setattr("llamaherd.hub.huggingface.repository", refuse)
     assert main(["models", "path", source]) == 1
     seen = capsys.readouterr()

@@ -16,6 +16,7 @@ import llamaherd as lh
 import pytest
 from hub_server import COMMIT, Hub, serving, sha256
 from llamaherd.hub import fetch, transfer
+from llamaherd.hub.downloads import FetchOptions
 from llamaherd.memory import hardware
 
 if TYPE_CHECKING:
@@ -384,7 +385,7 @@ def test_a_cancelled_download_is_kept(hub: Hub, cache: Path) -> None:
     watch = transfer.Watch(
         step=lambda n, _total: seen.append(n), is_cancelled=lambda: len(seen) > 1
     )
-    options = fetch.FetchOptions(cache=cache, watch=watch)
+    options = FetchOptions(cache=cache, watch=watch)
     with pytest.raises(transfer.Cancelled):
         fetch.fetch(f"{SOURCE}:Q8_0", options)
     hub.requests.clear()
@@ -444,7 +445,7 @@ def test_a_gated_model_wants_a_token(
     assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
     written = b"".join(p.read_bytes() for p in cache.rglob("*.json"))
     assert b"hf_secret" not in written
-    options = fetch.FetchOptions(cache=cache, token=hub.token)
+    options = FetchOptions(cache=cache, token=hub.token)
     assert "hf_secret" not in repr(options)
     assert "hf_secret" not in repr(
         transfer.FileRequest(
