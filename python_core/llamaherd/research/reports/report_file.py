@@ -46,6 +46,11 @@ def read_report(path: Path) -> Contents:
     return _checked(contents, path)
 
 
+def unlike(problem: str, code: str = "changed") -> ArgumentError:
+    """Return the error of a report whose content was changed or cannot be repeated."""
+    return ArgumentError(problem, argument="path", code=code, form="{name}: {problem}")
+
+
 def _refused(path: Path, problem: str, code: str = "not_a_report") -> ArgumentError:
     if code == "damaged":
         problem = f"is damaged: it {problem}"

@@ -16,53 +16,28 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.failure import is_cancelled, stored
 from llamaherd.core.plurals import count_of
 from llamaherd.core.words import setting, words
-from llamaherd.memory import hardware
-from llamaherd.model.model import Model
 from llamaherd.native import shim
 from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotated
 from llamaherd.research.coding.codebook import Codebook
-from llamaherd.research.coding.record import machine, model_record, versions_here
+from llamaherd.research.coding.record import machine, versions_here
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts
-from llamaherd.research.reports.model_files import find_model
 from llamaherd.research.reports.report_data import hidden, sha256_of
-from llamaherd.research.reports.report_file import read_report
+from llamaherd.research.reports.report_file import read_report, unlike
+from llamaherd.research.reports.reproduce_context import context_of, n_gpu_layers_of
 from llamaherd.research.reports.reproduce_steps import later_steps
 from llamaherd.research.reports.reproduction import Reproduction, Then, compared
-from llamaherd.run.context import Context
-from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llamaherd.core.stats import ProgressOption
+    from llamaherd.model.model import Model
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.reports.report_data import Contents
+    from llamaherd.run.host import Host
 
 _TEXT = ".text"  # column for texts of a report; no field can have this name
-_OF_CONTEXT = (
-    "n_ctx",
-    "n_seq_max",
-    "kv_layout",
-    "n_threads",
-    "n_threads_batch",
-    "n_batch",
-    "n_ubatch",
-    "offload_kqv",
-    "swa_full",
-    "type_k",
-    "type_v",
-    "flash_attn",
-    "deterministic",
-    "rope_scaling_type",
-    "rope_freq_base",
-    "rope_freq_scale",
-    "yarn_ext_factor",
-    "yarn_attn_factor",
-    "yarn_beta_fast",
-    "yarn_beta_slow",
-    "yarn_orig_ctx",
-)
 _OF_ANNOTATE = (
     "method",
     "chat",
@@ -179,7 +154,7 @@ class Replay:
         frame, name = _frame(contents, data, text)
         _check_calibration(contents)
         with ExitStack() as own:
-            context = _context(
+            context = context_of(
                 contents, model, file.parent, n_seq_max, n_threads, own=own
             )
             folders = [file.parent, Path.cwd()]
@@ -209,18 +184,14 @@ class Replay:
         self.close()
 
 
-def _unlike(problem: str, code: str = "changed") -> ArgumentError:
-    return ArgumentError(problem, argument="path", code=code, form="{name}: {problem}")
-
-
 def _codebook(contents: Contents) -> Codebook:
     recorded = contents["run"]["codebook"]
     try:
         codebook = Codebook.from_dict(recorded["content"])
     except (KeyError, TypeError, ValueError) as error:
-        raise _unlike(f"the report's codebook is damaged: {error}", "damaged") from None
+        raise unlike(f"the report's codebook is damaged: {error}", "damaged") from None
     if codebook.hash != recorded.get("hash"):
-        raise _unlike(
+        raise unlike(
             f"the report's codebook was changed: its content has the hash "
             f"{codebook.hash[:12]}..., not {str(recorded.get('hash'))[:12]}..."
         )
@@ -238,7 +209,7 @@ def _frame(
         known = recorded["texts"]
         found = [None if index is None else known[index] for index in recorded["rows"]]
         if hash_of_texts(found) != recorded.get("sha256"):
-            raise _unlike("the report's texts were changed: their hash differs")
+            raise unlike("the report's texts were changed: their hash differs")
         if data is None:
             return {_TEXT: found}, _TEXT
     elif data is None:
@@ -274,7 +245,7 @@ def _settings(contents: Contents) -> dict[str, Any]:
     recorded = contents["run"]["settings"]
     unknown = [name for name in recorded if name not in _OF_ANNOTATE]
     if unknown:
-        raise _unlike(
+        raise unlike(
             f"the report has unknown settings: {', '.join(unknown)}", "unknown_settings"
         )
     return dict(recorded)
@@ -284,103 +255,17 @@ def _check_calibration(contents: Contents) -> None:
     run = contents["run"]
     is_all = run.get("texts_sha256") == contents["data"].get("sha256")
     if run.get("steps") is not None and not is_all:
-        raise _unlike(
+        raise unlike(
             "the report has only some of the coded rows, but each step selected its "
             "texts from all rows",
             "missing_rows",
         )
     if run["settings"].get("calibrate") == "batch" and not is_all:
-        raise _unlike(
+        raise unlike(
             "the report has only some of the coded rows, but with "
             f"{setting('calibrate', 'batch')} their probabilities depend on the other "
             "rows",
             "missing_rows",
-        )
-
-
-def _context(
-    contents: Contents,
-    model: str | os.PathLike[str] | Model | Host | None,
-    folder: Path,
-    n_seq_max: int | None,
-    n_threads: int | None,
-    *,
-    own: ExitStack,
-) -> Host:
-    """Build a context with the report's options and model; `own` closes it."""
-    recorded = contents["run"]["model"]
-    if isinstance(model, Host):
-        if n_seq_max is not None or n_threads is not None:
-            raise ArgumentError(
-                "and n_threads are set by the given context: omit them",
-                argument="n_seq_max",
-            )
-        _check_model(model.model, recorded)
-        return model
-    options = _options(contents, n_seq_max, n_threads)
-    if not isinstance(model, Model):
-        file, loras = find_model(recorded, model, folder)
-        n_layers = _n_gpu_layers(recorded)
-        n_layers = n_layers if shim.supports_gpu() else 0
-        model = own.enter_context(Model(file, lora=loras or None, n_gpu_layers=n_layers))
-    _check_model(model, recorded)
-    return own.enter_context(Context(model, **options))
-
-
-def _n_gpu_layers(recorded: Mapping[str, Any]) -> int:
-    """Return the number of layers on the GPU in the report; 0 for old reports."""
-    n_layers = recorded.get("n_gpu_layers", 0)
-    return checks.integer("the report's n_gpu_layers", n_layers, -checks.INT32_MAX)
-
-
-def _options(
-    contents: Contents, n_seq_max: int | None, n_threads: int | None
-) -> dict[str, Any]:
-    recorded = contents["run"]["context"]
-    unknown = [name for name in recorded if name not in _OF_CONTEXT]
-    if unknown:
-        raise ArgumentError(
-            f"must be a context with {', '.join(unknown)}, as in the report: these "
-            "settings cannot be read from a report",
-            argument="model",
-            code="unknown_settings",
-        )
-    options = dict(recorded)
-    n_cores = hardware.n_cores()
-    for name in ("n_threads", "n_threads_batch"):
-        if isinstance(options.get(name), int):
-            options[name] = n_threads or min(options[name], n_cores)
-    if n_seq_max is not None:
-        options["n_seq_max"] = n_seq_max
-    return options
-
-
-def _check_model(model: Model, recorded: Mapping[str, Any]) -> None:
-    """Raise an error if the model or its adapters differ from the report."""
-    found = model_record(model)
-    if recorded.get("sha256") is None:
-        raise _unlike(
-            "the report has no SHA-256 of the model, which came from a Llama that "
-            "differed from its file",
-            "no_hash",
-        )
-    if found["sha256"] != recorded["sha256"]:
-        raise ArgumentError(
-            f"the model was changed: {found['file']} has the SHA-256 "
-            f"{str(found['sha256'])[:12]}..., the report's {recorded['file']} has "
-            f"{recorded['sha256'][:12]}...",
-            argument="model",
-            code="changed",
-            form="{name}: {problem}",
-        )
-    adapters = [(each["sha256"], each["scale"]) for each in found["loras"]]
-    if adapters != [
-        (each["sha256"], each["scale"]) for each in recorded.get("loras", [])
-    ]:
-        raise ArgumentError(
-            "has other LoRA adapters than the report's model",
-            argument="model",
-            code="changed",
         )
 
 
@@ -422,7 +307,7 @@ def _array(probs: list[list[float | None] | None], k: int) -> Any:  # noqa: ANN4
     try:
         return np.array(rows, dtype=np.float64).reshape(len(rows), k)
     except (TypeError, ValueError) as error:
-        raise _unlike(
+        raise unlike(
             f"the report's probabilities are damaged: {error}", "damaged"
         ) from None
 
@@ -446,7 +331,7 @@ def _differences(
         for name, value in before.items():
             if name in now and now[name] != value:
                 found[name] = (str(value), str(now[name]))
-    before, after = _n_gpu_layers(run["model"]), again["model"]["n_gpu_layers"]
+    before, after = n_gpu_layers_of(run["model"]), again["model"]["n_gpu_layers"]
     if before != after:
         missing = "" if shim.supports_gpu() else " (no GPU can be used here)"
         found["n_gpu_layers"] = (str(before), f"{after}{missing}")

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from llamaherd.core.failure import CANCELLED
 from llamaherd.memory import hardware
-from llamaherd.research.reports import reproduce as reproducing
+from llamaherd.research.reports import reproduce_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,7 +71,7 @@ def test_layers_on_a_gpu_are_there_again(
     other = changed(written, tmp_path, move)
     before = json.loads(written.read_text(encoding="utf-8"))
     assert before["run"]["model"]["n_gpu_layers"] == 0
-    monkeypatch.setattr(reproducing.shim, "supports_gpu", lambda: False)
+    monkeypatch.setattr(reproduce_context.shim, "supports_gpu", lambda: False)
     found = lh.reproduce(other, model.path)
     assert found.is_same
     assert "n_gpu_layers: 99 then, 0 (no GPU can be used here) now" in str(found)
@@ -82,8 +82,8 @@ def test_layers_on_a_gpu_are_there_again(
             asked.append(n_gpu_layers)
             super().__init__(path, **more)
 
-    monkeypatch.setattr(reproducing, "Model", Loaded)
-    monkeypatch.setattr(reproducing.shim, "supports_gpu", lambda: True)
+    monkeypatch.setattr(reproduce_context, "Model", Loaded)
+    monkeypatch.setattr(reproduce_context.shim, "supports_gpu", lambda: True)
     assert lh.reproduce(other, model.path).is_same
     assert asked == [99]
 
