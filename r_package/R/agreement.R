@@ -38,9 +38,9 @@
 #'   the codes are text, `scale = "ordinal"` requires `levels`.
 #' @param weights Weight of each unit, such as 1 / inclusion probability. NULL uses the inverse
 #'   inclusion probabilities of a gold sample, as [validate()] does, and equal weights otherwise.
-#' @param kappa_weights Disagreement weights for two coders, for the row `weighted kappa`: a vector
-#'   with the weight of each distance between two positions in the order of labels, from distance 0,
-#'   such as `c(0, 1, 4)` for three labels; or a matrix.
+#' @param kappa_weights Weights of disagreements between two coders, for the row `weighted kappa`.
+#'   A vector has the weight of each distance between two labels in their order, starting with
+#'   distance 0: `c(0, 1, 4)` for three labels. A matrix has the weight of each pair of labels.
 #' @param level Confidence level.
 #' @param n_bootstrap Number of bootstrap draws for the interval of alpha. 0 computes no interval.
 #' @param seed Seed of the bootstrap.

@@ -42,10 +42,10 @@
 #' `context`, with the same results; journal, progress and Ctrl-C work in this session. Prompts with
 #' the same beginning are sent to the same process. A process that dies is started again, and its
 #' unfinished prompts are computed again. Sizes (`n_ctx`, `n_threads`, `n_seq_max`) are per process.
-#' `model` is loaded from the same path on each machine, or sent to machines that do not have it;
-#' this session uses only its vocabulary, so `model_load(check_memory = FALSE)` may load a model
-#' that is larger than the memory of this machine. `attr(result, "stats")$actors` has one row per
-#' process.
+#' `model` is loaded from the same path on each machine, or sent to machines that do not have it.
+#' This session uses only the vocabulary of the model: with `model_load(check_memory = FALSE)` the
+#' model may be larger than the memory of this machine. `attr(result, "stats")$actors` has one row
+#' per process.
 #'
 #' Clusters need the Python package ray, in the same version on all machines:
 #' `reticulate::virtualenv_install("r-llamaherd", "ray")`. On a single machine one context already

@@ -14,10 +14,10 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #' @param envname Name or path of the virtual environment. The package finds `r-llamaherd`
 #'   automatically; for another environment, set the environment variable `LLAMAHERD_PYTHON` to the
 #'   path of its Python.
-#' @param path The address of a Git repository, optionally with a branch, tag or commit after an
-#'   `@`; or a folder with the sources of llamaherd, for example a clone of its repository; or a
-#'   folder with wheels (compiled packages) of llamaherd and llama-cpp-python, which `make wheels`
-#'   creates in a clone. NULL uses the default.
+#' @param path Source of the Python package. One of: the address of a Git repository, optionally
+#'   with a branch, tag or commit after an `@`; a folder with the sources, such as a clone; a folder
+#'   with wheels (compiled packages) of llamaherd and llama-cpp-python, which `make wheels` creates
+#'   in a clone. NULL uses the default.
 #' @param python Path of the Python program that creates the environment. NULL searches for a
 #'   suitable Python.
 #' @param pip_options Further options for `pip install`, as a character vector.

@@ -29,12 +29,12 @@
 #' @returns `job_submit()`: a list of class `llamaherd_server_job` with `id`, `server`, `task`, `n`
 #'   (number of texts) and `names` (names of the texts).
 #'
-#'   `job_status()`: a list with `status` (`"validating"`, `"in_progress"`, `"finalizing"`,
-#'   `"completed"`, `"failed"`, `"expired"`, `"cancelling"` or `"cancelled"`), `done` (TRUE if the
-#'   job has ended), the numbers of requests `n_requests`, `n_answered` and `n_failed`, and `errors`
-#'   (reasons why the job failed, or why it does not continue at present, for example because the
-#'   disk of the server is full). Texts of `"classify"` and `"annotate"` are sent in requests of 32
-#'   texts each.
+#'   `job_status()`: a list with `status`, `done` (TRUE if the job has ended), the numbers of
+#'   requests `n_requests`, `n_answered` and `n_failed`, and `errors`. The status is
+#'   `"validating"`, `"in_progress"`, `"finalizing"`, `"completed"`, `"failed"`, `"expired"`,
+#'   `"cancelling"` or `"cancelled"`. `errors` gives the reasons why the job failed, or why it
+#'   waits, for example because the disk of the server is full. Texts of `"classify"` and
+#'   `"annotate"` are sent in requests of 32 texts each.
 #'
 #'   `job_results()`: a data frame with one row per text, in the order of the texts. The columns are
 #'   those of the task and `error`: the reason why a row has no result, otherwise NA. The columns of

@@ -25,8 +25,8 @@
 #' Alpha is computed over all texts together, and passages of a coder that overlap and have the same
 #' label are merged. Intervals are percentiles of a bootstrap of texts.
 #'
-#' `gamma` (Mathet, Widlocher and Metivier 2015) first aligns the passages of all coders so that the
-#' total disorder of the aligned passages is lowest, and then compares this disorder with the
+#' `gamma` (Mathet, Widlocher and Metivier 2015) first aligns the passages of all coders, with the
+#' lowest possible total disorder of aligned passages. Then it compares this disorder with the
 #' disorder of randomly shifted passages: 1 is perfect agreement, 0 is agreement by chance. Position
 #' and label have the same weight. Passages of different texts are not aligned, and disorders are
 #' added up over texts. The intervals keep the disorder that is expected by chance.
