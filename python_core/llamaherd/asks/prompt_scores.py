@@ -6,8 +6,9 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from llamaherd.asks.requests import too_long_for
 from llamaherd.asks.trees import Continuations
-from llamaherd.core.request import Request, too_long
+from llamaherd.core.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +106,7 @@ def _request(
     request = Request(
         tokens=prompt[:1], max_tokens=max(1, tree.depth), tree=tree, logprobs=n_top
     )
-    problem = too_long(request, model.n_ctx_train, "the model was trained for")
+    problem = too_long_for(model, request)
     if not problem:
         return request
     return Request(tokens=prompt, max_tokens=1, problem=problem)

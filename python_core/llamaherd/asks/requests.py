@@ -147,7 +147,7 @@ def make_requests(
         if options.thinking is None:  # the caller did not set a budget
             request = within(request, capacity)
         if not request.problem:
-            problem = too_long(request, model.n_ctx_train, "the model was trained for")
+            problem = too_long_for(model, request)
             request = replace(request, problem=problem) if problem else request
         # The first sample has the same seed as a single sample.
         requests.append(request)
@@ -211,6 +211,11 @@ def _shape_or_problem(
         return constraints.shape(params, i), ""
     except ValueError as error:
         return None, Failure(str(error), "constraint")
+
+
+def too_long_for(model: Model, request: Request) -> str:
+    """Return the reason why a request is too long for a model; "" if it is not."""
+    return too_long(request, model.n_ctx_train, "the model was trained for")
 
 
 def surely_too_long(model: Model, name: Name, text: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from llamaherd.asks.requests import surely_too_long
+from llamaherd.asks.requests import surely_too_long, too_long_for
 from llamaherd.asks.trees import Continuations
 from llamaherd.core.errors import TokenizeError
 from llamaherd.core.failure import Failure
-from llamaherd.core.request import Request, too_long
+from llamaherd.core.request import Request
 from llamaherd.model.conversations import Refused
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _request(
         text=str(prompt) if isinstance(prompt, str) else None,
         thought=thought,
     )
-    problem = too_long(request, model.n_ctx_train, "the model was trained for")
+    problem = too_long_for(model, request)
     if problem:
         return _failed(prompt, tokens, problem), None, continuations
     return request, each, continuations

@@ -9,6 +9,7 @@ from llamaherd.structured.quoting import quote_rule
 from llamaherd.structured.source import schema_text
 from llamaherd.structured.subschemas import Subschema, listed, parts
 
+JSON_ONLY = "Answer with JSON only, on one line, in this form:"
 _MAX_DEPTH = 8
 _MAX_NESTED = 3  # maximum nesting depth of lists and choices
 
@@ -35,7 +36,7 @@ def schema_prompt(schema: object) -> str:
     lines = _fields(node, 0)
     if not _named(node):
         lines = [f"- {_kind(node)}{_words(node)}", *_fields(node, 1)]
-    return "\n".join(["Answer with JSON only, on one line, in this form:", *lines])
+    return "\n".join([JSON_ONLY, *lines])
 
 
 def _named(node: Subschema) -> dict[str, Subschema]:

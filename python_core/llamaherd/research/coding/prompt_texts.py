@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError
+from llamaherd.structured.prompt import JSON_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -44,7 +45,7 @@ WORDS: dict[str, dict[str, str]] = {
         "one": "Answer with exactly one of these labels.",
         "ordinal": "The labels are in order, from the least to the most.",
         "several": "Several labels may apply, or none. For each label answer yes or no.",
-        "fields": "Answer with JSON only, on one line, in this form:",
+        "fields": JSON_ONLY,
         "yes": "yes",
         "no": "no",
         "number": "Number",
