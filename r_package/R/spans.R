@@ -29,7 +29,8 @@
 #' total disorder of the aligned passages is lowest, and then compares this disorder with the
 #' disorder of randomly shifted passages: 1 is perfect agreement, 0 is agreement by chance. Position
 #' and label have the same weight. Passages of different texts are not aligned, and disorders are
-#' added up over texts. The intervals keep the disorder that is expected by chance.
+#' added up over texts. The intervals do not include the variation of the
+#' disorder that is expected by chance.
 #'
 #' @param path Paths of files or folders.
 #' @param ... Must be empty: all further arguments must be named.
@@ -142,7 +143,7 @@ validate_spans <- function(
   text <- check_string(text, null = TRUE) %||% known$text
   spans <- coded[[known$columns[["spans"]] %||% "spans"]]
   if (is.list(spans) && is.null(coded[[text %||% ""]])) {
-    hint <- "Changing the texts drops the record of their column."
+    hint <- "If texts were changed, the data no longer record the name of their column."
     abort_argument("text", columns_of_data(coded), text, error_call, hint)
   }
   if (is.null(text) || is.null(coded[[text]]) || !is.list(spans)) {
