@@ -9,7 +9,7 @@ from llamaherd.cli.conventions import Command
 _HELP = """\
 Copy a journal that is in use.
 
-KEPT may be on a network drive, which a journal in use must not be. An existing KEPT is
+KEPT may be on a network drive, but a journal in use must not. An existing KEPT is
 replaced. To continue a run, copy KEPT to a local disk and pass it to
 `llamaherd run --journal`.
 """

@@ -193,7 +193,7 @@ def _key(given: str | None) -> str | None:
     "--memory",
     metavar="SIZE",
     callback=size,
-    help="Memory of weights, KV caches and buffers of several models, such as 16GB. "
+    help="Limit of the memory for weights, caches and buffers, such as 16GB. "
     "The least recently used models are unloaded. Default: the memory available at the "
     "start.",
 )
