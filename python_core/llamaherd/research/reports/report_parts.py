@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 _KINDS = {
     "simple": "at random, all texts equally probable",
     "stratified": "at random, a fixed number in each stratum,",
-    "uncertainty": "at random, more probable the less sure the model is",
-    "weights": "at random, more probable the larger the survey weight",
+    "uncertainty": "at random, with probabilities that grow with the model's uncertainty",
+    "weights": "at random, with probabilities that grow with the survey weight",
     "given": "at random, with given probabilities",
     "waves": "in waves of different designs",
 }

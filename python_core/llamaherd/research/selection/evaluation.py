@@ -175,7 +175,7 @@ def evaluate_codebook(
         check_run(choice, coded.run)
     elif context is None:
         raise ArgumentTypeError(
-            "or coded must be given: a context on the chosen model, or labels by it",
+            "or coded must be given: a context with the chosen model, or its labels",
             argument="context",
         )
     else:
