@@ -87,8 +87,8 @@ class RequestStats:
         queue_s: Seconds from submission to the start.
         first_token_s: Seconds from submission to the first token; None without a token.
         wall_s: Seconds from submission to the end.
-        prefill_s: Share of the prompt's tokens in the time of batches, in seconds.
-        decode_s: Share of the generated tokens in the time of batches, in seconds.
+        prefill_s: Seconds of the batches' time that are due to the prompt's tokens.
+        decode_s: Seconds of the batches' time that are due to the generated tokens.
         n_prefill_tokens: Number of tokens decoded for prompts.
         n_decode_tokens: Number of tokens decoded for answers.
         n_draft_tokens: Number of accepted draft tokens, see `Stats`.

@@ -272,7 +272,7 @@ def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Bloc
         ["coders", _listed(coders)],
     ]
     if "floor" in design:
-        facts.append(["share allocated evenly", share_text(design["floor"])])
+        facts.append(["share with equal probabilities", share_text(design["floor"])])
     if isinstance(design.get("allocation"), str):
         facts.append(["allocation", design["allocation"]])
     for name, n in design.get("drawn", {}).items():

@@ -245,7 +245,7 @@ class CodebookComparison:
 
     @property
     def conclusion(self) -> str:
-        """Sentences that name the candidates that can be told apart."""
+        """Sentences that name the candidates that may be the best."""
         others = [self.names[i] for i in self.tied if i != self.best]
         best = repr(self.names[self.best])
         if len(self.candidates) == 1:
