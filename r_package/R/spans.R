@@ -116,7 +116,7 @@ new_spans <- function(found) {
 #' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or another
 #'   data frame with a column of texts and a list column `spans` of the same form.
 #' @param gold Passages from `read_spans()`. Texts are matched by their content.
-#' @param gamma TRUE computes gamma, too. This takes longer, and needs the Python package scipy
+#' @param gamma TRUE computes gamma, too. Gamma takes longer, and needs the Python package scipy
 #'   (`reticulate::py_install("scipy")`).
 #' @param level Confidence level.
 #' @param n_bootstrap Number of bootstrap draws; 0 computes no intervals.

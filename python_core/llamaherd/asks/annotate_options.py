@@ -104,12 +104,12 @@ class AnnotateOptions(Options):
         on_error: Action when a text fails. "continue" codes all other texts, "return"
             finishes only the running texts, "stop" ends at once and raises
             `GenerationError`.
-        seed: Seed of the random numbers. It has an effect only with the method "generate"
-            and with several thoughts.
-        temperature: Sampling temperature. It has an effect only with the method
+        seed: Seed of the random numbers. The seed has an effect only with the method
+            "generate" and with several thoughts.
+        temperature: Sampling temperature. The option has an effect only with the method
             "generate"; 0 takes the most likely tokens.
-        max_tokens: Maximum number of tokens to generate per text. It has an effect only
-            with the method "generate".
+        max_tokens: Maximum number of tokens to generate per text. The option has an
+            effect only with the method "generate".
         versions: Further versions for the record, such as the version of R.
         progress: Show a progress bar. A function is called with a `Progress` repeatedly,
             on the calling thread.

@@ -186,7 +186,7 @@ def _key(given: str | None) -> str | None:
     "loras",
     metavar="NAME=FILE[@MODEL]",
     multiple=True,
-    help="A LoRA adapter, which clients request by its name like a model. It uses the "
+    help="A LoRA adapter, which clients request by its name like a model. Uses the "
     "weights of MODEL (default: the first model). May be given several times.",
 )
 @_models(

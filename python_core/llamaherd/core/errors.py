@@ -135,7 +135,7 @@ class ArgumentTypeError(BadArgumentError, TypeError):
 
 
 class AbiMismatchError(LlamaHerdError, ImportError):
-    """The installed libllama differs from the one that the shim was compiled against."""
+    """The shim was compiled against another libllama than the installed libllama."""
 
 
 class ModelLoadError(LlamaHerdError, OSError):

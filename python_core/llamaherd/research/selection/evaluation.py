@@ -370,8 +370,8 @@ def _notes(
             for each in others[-3:]
         )
         notes.append(
-            f"EVALUATE WAS OPENED BEFORE for another choice: {listed}. Its results "
-            "may have led to this choice, so its value is no longer unbiased: report all "
+            f"EVALUATE WAS OPENED BEFORE for another choice: {listed}. The results "
+            "may have led to this choice, whose value is then biased: report all "
             "evaluations, or code new texts"
         )
     elif before:
