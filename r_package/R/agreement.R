@@ -29,11 +29,11 @@
 #'   one vector per coder. Codes can be factors, text or numbers; NA, blank text and `"NA"` are
 #'   missing codes. Numbers and logical values are compared by their text, so that 1 equals `"1"`;
 #'   texts that differ only in case or spaces cause an error. If the texts of a sample may have
-#'   several labels, two coders agree on a text if they gave it the same set of labels, or both
-#'   none; [validate()] computes the agreement on each label.
+#'   several labels, two coders agree on a text if they gave it the same set of labels, or if
+#'   neither gave it a label; [validate()] computes the agreement on each label.
 #' @param scale Scale of measurement, which defines distances between codes: `"nominal"`,
 #'   `"ordinal"`, `"interval"` or `"ratio"`. NULL uses `"ordinal"` for ordered factors, ordinal
-#'   codebooks and samples drawn from such labels, and `"nominal"` otherwise.
+#'   codebooks and samples with ordered labels, and `"nominal"` otherwise.
 #' @param levels All labels in order. NULL uses the levels of factors, or the labels that occur. If
 #'   the codes are text, `scale = "ordinal"` requires `levels`.
 #' @param weights Weight of each unit, such as 1 / inclusion probability. NULL uses the inverse

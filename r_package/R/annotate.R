@@ -46,8 +46,8 @@
 #' @param progress,verbosity,on_error See [generate_parallel()].
 #' @param seed,temperature,max_tokens Settings for generated labels, fields and quotes, see
 #'   [generate_parallel()]. Several thoughts per text use `seed`, too.
-#' @param thinking Maximum number of tokens of a thought before the answer, or [thinking()]. NULL
-#'   and FALSE label texts without a thought; with NULL a message reports this once if the model
+#' @param thinking Maximum number of tokens of a thought before the answer, or [thinking()].
+#'   With NULL or FALSE the model does not think; with NULL a message reports this once if the model
 #'   would think by default. Needs `chat = TRUE`.
 #' @param n_thoughts Number of thoughts per text. The probabilities are the mean over the thoughts,
 #'   see [classify_parallel()]. Needs `thinking`.
@@ -65,8 +65,8 @@
 #'   low probability: a context from [context_create()], or the path of a model file. You can use
 #'   `larger` with or without `until`.
 #' @param date Day that the chat template writes into prompts, a Date or `"2026-01-31"`. NULL uses
-#'   the day of the first result in the journal; if there is no such result, the date of
-#'   [with_chat_date()], or else today.
+#'   the day of the first result in the journal. Without such a result, NULL uses the date of
+#'   [with_chat_date()], and outside of `with_chat_date()` today.
 #' @returns `data` with new columns and the additional class `llamaherd_coded`.
 #'
 #'   With a single label per text, the new columns are:

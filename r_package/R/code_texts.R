@@ -6,7 +6,7 @@
 #' their definitions. The page needs no model, and coders see no label of a model. Every code is
 #' stored in a file immediately, so no code is lost if R, the browser or the computer stops; run the
 #' same call again to continue. The call ends with Ctrl-C (or Esc, or the stop button), or with the
-#' button "End" on the page that shows the agreement. It returns the codes.
+#' button "End" on the page that shows the agreement. The call returns the codes.
 #'
 #' Several people can code at the same time. Each coder uses their own browser and link; the call
 #' prints these links. Only the first link, which is yours, shows the progress and the agreement of

@@ -10,20 +10,20 @@
 #' @section What is compared:
 #' Only the texts of the part `select` are labelled, see [gold_split()], and all candidates label
 #' the same texts. Values are weighted by 1 / inclusion probability, so that they describe all
-#' texts. A text that a candidate fails to label is treated as wrong; for numbers, it gets the
-#' number at the end of the scale that is farther from the code. Texts on which coders tie are left
-#' out. For numbers, the code is the mean of the coders' numbers.
+#' texts. If a candidate fails to label a text, this counts as a wrong label; for numbers, it counts
+#' as the lowest or the highest number of the scale, whichever differs more from the code. Texts on
+#' which coders tie are left out. For numbers, the code is the mean of the coders' numbers.
 #'
 #' Differences are paired, text by text. The variance of a difference is computed by linearisation,
 #' within the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and
 #' Price 2012) with the effective number of texts. With `adjust = "max-t"` the intervals of all
 #' pairs of candidates are simultaneous: the critical value is a quantile of the largest studentised
-#' difference (Hothorn, Bretz and Westfall 2008). The pairs include every comparison with the best
-#' candidate, whichever candidate is the best (Edwards and Hsu 1983). If the interval of the
-#' difference between a candidate and the best candidate includes 0, the two candidates cannot be
-#' distinguished.
+#' difference (Hothorn, Bretz and Westfall 2008). The intervals of differences from the best
+#' candidate are therefore valid, too, whichever candidate is the best (Edwards and Hsu 1983). If
+#' the interval of the difference between a candidate and the best candidate includes 0, the two
+#' candidates cannot be distinguished.
 #'
-#' @section Once:
+#' @section Evaluate once:
 #' The value of the best candidate on `select` is too high, because the candidate was chosen by this
 #' value. `evaluate_codebook()` unlocks the part `evaluate` and records the time and the chosen
 #' candidate. If `gold` is the path of a CSV file, this record is stored in the file beside the CSV
@@ -233,7 +233,7 @@ evaluate_codebook <- function(
     )
   }
   if (is.null(context) && is.null(coded)) {
-    must <- "a context on the chosen model, or `coded` must have labels by it"
+    must <- "a context with the chosen model unless `coded` is given"
     abort_argument("context", must, context, error_call)
   }
   given <- gold_given(gold, error_call)

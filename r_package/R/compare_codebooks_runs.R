@@ -24,7 +24,7 @@ check_candidates <- function(x, context, error_call) {
       }
       own <- one$context %||% context
       if (is.null(own)) {
-        must <- sprintf("a context: candidate \"%s\" has none of its own", name)
+        must <- sprintf("a context, because candidate \"%s\" has none of its own", name)
         abort_argument("context", must, own, error_call)
       }
       c(

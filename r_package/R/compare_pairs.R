@@ -58,12 +58,15 @@
 #'   * `position_bias`: mean position bias (`value`) with its interval (`low`, `high`);
 #'     `consistent`: share of pairs with the same winner in both orders.
 #'   * `reliability`: share of the variance of strengths that is not due to estimation error;
-#'     `dispersion`; `df`.
-#'   * `connected`, `n_parts`, `converged`; `correlations`: for each round, the rank correlation
+#'     `dispersion`: variance of the results relative to the binomial variance; `df`: degrees of
+#'     freedom of the intervals.
+#'   * `connected`: TRUE if pairs connect all texts; `n_parts`: number of connected parts;
+#'     `converged`: TRUE if the fit converged; `correlations`: for each round, the rank correlation
 #'     between the strengths after this round and after the previous round.
-#'   * `notes`, which are also warnings.
+#'   * `notes`: texts of the warnings.
 #'
-#'   `summary()` prints only the statistics that check the result. `plot()` draws the strengths with
+#'   `summary()` prints only the statistics that show whether the strengths can be trusted, such as
+#'   reliability and position bias. `plot()` draws the strengths with
 #'   intervals.
 #'
 #'   `pair_agreement()`: a data frame with the columns `measure`, `value`, `low`, `high`, `n`. The

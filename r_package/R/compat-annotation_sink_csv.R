@@ -7,8 +7,8 @@
 #' @param path Path of the file; `~` is expanded.
 #' @param append TRUE adds rows to an existing file,
 #'   without a second header; FALSE overwrites the file.
-#' @returns A function with the arguments `chunk`, a data frame, and `model_id`. It returns
-#'   `model_id` invisibly.
+#' @returns A function with the arguments `chunk`, a data frame, and `model_id`. The
+#'   function returns `model_id` invisibly.
 #' @seealso [explore()]
 #' @export
 #' @examples

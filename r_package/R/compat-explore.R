@@ -31,8 +31,8 @@
 #' @param prompts Prompts; see below.
 #' @param engine `"parallel"` runs many prompts at a time, `"single"` runs one at a time; `"auto"`
 #'   uses `"parallel"` unless `n_seq_max` of a specification or `batch_size` is 1.
-#' @param batch_size With a `sink`: minimum number of prompts per call of the sink; at least 200 are
-#'   answered together. Without a sink all prompts are answered together.
+#' @param batch_size With a `sink`: number of prompts that are answered together before the sink is
+#'   called; values below 200 mean 200. Without a sink all prompts are answered together.
 #' @param reuse_models TRUE keeps models loaded for later calls in this session.
 #' @param sink Function with the arguments `chunk`, a data frame like `annotations`, and `model_id`,
 #'   such as the return value of [annotation_sink_csv()]. The sink is called with rows as soon as
@@ -199,7 +199,7 @@ one_spec <- function(x, arg, error_call) {
   unknown <- setdiff(names(x), spec_keys)
   if (length(unknown) > 0) {
     hint <- if ("model" %in% unknown) {
-      "It is {.field model_path} here, not {.field model}."
+      "This field is called {.field model_path}, not {.field model}."
     }
     abort(
       c(

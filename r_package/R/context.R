@@ -15,7 +15,7 @@
 #' @param verbosity Negative values show errors only; 2 or more adds a line about the context.
 #' @param kv_layout `"per_sequence"` gives each running prompt its own cells, enough for the longest
 #'   prompt of the call. `"unified"` shares all cells among all prompts. `"unified"` is faster than
-#'   `"per_sequence"` if prompts share a long beginning and differ only in a short rest, and needs
+#'   `"per_sequence"` if prompts share a long beginning and differ only at their end, and needs
 #'   less memory if the lengths of prompts differ. `"auto"` chooses `"per_sequence"` or `"unified"`
 #'   for the prompts of each call.
 #' @param n_batch Maximum number of prompt tokens per step. NULL chooses a number.
@@ -39,7 +39,7 @@
 #' @section Clusters:
 #' With `cluster`, prompts are answered by processes on the machines of the cluster. Each process
 #' has its own model and context. A context with a `cluster` works in all functions with an argument
-#' `context`, with the same results; journal, progress and Ctrl-C work in this session. Prompts with
+#' `context`, with the same results; this session handles journal, progress and Ctrl-C. Prompts with
 #' the same beginning are sent to the same process. A process that dies is started again, and its
 #' unfinished prompts are computed again. Sizes (`n_ctx`, `n_threads`, `n_seq_max`) are per process.
 #' `model` is loaded from the same path on each machine, or sent to machines that do not have it.

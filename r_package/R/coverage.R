@@ -23,7 +23,7 @@
 #'
 #'   `texts_for_people()`: an integer vector of the rows to be coded by people: first the rows
 #'   without a label, then rows by increasing probability. The attribute `threshold` is the smallest
-#'   probability of a label that is kept, Inf if none is sufficient.
+#'   probability with which a label is kept, Inf if no label is kept.
 #' @references El-Yaniv and Wiener (2010), Journal of Machine Learning Research 11.
 #' @seealso [validate()]
 #' @export

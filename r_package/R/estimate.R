@@ -100,7 +100,8 @@
 #'   elements are:
 #'
 #'   * `n_texts`, `n_gold`, `design`, `notes`.
-#'   * `predictions`: what the codes corrected; `"recalibrated"` after [recalibrate()].
+#'   * `predictions`: predictions that the codes corrected: `"labels"`, `"probs"`, or
+#'     `"recalibrated"` after [recalibrate()].
 #'   * `widths`: a data frame of the mean widths of intervals by predictions and method; without
 #'     rows if the predictions are labels.
 #'   * `agreement`: a sentence on the agreement between several coders.

@@ -17,7 +17,7 @@
 #'   columns. Suitable for rare labels (with `allocation = "equal"`) and for comparisons of groups.
 #' * `"uncertainty"`: higher probabilities for texts with less certain labels. Estimates are more
 #'   precise if the model's errors are frequent where its confidence is low. `floor` is the share of
-#'   the sample that is distributed evenly, so that no text has a very small probability.
+#'   the sample that is drawn with equal probabilities; no text then has a very small probability.
 #' * `"weights"`: probabilities grow with survey weights, see the argument `weights`.
 #' * A vector of probabilities, one per text, with sum `n`.
 #'
@@ -28,10 +28,10 @@
 #' yet, and returns one sample of all waves, with the existing codes; `history` has a row per wave.
 #' Waves of the same design (`"simple"`, or `"stratified"` by the same columns without numbers in
 #' `allocation`) form one sample of this design, with the inclusion probabilities of the combined
-#' sample. In all other cases the probabilities of a wave may depend on the codes of earlier waves:
-#' conditional on these codes, each wave gives an unbiased estimate, and the waves are averaged with
-#' weights that depend on their sizes (Des Raj 1956; Farquhar, Gal and Rainforth 2021). `probs` then
-#' contains 1 / weight for each text. Decide the sizes of waves before you see codes.
+#' sample. In all other cases the probabilities of a wave may depend on the codes of earlier waves.
+#' Conditional on these codes, each wave gives an unbiased estimate; the estimates are averaged with
+#' weights that depend on the sizes of waves (Des Raj 1956; Farquhar, Gal and Rainforth 2021).
+#' `probs` then contains 1 / weight for each text. Decide the sizes of waves before you see codes.
 #' `write_gold(uncoded = TRUE)` writes only the texts without a code, and `read_gold()` keeps the
 #' codes of the other texts.
 #'
@@ -65,8 +65,8 @@
 #'   `floor * n / nrow(data)`.
 #' @param allocation For `"stratified"`: `"proportional"`, `"equal"`, or a named vector with the
 #'   number for each stratum. At least 2 texts are drawn from each stratum with 2 texts or more.
-#'   With other designs, setting `allocation` causes an error. So does setting `confidence` or
-#'   `floor` with a design that does not use it.
+#'   With other designs, setting `allocation` causes an error. Setting `confidence` or `floor`
+#'   with a design that does not use it also causes an error.
 #' @param names Labels that codes may have. `NULL` uses the labels of the codebook. For data without
 #'   a codebook, `NULL` uses the labels in the column `label`. If each of these labels has a column
 #'   `p_<label>` of probabilities, `NULL` also uses other labels with such a column.

@@ -11,14 +11,15 @@
 #' \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++ it is \eqn{(1 - \kappa^2) p (1 - p)}.
 #'
 #' With `compare` the function computes how many texts are needed to distinguish two codebooks whose
-#' accuracies differ by this value: \eqn{n = (z_a \sqrt{s} + z_b \sqrt{s - d^2})^2 / d^2}, with
+#' accuracies differ by `compare`: \eqn{n = (z_a \sqrt{s} + z_b \sqrt{s - d^2})^2 / d^2}, with
 #' \eqn{d} the difference, \eqn{s} the share `differ`, and normal quantiles of confidence and power
 #' (Connett, Smith and McHugh 1987). The part `select` of [gold_split()] needs \eqn{n} texts.
 #'
 #' For codebooks whose codes are numbers, `measure` is `"mae"` or `"rmse"`, and `compare` is a
-#' difference of errors in units of the codes: \eqn{n = (z_a + z_b)^2 \sigma^2 / d^2 + z_a^2 / 2}
-#' (Guenther 1981), with \eqn{\sigma} the standard deviation, over texts, of the difference between
-#' the codebooks' absolute errors. The argument `spread` sets \eqn{\sigma}; without it, \eqn{\sigma}
+#' difference of errors in units of the codes. The number of texts is then
+#' \eqn{n = (z_a + z_b)^2 \sigma^2 / d^2 + z_a^2 / 2} (Guenther 1981). In this formula,
+#' \eqn{\sigma} is the standard deviation, over texts, of the difference between the absolute
+#' errors of the two codebooks. The argument `spread` sets \eqn{\sigma}; without it, \eqn{\sigma}
 #' is computed from `error` and `correlation` for normally distributed errors.
 #'
 #' @param width Half the width of the interval: 0.05 for plus or minus 5 percentage points.

@@ -255,7 +255,7 @@ python_to_start_from <- function(python, error_call) {
     }
   }
   problem <- if (any(status == 4)) {
-    "{.path {candidate}} has no shared library, which R needs to load it."
+    "{.path {candidate}} has no shared library, without which R cannot load it."
   } else if (any(status == 3)) {
     "{.path {candidate}} lacks the modules venv and ensurepip."
   } else if (is.null(python)) {

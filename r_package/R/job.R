@@ -50,10 +50,10 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
   if (verbosity >= 0) {
     told <- c(
       message,
-      if (interactive() && !is.null(results)) "last_results() has them.",
+      if (interactive() && !is.null(results)) "last_results() returns the finished results.",
       if (is.character(journal)) {
         path <- normalizePath(journal, mustWork = FALSE)
-        paste("The journal contains them, and the same call continues from there:", path)
+        paste("The journal contains the finished results; the same call continues the run:", path)
       }
     )
     writeLines(c("", told), stderr())

@@ -5,8 +5,8 @@
 #' for models of its size. No model is the best in every task: measure the model that you use with
 #' [validate()].
 #'
-#' @param memory_gb Memory in GB for which models are marked as fitting. NULL uses the memory that
-#'   is available now.
+#' @param memory_gb Memory in GB; `fits` marks the models that fit into this memory. NULL uses the
+#'   memory that is available now.
 #' @returns A data frame with one row per model:
 #'
 #'   * `source`: source of the model, for [model_load()].

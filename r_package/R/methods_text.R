@@ -6,8 +6,8 @@
 #' were not done; the checklist marks these steps as open.
 #'
 #' @inheritParams report
-#' @param x Return value of [annotate_texts()]; or the path of a report that [report()] wrote; such
-#'   a report contains the other arguments.
+#' @param x Return value of [annotate_texts()]; or the path of a report that [report()] wrote. The
+#'   other arguments are then read from the report.
 #' @returns A list of class `llamaherd_methods`, which prints as text and BibTeX:
 #'
 #'   * `text`: the paragraph.

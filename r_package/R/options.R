@@ -299,7 +299,7 @@ valid_names <- function(x, arg, error_call) {
     warn(
       c(
         "{length(bad)} name{?s} of {.arg {arg}} {?is/are} not valid text.",
-        i = "The first is {.code names({arg})[{bad[[1]]}]}, now {.val {names[bad[[1]]]}}."
+        i = "The first is {.code names({arg})[{bad[[1]]}]}, changed to {.val {names[bad[[1]]]}}."
       ),
       "text",
       error_call

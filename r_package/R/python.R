@@ -137,7 +137,7 @@ abort_no_python <- function(python, error_call, parent = NULL) {
   abort(
     c(
       problem,
-      i = "{.run llamaherd::install_llamaherd()} makes a Python environment that has it.",
+      i = "{.run llamaherd::install_llamaherd()} makes a Python environment with llamaherd.",
       i = unset_hint(),
       i = "To use another Python, set the environment variable {.envvar LLAMAHERD_PYTHON}.",
       i = restart
@@ -154,7 +154,7 @@ unset_hint <- function() {
   named <- named[!Sys.getenv(named) %in% c("", "managed")]
   if (length(named) > 0) {
     sprintf(
-      "Then unset {.envvar %s}, which names this one.",
+      "Then unset {.envvar %s}, because a Python named there is used first.",
       paste(named, collapse = "} and {.envvar ")
     )
   }

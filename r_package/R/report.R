@@ -2,7 +2,7 @@
 #'
 #' Writes a self-contained HTML page, without scripts or network access. The page contains a methods
 #' paragraph with its references for your article, and a checklist of questions that reviewers ask.
-#' It documents the codebook, the exact prompts, the model's file with its SHA-256, settings,
+#' The page documents the codebook, the exact prompts, the model's file with its SHA-256, settings,
 #' versions and the machine, and shows tables, plots, and texts on which model and people disagree.
 #' Passages of a codebook with `type = "spans"`, and quotes of `evidence = TRUE`, are highlighted in
 #' the texts. The page also contains all data as JSON, from which [reproduce()] repeats the coding.

@@ -4,9 +4,9 @@
 #' Model, codebook and texts must be the original ones; different versions and machines are
 #' reported. If the context was created with `deterministic = TRUE`, results are identical with the
 #' same versions, also in a new session and with another `n_seq_max`. Without `deterministic`
-#' results are probably identical. The model files of later steps (`until`, `larger`) are searched
-#' for by name and content next to the report, in the working directory, next to the model's file
-#' and in the model cache.
+#' results are probably identical. The function finds the model files of later steps (`until`,
+#' `larger`) by name and content: next to the report, in the working directory, next to the model's
+#' file and in the model cache.
 #'
 #' @param path Path of a [report()], either the page or the JSON.
 #' @param model The model's file; or a model or context. NULL searches for a file of the same name

@@ -104,7 +104,7 @@ print.llamaherd_sampling <- function(x, ...) {
 further_settings <- function(sampling, dots, error_call) {
   check_dots(dots, names(further_kinds), error_call)
   if (!is.null(sampling) && !inherits(sampling, "llamaherd_sampling")) {
-    hint <- "It is given by name: generate_parallel(sampling = sampling_options(...))."
+    hint <- "Give this argument by name: generate_parallel(sampling = sampling_options(...))."
     must <- "made by sampling_options(), or NULL"
     abort_argument("sampling", must, sampling, error_call, hint)
   }

@@ -62,7 +62,7 @@ read_schema <- function(path, arg, error_call) {
   path <- expand_path(check_string(path, arg, error_call = error_call))
   if (!file.exists(path) || dir.exists(path)) {
     hint <- sprintf(
-      "There is no file %s, and JSON begins with a brace.",
+      "There is no file %s; if this text is a JSON Schema, it must begin with a brace.",
       dQuote(path, FALSE)
     )
     abort_argument(

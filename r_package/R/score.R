@@ -60,7 +60,7 @@ score_parallel <- function(
   merge_system = FALSE
 ) {
   error_call <- rlang::current_env()
-  check_given(continuations, "The text after each prompt whose probability is computed.")
+  check_given(continuations, "The texts whose probability after the prompts is computed.")
   object <- check_context(context)
   prompts <- chat_or_prompts(prompts, "prompts", error_call)
   texts <- check_continuations(continuations, length(prompts$values), error_call)

@@ -29,7 +29,8 @@
 #' lowest possible total disorder of aligned passages. Then it compares this disorder with the
 #' disorder of randomly shifted passages: 1 is perfect agreement, 0 is agreement by chance. Position
 #' and label have the same weight. Passages of different texts are not aligned, and disorders are
-#' added up over texts. The intervals keep the disorder that is expected by chance.
+#' added up over texts. The intervals do not include the variation of the
+#' disorder that is expected by chance.
 #'
 #' @param path Paths of files or folders.
 #' @param ... Must be empty: all further arguments must be named.
@@ -115,7 +116,7 @@ new_spans <- function(found) {
 #' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or another
 #'   data frame with a column of texts and a list column `spans` of the same form.
 #' @param gold Passages from `read_spans()`. Texts are matched by their content.
-#' @param gamma TRUE computes gamma, too. This takes longer, and needs the Python package scipy
+#' @param gamma TRUE computes gamma, too. Gamma takes longer, and needs the Python package scipy
 #'   (`reticulate::py_install("scipy")`).
 #' @param level Confidence level.
 #' @param n_bootstrap Number of bootstrap draws; 0 computes no intervals.
@@ -142,7 +143,7 @@ validate_spans <- function(
   text <- check_string(text, null = TRUE) %||% known$text
   spans <- coded[[known$columns[["spans"]] %||% "spans"]]
   if (is.list(spans) && is.null(coded[[text %||% ""]])) {
-    hint <- "Changing the texts drops the record of their column."
+    hint <- "If texts were changed, the data no longer record the name of their column."
     abort_argument("text", columns_of_data(coded), text, error_call, hint)
   }
   if (is.null(text) || is.null(coded[[text]]) || !is.list(spans)) {

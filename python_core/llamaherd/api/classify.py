@@ -55,10 +55,10 @@ def classify_parallel(
 ) -> ClassifyResults:
     """Compute the probability of each label as the continuation of each prompt.
 
-    No text is generated. Each prompt is computed once. Its labels are then computed
-    together, as a tree of tokens after the prompt. Labels of one token add no cost. With
-    t_1 .. t_m the tokens of a label after the tokens of the prompt (both tokenized
-    together),
+    No text is generated. Each prompt is computed once. The labels are then computed
+    together, as a tree of tokens after the prompt. Labels of one token add no cost.
+    With t_1 .. t_m the tokens of a label after the tokens of the prompt (both
+    tokenized together),
 
         log P(label) = sum_i log P(t_i | prompt, t_1 .. t_(i-1)) + log P(end),
 

@@ -95,21 +95,21 @@ class AnnotateOptions(Options):
             requires one label per text and the method "classify".
         embeddings: Model for the embeddings of texts, for `until`. A `Model`, or the path
             of a model file.
-        unsure: Share of the texts that a second model labels, those with the lowest
-            probability. With `larger`, the second model is `larger`; with `until`, it
-            is the model itself.
+        unsure: Share of the texts that are labelled a second time: those with the lowest
+            probability. With `larger`, the larger model labels these texts; with only
+            `until`, the model itself labels them.
         larger: Second model, which labels the texts with the lowest probabilities in the
             first step, see `unsure`. A context, or the path of a model file. `larger`
             can be used without `until`.
         on_error: Action when a text fails. "continue" codes all other texts, "return"
             finishes only the running texts, "stop" ends at once and raises
             `GenerationError`.
-        seed: Seed of the random numbers. It has an effect only with the method "generate"
-            and with several thoughts.
-        temperature: Sampling temperature. It has an effect only with the method
+        seed: Seed of the random numbers. The seed has an effect only with the method
+            "generate" and with several thoughts.
+        temperature: Sampling temperature. The option has an effect only with the method
             "generate"; 0 takes the most likely tokens.
-        max_tokens: Maximum number of tokens to generate per text. It has an effect only
-            with the method "generate".
+        max_tokens: Maximum number of tokens to generate per text. The option has an
+            effect only with the method "generate".
         versions: Further versions for the record, such as the version of R.
         progress: Show a progress bar. A function is called with a `Progress` repeatedly,
             on the calling thread.

@@ -87,8 +87,8 @@ class PromptOptions(CallOptions):
             their variables; `reasoning_effort` is an example. Needs `chat`.
         template: Jinja template to use in place of the model's chat template. Needs
             `chat`.
-        prefix: Text that each answer starts with, written into the prompt. It is not part
-            of the answer in the results. Needs `chat`.
+        prefix: Text that each answer starts with, written into the prompt. The prefix is
+            not part of the answer in the results. Needs `chat`.
         merge_system: Put the system text into the first user message if the template
             refuses a system role. Needs `chat`.
     """
@@ -161,8 +161,8 @@ class ClassifyOptions(PromptOptions):
         n_thoughts: Number of thoughts before the labels are scored. Probabilities are
             means over the thoughts. Several thoughts are drawn at temperature 0.6 with
             top_p 0.95; a single thought takes the most likely tokens. Needs `thinking`.
-        seed: Seed of the random numbers of thoughts. It has an effect only with several
-            thoughts.
+        seed: Seed of the random numbers of thoughts. The seed has an effect only with
+            several thoughts.
     """
 
     labels: Collection[str] | Mapping[str, str]

@@ -22,12 +22,12 @@ _HELP = """\
 Code each row of a table by a codebook.
 
 The codebook is a YAML file: a question, labels and their definitions, or a schema.
-New columns, for one label: label, prob, margin, entropy, coverage, for an ordinal scale
-mean, p_LABEL for each label, and error; for a scale of numbers: label, mean, sd, prob,
+New columns, for one label: label, prob, margin, entropy, coverage, mean (ordinal scales
+only), p_LABEL for each label, and error; for a scale of numbers: label, mean, sd, prob,
 margin, entropy, coverage, error; for several labels: label, coverage, p_LABEL, error; for
 fields: one column per field, and error. --evidence adds quote, start and end. With
 --thinking N, the model thinks first; this adds thinking, n_thinking_tokens,
-thinking_complete, and with --n-thoughts K between, the deviation over the thoughts.
+thinking_complete. --n-thoughts K also adds between, the deviation over the thoughts.
 --until or --larger adds step, the step that labelled the row (model, head or unsure).
 `annotate` in Python returns the same columns.
 """

@@ -239,7 +239,7 @@ def extras() -> Finding:
         topic="extras",
         state="note",
         text=f"{here}; not {without}",
-        advice=f"where you want them: {installing.command(*gone)}",
+        advice=f"if you need them: {installing.command(*gone)}",
     )
 
 
@@ -269,7 +269,7 @@ def r() -> Finding:
             "install.packages('reticulate')"
             if reticulate == "-"
             else "R CMD INSTALL r_package; if it is in a separate library, as after "
-            "`make setup`, name that: R_LIBS=/path/to/.rlib"
+            "`make setup`, set R_LIBS=/path/to/.rlib"
         )
         return Finding(
             topic="R", state="note", text=text, advice=f"for the R package: {advice}"

@@ -24,8 +24,8 @@ Label each row of a table, with the probability of each label.
 No text is generated: the model computes the probability of each label after the prompt.
 New columns: label, prob, margin, entropy, coverage (total probability of all labels
 before normalization), p_LABEL for each label, and error. With --thinking N, the model
-thinks first; this adds thinking, n_thinking_tokens, thinking_complete, and with
---n-thoughts K between, the standard deviation over the thoughts.
+thinks first; this adds thinking, n_thinking_tokens, thinking_complete. --n-thoughts K
+also adds between, the standard deviation over the thoughts.
 """
 _EXAMPLES = """\
 llamaherd classify news.csv -m model.gguf --labels Sports,Politics \\

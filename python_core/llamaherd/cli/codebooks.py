@@ -118,7 +118,7 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
 )
 @option("--journal", metavar="FILE", help="Store answers; compute only new ones.")
 @option("-o", "--out", "output", metavar="FILE.json", help="Store the comparison.")
-@option("--plot", metavar="FILE", help="Draw agreement against seconds per text.")
+@option("--plot", metavar="FILE", help="Plot agreement against seconds per text.")
 @gpu_options()
 def compare(
     gold: str,
@@ -214,7 +214,7 @@ def best(
 @click.argument("choice", metavar="CHOICE.json")
 @click.argument("gold", metavar="GOLD.csv")
 @option("-m", "--model", metavar="MODEL", required=True, help=_MODEL)
-@option("--journal", metavar="FILE", help="Keep all answers.")
+@option("--journal", metavar="FILE", help="File that stores all answers.")
 @gpu_options()
 def evaluate(
     choice: str,
@@ -260,8 +260,8 @@ def _save_plot(found: CodebookComparison, path: str) -> None:
 @codebooks.command(
     "ready",
     cls=Command,
-    help="List the ready codebooks, or print a codebook as YAML.\n\nNAME is one of the "
-    "list. Codebooks are written after published definitions, which the list names.",
+    help="List the ready codebooks, or print a codebook as YAML.\n\nNAME is a name in "
+    "the list. The codebooks follow published definitions, which the list names.",
     examples="llamaherd codebooks ready\n"
     "llamaherd codebooks ready sentiment -o mine.yaml\n"
     "llamaherd codebooks ready stance --target 'nuclear energy'\n",

@@ -93,8 +93,8 @@ def gold() -> None:
     "--floor",
     type=float,
     default=0.3,
-    help="For uncertainty and weights: share of the texts that is drawn evenly. Default "
-    "0.3.",
+    help="For uncertainty and weights: share of the texts that is drawn with "
+    "equal probabilities. Default 0.3.",
 )
 @_drawn("--seed", type=Whole(0), metavar="N", help="Seed; default: a random one.")
 @_columns("--text", metavar="NAME", help="Column of texts. Default text, if it exists.")

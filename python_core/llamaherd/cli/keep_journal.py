@@ -9,8 +9,8 @@ from llamaherd.cli.conventions import Command
 _HELP = """\
 Copy a journal that is in use.
 
-KEPT may be on a network drive, which a journal in use must not be. An existing KEPT is
-replaced. To continue a run, copy KEPT to a local disk and pass it to
+A journal in use must be on a local disk; KEPT may be on a network drive. An existing
+KEPT is replaced. To continue a run, copy KEPT to a local disk and pass it to
 `llamaherd run --journal`.
 """
 _EXAMPLES = """\

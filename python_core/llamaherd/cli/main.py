@@ -33,7 +33,7 @@ COMMANDS = {
     "run": "Ask about each row of a table, or execute a run's TOML file.",
     "classify": "Label each row of a table, with probabilities.",
     "annotate": "Code each row of a table by a codebook.",
-    "spans": "List the passages of coded texts, a row each.",
+    "spans": "List the passages of coded texts, one per row.",
     "pairs": "Compare texts in pairs, and rank them.",
     "gold": "Draw texts for people to code, also in waves.",
     "codebooks": "Choose a codebook by a gold sample, and measure it once.",

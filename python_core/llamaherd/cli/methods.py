@@ -29,7 +29,12 @@ llamaherd methods report.html --checklist
 @click.option(
     "--checklist", is_flag=True, help="Print questions of reviewers and open points."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print paragraph, references and checklist as JSON.",
+)
 def methods(report: str, bibtex: str | None, checklist: bool, as_json: bool) -> None:
     """Run the command."""
     from llamaherd.research.reports.methods_text import methods_text  # noqa: PLC0415 - fast help

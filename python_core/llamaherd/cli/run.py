@@ -48,7 +48,7 @@ _answers = section("Answers")
     "--schema",
     "sampling__schema",
     metavar="FILE",
-    help=help_of(GenerateOptions, "schema", "Its fields become columns."),
+    help=help_of(GenerateOptions, "schema", "The fields of the schema become columns."),
 )
 @_answers(
     "--labels",

@@ -185,14 +185,14 @@ def _key(given: str | None) -> str | None:
     "loras",
     metavar="NAME=FILE[@MODEL]",
     multiple=True,
-    help="A LoRA adapter, which clients request by its name like a model. It uses the "
+    help="A LoRA adapter, which clients request by its name like a model. Uses the "
     "weights of MODEL (default: the first model). May be given several times.",
 )
 @_models(
     "--memory",
     metavar="SIZE",
     callback=size,
-    help="Memory of weights, KV caches and buffers of several models, such as 16GB. "
+    help="Limit of the memory for weights, caches and buffers, such as 16GB. "
     "The least recently used models are unloaded. Default: the memory available at the "
     "start.",
 )

@@ -117,7 +117,9 @@ def given_loras(texts: Sequence[str], models: Sequence[GivenModel]) -> list[Give
             path, parent = source, names[0]
         if parent not in names:
             known = ", ".join(names)
-            raise click.UsageError(f"--lora {text}: the models are {known}.")
+            raise click.UsageError(
+                f"--lora {text}: no model {parent}; the models are {known}."
+            )
         found.append(GivenLora(name, path, parent))
     _check_names([*names, *(each.name for each in found)])
     return found

@@ -180,7 +180,7 @@ def _set(found: _Arguments, key: str, value: object, by_flag: Collection[str]) -
     given = getattr(found, table)
     if name in given:
         flag = f"--{name.replace('_', '-')}" if name in by_flag else "another --set"
-        text = f"{problem}: {flag} already does"
+        text = f"{problem}: {flag} already sets it"
         raise ArgumentError(text, argument="--set", form="{problem}")
     given[name] = value
 

@@ -17,8 +17,8 @@ Write a SLURM array script that executes a run in parts.
 RUN.toml is written by `llamaherd run --save RUN.toml`. Each task answers a part of the
 rows (`llamaherd run RUN.toml --shard I/N`) into a journal on the local disk of its node.
 The journal is copied to RUN.journals/ every ten minutes, at the end, and at SIGTERM; a
-requeued task continues from there. When all tasks are done, `llamaherd merge` combines
-the answers, which equal the answers of a run on one machine.
+requeued task continues from this copy. When all tasks are done, `llamaherd merge`
+combines the answers, which equal the answers of a run on one machine.
 
 Compute nodes often have no internet: download the model on a login node first, with
 `llamaherd models download`, and name its file in RUN.toml.

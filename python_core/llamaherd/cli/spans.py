@@ -7,7 +7,7 @@ import click
 from llamaherd.cli.conventions import Command
 
 _HELP = """\
-List the passages of a table that `llamaherd annotate` wrote, a row each.
+List the passages of a table that `llamaherd annotate` wrote, one per row.
 
 The codebook must be of the type "spans". The columns are the id of the text, or the
 number of its row, from 0; label; quote; start and end, so that text[start:end] is the

@@ -54,7 +54,7 @@ class EmbedStats:
             ended before they were computed.
         n_truncated: Number of texts that were truncated because they are too long.
         n_copied: Number of texts whose embedding was copied from an equal text.
-        n_tokens: Number of tokens read; those of equal texts are read once.
+        n_tokens: Number of tokens read; the tokens of equal texts are read once.
         n_text_tokens: Number of tokens of all texts with an embedding, also of copies.
         n_batches: Number of batches, each with several texts.
         pooling: Pooling that combines the vectors of a text's tokens.

@@ -33,7 +33,7 @@ class BadArgumentError(LlamaHerdError):
             bool".
         argument: Argument or one of its elements; "" for an error about several
             arguments.
-        place: Further steps into the argument.
+        place: Steps from `argument` to the element at fault: indices and names.
         code: See below.
         form: Template of the message, with {name} and {problem}.
         file: See below.
@@ -41,7 +41,8 @@ class BadArgumentError(LlamaHerdError):
 
     Attributes:
         argument: Name of the argument.
-        place: Steps into the argument, see `core.argument`; indices count from 0.
+        place: Steps from the argument to the element at fault: indices from 0 and names;
+            see `core.argument`.
         code: Kind of the problem, a short text that does not change between versions.
         problem: Problem, without the name of the argument.
         file: File that contains the argument; None without a file.
@@ -134,7 +135,7 @@ class ArgumentTypeError(BadArgumentError, TypeError):
 
 
 class AbiMismatchError(LlamaHerdError, ImportError):
-    """The installed libllama differs from the one that the shim was compiled against."""
+    """The shim was compiled against another libllama than the installed libllama."""
 
 
 class ModelLoadError(LlamaHerdError, OSError):

@@ -256,9 +256,9 @@ class SamplingParams:
             end the answer. The number is at most `max_tokens`. 0 sets no minimum. The
             option cannot be combined with schema, regex, grammar or choices.
         stop_token_ids: Tokens that end an answer, in addition to the model's end
-            tokens, and are not part of the answer. With a schema, regex or grammar they
-            end the answer only where the constraint allows its end. They also apply
-            with `ignore_eos`.
+            tokens, and are not part of the answer. With a schema, regex or grammar, these
+            tokens end the answer only where the constraint allows its end. The tokens
+            also end answers with `ignore_eos`.
         max_tokens: Maximum number of tokens to generate per prompt. None uses the value
             of the call. If the call sets none either, the maximum is 512 with a schema,
             enough for the longest choice with choices, and otherwise 100.

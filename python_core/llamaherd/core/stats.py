@@ -87,8 +87,8 @@ class RequestStats:
         queue_s: Seconds from submission to the start.
         first_token_s: Seconds from submission to the first token; None without a token.
         wall_s: Seconds from submission to the end.
-        prefill_s: Share of the prompt's tokens in the time of batches, in seconds.
-        decode_s: Share of the generated tokens in the time of batches, in seconds.
+        prefill_s: Seconds of the batches' time that are due to the prompt's tokens.
+        decode_s: Seconds of the batches' time that are due to the generated tokens.
         n_prefill_tokens: Number of tokens decoded for prompts.
         n_decode_tokens: Number of tokens decoded for answers.
         n_draft_tokens: Number of accepted draft tokens, see `Stats`.
@@ -171,9 +171,9 @@ class Stats:
         n_prompt_tokens: Number of tokens of all prompts, in which each prompt is counted
             once.
         n_reused_tokens: Number of prompt tokens that were not computed again: tokens of a
-            shared prefix, or of a prompt equal to another. A prompt with several samples
-            is a shared prefix of them: its tokens are decoded once, and are counted both
-            here and in `n_prefill_tokens`.
+            shared prefix, or of a prompt equal to another. The prompt of several samples
+            is a shared prefix of the samples: its tokens are decoded once, and are
+            counted both here and in `n_prefill_tokens`.
         n_prefill_tokens: Number of decoded prompt tokens, including shared prefixes.
         n_generated_tokens: Number of generated tokens, without copied answers.
         n_decode_tokens: Number of tokens decoded after prompts, of thoughts, answers or

@@ -33,8 +33,8 @@ class LanguageTerms:
         markers: Settings of a thought with markers that the caller gives.
         start_server: Function that starts a server in another process.
         template: Advice for a model without a chat template.
-        fetch: Way to download a model, before its name; `fetched` is the rest.
-        fetched: Way to download a model, after its name.
+        fetch: Advice to download a model: the words before the name of the model.
+        fetched: The words of this advice after the name of the model.
         memory: Setting of the memory of a server's models.
         max_file: Advice about a file that is larger than a server accepts.
         names: Advice about a name that a server of one model does not know.

@@ -122,7 +122,7 @@ def safe_name(name: str) -> str:
     if n_bytes > _LONGEST_NAME:
         raise DownloadError(
             f"the name {name[:60]!r}... has {n_bytes} bytes; the name of a file "
-            f"can have {_LONGEST_NAME} here"
+            f"may have at most {_LONGEST_NAME} here"
         )
     return safe
 

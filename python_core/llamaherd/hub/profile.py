@@ -142,11 +142,11 @@ def hardware_profile(*, measure: bool = True) -> HardwareProfile:
 
     The speeds are rough estimates from two numbers, measured once per process in about a
     second. Memory bandwidth limits the speed of a single answer, because each token
-    needs all weights. The speed of arithmetic limits prompts, and many answers
-    together. Real speeds are often half or double the estimates, because kernels for
-    quantized weights do not multiply float32 matrices. While other programs run, real
-    speeds and estimates differ by up to a factor of four. For real measurements of a
-    model, use `model_optimize`.
+    needs all weights. Arithmetic speed limits the processing of prompts, and of
+    many answers that are generated together. Real speeds are often half or double the
+    estimates, because kernels for quantized weights do not multiply float32 matrices.
+    While other programs run, real speeds and estimates differ by up to a factor of four.
+    For real measurements of a model, use `model_optimize`.
 
     Args:
         measure: Whether to measure; False omits the speeds.

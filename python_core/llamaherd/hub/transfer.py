@@ -158,8 +158,8 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
         _check_scheme(newurl)
         if urlsplit(req.full_url).scheme == "https" and newurl.startswith("http:"):
             raise DownloadError(
-                f"{shown_url(req.full_url)} leads from https to http, where anybody "
-                "could change the file: it is not followed"
+                f"{shown_url(req.full_url)} redirects from https to http, where "
+                "anybody could change the file: the redirect is not followed"
             )
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
         token = req.get_header("Authorization")

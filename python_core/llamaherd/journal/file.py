@@ -198,9 +198,9 @@ def _check_no_log(name: str, path: Path) -> None:
     for log in (beside(path, WAL), beside(path, ROLLBACK)):
         if log.exists() and log.stat().st_size > 0 and not path.exists():
             raise JournalError(
-                f"{name}: {shown(path)} does not exist, but {log.name!r} does: the log "
-                "of a journal that was removed or moved. Restore that journal, or remove "
-                "its log, and with it the results that only the log has"
+                f"{name}: {shown(path)} does not exist, but its log {log.name!r} "
+                "does: the journal was removed or moved. Restore the journal, or remove "
+                "the log; results that only the log contains are then lost"
             )
 
 

@@ -153,7 +153,7 @@ def is_locked(error: BaseException) -> bool:
     """Return whether a statement failed because another process locks the file.
 
     Before Python 3.11 errors have no code, so the answer is True for each error of SQLite
-    that another attempt may mend.
+    that may not occur in another attempt.
     """
     if not isinstance(error, sqlite3.OperationalError):
         return False

@@ -46,8 +46,8 @@ def optimized_model(
             OptimizeProgress.
 
     Returns:
-        Path of the file to load. This is the original file if no faster file has
-        predictions close enough to the original's predictions.
+        Path of the file to load: the original file if no faster file has predictions
+        close enough to the predictions of the original.
 
     Raises:
         ModelLoadError: As for `download_model` and `model_optimize`.

@@ -51,9 +51,9 @@ def model_optimize(
 
     For each of `types`, the function writes the model in that type
     (`llama_model_quantize` of llama.h), measures both files alternately, and compares
-    their predictions for a text. It keeps the fastest file whose predictions are close
-    enough, as `<name>.<type>.llamaherd.gguf`, and removes the other new files. The
-    original is not changed, and no file is ever overwritten.
+    their predictions for a text. The function keeps the fastest file whose predictions
+    are close enough, as `<name>.<type>.llamaherd.gguf`, and removes the other new files.
+    The original is not changed, and no file is ever overwritten.
 
     Prefill speed is measured with one prompt of 512 tokens, decode speed with 8 answers
     generated together; both are medians of up to 5 rounds. Files are ranked by the
@@ -73,8 +73,8 @@ def model_optimize(
         max_kl: Maximum mean KL divergence of the kept file, in nats. For two small
             models, Q8_0 had a divergence of 0.005 and 0.006; see docs/decisions/0013.
         text: Sample text for the comparison, of at least 64 tokens; the first 4096 tokens
-            are used. It should resemble the texts that the model will process. None for a
-            novel in the public domain.
+            are used. The sample should resemble the texts that the model will process.
+            None for a novel in the public domain.
         n_threads: Number of threads; None for the number of physical cores.
         progress: True to show a progress bar, or a function that is called with each
             OptimizeProgress.

@@ -45,8 +45,8 @@ class Context(Host):
         kv_layout: "per_sequence" reserves for each sequence the cells of the longest
             prompt. This layout is fast, and greedy answers hardly depend on other
             prompts. With "unified", all sequences share one pool of cells. This layout
-            is fast for prompts that consist mostly of a common prefix. It runs more
-            prompts at once if lengths differ and memory is short; prompts are paused
+            is fast for prompts that consist mostly of a common prefix, and runs
+            more prompts at once if lengths differ and memory is short; prompts are paused
             when no cells are free. "auto" selects the layout that suits the prompts of
             a call; for single prompts (`submit`, a server), the layout that suits the
             latest 32 prompts.

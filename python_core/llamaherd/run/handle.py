@@ -129,7 +129,8 @@ class Handle:
 
         Args:
             fn: Function. The loop's thread calls it, so it must be fast. If the request
-                has already ended, it is called at once. Its exceptions are ignored.
+                has already ended, the function is called at once. Exceptions of the
+                function are ignored.
         """
         with self._changed:
             if not self.done():

@@ -106,7 +106,7 @@ class Job(Generic[_R]):
     result = results
 
     def warn(self) -> None:
-        """Warns of a problem of the journal, once for each; call it while you wait.
+        """Warns once of each problem of the journal; call this method while you wait.
 
         Warns:
             JournalWarning: Results cannot be stored at present, or were not stored.
@@ -116,7 +116,7 @@ class Job(Generic[_R]):
             warnings.warn(problem, JournalWarning, stacklevel=3)
 
     def new_problem(self) -> str:
-        """Returns a problem of the journal that was not yet returned; "" without one."""
+        """Returns a problem of the journal that was not returned before; "" if none."""
         problem = self._work.problem
         if not problem or problem == self._told:
             return ""

@@ -30,7 +30,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
 OF_LOAD = {  # by field of `Load`
     "n_running": "Prompts that are being computed.",
     "n_waiting": "Prompts that are waiting for a slot.",
-    "n_slots": "Prompts that can be computed at the same time; 0 before the first one.",
+    "n_slots": "Prompts that can be computed at the same time; 0 before the first call.",
     "n_prefixes": "Prefixes of prompts that are cached, so that they are computed once.",
     "n_ctx": "Maximum number of tokens in the KV cache, for all prompts together.",
 }
@@ -87,8 +87,8 @@ class Metrics:
         )
         self._work = counter(
             "work_tokens",
-            "Tokens of embeddings, scores, labels and codes: read, read without being "
-            "computed, and written.",
+            "Tokens of embeddings, scores, labels and codes: read, reused without "
+            "computation, and written.",
             ("kind", "part", *of_model),
         )
         self._seconds = seconds(

@@ -392,7 +392,7 @@ test_that("a journal is named at the beginning and where Ctrl-C ends the call", 
       abort = \() NULL
     )
   })
-  expect_match(told, "continues from there: /tmp/a.journal", all = FALSE)
+  expect_match(told, "continues the run: /tmp/a.journal", all = FALSE)
 })
 
 test_that("hints lead to what was meant", {

@@ -211,7 +211,7 @@ def test_an_argument_is_given_once(
 ) -> None:
     assert main(["serve", "no.gguf", "--port", "0", *flags, "--set", text]) == 2
     shown = " ".join(capsys.readouterr().err.split())
-    assert f"{by} already does" in shown
+    assert f"{by} already sets it" in shown
     assert text.partition("=")[0] in shown
 
 

@@ -130,8 +130,8 @@ def estimate(  # noqa: PLR0917 - as in R
         methods: Methods, in the order of the result.
         level: Confidence level of the intervals.
         label: Column of labels; None for the column that `annotate` wrote, or "label".
-        text: Column of texts. None: the column that `coded` names, otherwise the column
-            that `gold` names.
+        text: Column of texts. None uses the column that `coded` records, otherwise the
+            column that `gold` records.
         prob: Only for codes that are not a gold sample: "simple" if the texts were drawn
             at random with equal probabilities; otherwise N inclusion probabilities, or
             the column with these probabilities.

@@ -116,8 +116,8 @@ def joined(
     if n_other:
         notes.append(
             f"{part_of(n_other, len(gold), 'text', of='of the gold sample')} another "
-            "label than when it was drawn, by another run or an edit: estimates use the "
-            "new labels"
+            "label than when it was drawn, because of another run or an edit: estimates "
+            "use the new labels"
         )
     return texts, gold.moved(new_rows), notes
 

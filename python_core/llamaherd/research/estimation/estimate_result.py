@@ -53,7 +53,7 @@ def settings_of(
     checks.choice("target", target, TARGETS)
     if clusters is not None and target == "texts":
         raise ArgumentError(
-            f"requires {setting('target', 'population')}: else texts are not a sample",
+            f"requires {setting('target', 'population')}: only then texts are a sample",
             argument="cluster",
         )
     if clusters is not None and np.ptp(clusters) == 0:

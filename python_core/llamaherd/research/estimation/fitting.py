@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
-NO_OTHERS = "all texts have codes: there is none whose code is to be predicted"
+NO_OTHERS = "all texts have codes: no code remains to be predicted"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -101,8 +101,8 @@ def check_label(formula: str, label: str, *, several: bool = False) -> None:
     one = rf"{HAS_LABEL}\(\s*`?{re.escape(label)}`?\s*,"
     if several and label in columns_in(re.sub(one, f"{HAS_LABEL}(0,", formula)):
         raise ArgumentError(
-            f"must name one label where a text may have several, such as "
-            f"{HAS_LABEL}({label}, 'x') ~ age: {formula!r} compares a whole set",
+            f"must name one label, as in {HAS_LABEL}({label}, 'x') ~ age, because a text "
+            f"may have several labels: {formula!r} compares all labels together",
             argument="formula",
         )
 

@@ -80,8 +80,8 @@ def gold_sample(
             margin between the two most probable labels. With several labels per text it
             is 2 abs(p - 1/2) of the least certain label.
             Missing values are read as 0.
-        floor: For "uncertainty" and "weights": share of the sample that is allocated
-            evenly to all texts. Every probability is at least floor * n / N.
+        floor: For "uncertainty" and "weights": share of the sample that is drawn with
+            equal probabilities. Every probability is at least floor * n / N.
         allocation: For "stratified": "proportional" to the sizes of strata, "equal", or
             the number of texts for each stratum by name. "proportional" and "equal" draw
             at least 2 texts from each stratum that has 2 or more.

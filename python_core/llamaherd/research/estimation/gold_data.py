@@ -161,7 +161,7 @@ class Population:
         """
         if by is None and self.label_column is None:
             raise ArgumentError(
-                "must name the columns of strata: there is no label",
+                "must name the columns of strata: the data have no column of labels",
                 argument="by",
                 code="unknown_argument",
             )

@@ -61,8 +61,8 @@ class GoldSample:
             are identified by row numbers.
         waves: Draws of a sample whose waves have different designs; () for a sample drawn
             in a single wave, and for waves that form one sample of the same design.
-        outside: In a subset the coded texts that do not belong to it; None if there are
-            none, and for a sample with `waves`, which know these texts.
+        outside: For a subset, the coded texts outside of the subset; None if there are no
+            such texts, and for a sample with `waves`, which contain these texts.
     """
 
     rows: list[int]
@@ -151,7 +151,7 @@ class GoldSample:
             kept: Rows of the subset, in the order of its data.
 
         Raises:
-            ValueError: The sample was split; its parts can be used for a subset.
+            ValueError: The sample was split; call this method of one of its parts.
         """
         if self.parts is not None:
             raise ArgumentError(

@@ -39,10 +39,10 @@ def read_gold(
 ) -> GoldSample:
     """Read completed coding sheets.
 
-    Case and whitespace in labels are ignored, as is the case of the column names `id` and
-    `text`. An empty cell, "NA" or "N/A" means no code yet. With several labels per text,
-    a cell lists all labels that apply, in any order, separated by semicolons, or "none"
-    ("(none)" if a label has that name).
+    Upper and lower case are not distinguished in labels and in the column names `id` and
+    `text`; whitespace in labels is ignored. An empty cell, "NA" or "N/A" means no code
+    yet. With several labels per text, a cell lists all labels that apply, in any order,
+    separated by semicolons, or "none" ("(none)" if a label has that name).
 
     Args:
         path: A file written by `GoldSample.write` and then completed, in part or in full;

@@ -67,8 +67,8 @@ def used_labels(
         for j in counts:
             if part[j] < _LEAST_IN_PART or len(columns[folds == fold]) == 0:
                 raise ArgumentError(
-                    f"must have {_LEAST_IN_PART} codes of each label outside of each "
-                    f"fold; outside of fold {fold + 1} of {n_folds}, {names[j]!r} has "
+                    f"must have {_LEAST_IN_PART} codes of each label if any fold is "
+                    f"left out; without fold {fold + 1} of {n_folds}, {names[j]!r} has "
                     f"{part[j]}: choose another seed or n_folds, or {more}",
                     argument="gold",
                     code="too_few_codes",

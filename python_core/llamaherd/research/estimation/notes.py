@@ -38,8 +38,8 @@ SURVEY = "ppi: with survey weights the variance uses weighted texts, as for dsl"
 CLUSTERS = "ppi: with cluster the variance uses sums of clusters, as for dsl"
 RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
 WILSON = (
-    "gold: intervals use Wilson's limits, as fewer than 15 codes have, or do not have, a "
-    "label: they are not symmetric, and not computed from the std. error"
+    "gold: intervals use Wilson's limits, because fewer than 15 codes have a label, or "
+    "fewer than 15 lack it; the intervals are not symmetric, and use no std. error"
 )
 _UNSEEN = "by Wilson's limits, as the codes show no wrong label, or no difference: "
 _LISTED = 12  # groups that a note lists
@@ -147,8 +147,8 @@ def few_heavy(problem: Problem) -> list[str]:
         return _unequal(problem)
     note = (
         f"{share:.0%} of the texts, those with the lowest probabilities to be drawn, "
-        f"have {n:.0f} codes ({FEW} are few): intervals may be too short; code more of "
-        "them, or draw with a larger floor"
+        f"have {n:.0f} codes (fewer than {FEW}): intervals may be too short; code more "
+        "of these texts, or draw with a larger floor"
     )
     return [note]
 
@@ -197,8 +197,8 @@ def few_clusters(problem: Problem) -> list[str]:
         return []
     return [
         (
-            f"{count_of(n, 'cluster')} {verb(n, 'has', 'have')} codes ({_CLUSTERS} are "
-            "few): intervals may be too short"
+            f"{count_of(n, 'cluster')} {verb(n, 'has', 'have')} codes, fewer than "
+            f"{_CLUSTERS}: intervals may be too short"
         )
     ]
 
@@ -216,7 +216,7 @@ def high_leverage(problem: Problem) -> list[str]:
     if most <= usual:
         return []
     note = (
-        f"one coded text has a leverage of {most:.2f} (above {usual:.2f} is much): "
+        f"one coded text has a leverage of {most:.2f} (above {usual:.2f} is high): "
         "intervals may be too short; transform covariates with extreme values, or code "
         "more texts"
     )

@@ -129,7 +129,7 @@ def shares_or_scores(
     if isinstance(outcome, Mapping):
         if several:
             raise ArgumentError(
-                "must be labels, not numbers for them: a text may have several",
+                "must be labels, not numbers of labels: a text may have several labels",
                 argument="outcome",
             )
         scores = _scores(outcome, {*labels, *codes, *known})

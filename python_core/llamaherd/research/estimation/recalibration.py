@@ -78,8 +78,8 @@ def recalibrate(
         n_folds: Number of folds, 2 to 20.
         seed: Seed of the folds. The same seed gives the same result.
         label: Column of labels if `coded` is a data frame; None for "label".
-        text: Column of texts. None: the column that `coded` names, otherwise the column
-            that `gold` names.
+        text: Column of texts. None uses the column that `coded` records, otherwise the
+            column that `gold` records.
         prob: Inclusion probabilities if `gold` is not a gold sample; see `estimate`.
         cluster: Column of clusters; texts of one cluster are in the same fold. Use the
             same column in `estimate`.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _DRAWN = {
     "simple": "at random, all with the same probability",
     "stratified": "at random, a fixed number in each stratum",
-    "uncertainty": "at random, with a higher probability the less sure the model was",
-    "weights": "at random, with a higher probability the larger the survey weight",
+    "uncertainty": "at random, with probabilities that grow with the model's uncertainty",
+    "weights": "at random, with probabilities that grow with the survey weight",
     "given": "at random, with given probabilities",
 }
 _CONSENSUS = {

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 _KINDS = {
     "simple": "at random, all texts equally probable",
     "stratified": "at random, a fixed number in each stratum,",
-    "uncertainty": "at random, more probable the less sure the model is",
-    "weights": "at random, more probable the larger the survey weight",
+    "uncertainty": "at random, with probabilities that grow with the model's uncertainty",
+    "weights": "at random, with probabilities that grow with the survey weight",
     "given": "at random, with given probabilities",
     "waves": "in waves of different designs",
 }
@@ -272,7 +272,7 @@ def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Bloc
         ["coders", _listed(coders)],
     ]
     if "floor" in design:
-        facts.append(["share allocated evenly", share_text(design["floor"])])
+        facts.append(["share with equal probabilities", share_text(design["floor"])])
     if isinstance(design.get("allocation"), str):
         facts.append(["allocation", design["allocation"]])
     for name, n in design.get("drawn", {}).items():

@@ -123,7 +123,7 @@ class CodebookChoice:
         if found != made.hash:
             raise ArgumentError(
                 "codebook, settings or model of the stored choice were changed after it "
-                "was frozen: compare again, and freeze the new one",
+                "was frozen: compare again, and use the new choice",
                 argument="choice",
                 code="changed",
                 form="{name}: {problem}",

@@ -70,14 +70,15 @@ def compare_codebooks(
     """Code the texts of "select" with several codebooks, and compare labels with codes.
 
     All candidates code the same texts. Measures are weighted by 1 / inclusion
-    probability, so that they describe all texts. A text on which a candidate fails is
-    counted as wrong; in a comparison of numbers, the text gets the end of the scale that
-    is farther from the code. Differences are paired, text by text.
+    probability, so that they describe all texts. If a candidate fails on a text,
+    this counts as a wrong label; for numbers, it counts as the lowest or the highest
+    number of the scale, whichever differs more from the code. Differences are paired,
+    text by text.
 
     Args:
         data: Data frame from which the sample was drawn, to check that it has not
-            changed; or a result of `annotate`. None skips this check: the texts
-            are in the sample itself.
+            changed; or a result of `annotate`. None skips this check and
+            uses the texts in the sample.
         candidates: Codebooks, or results of `candidate`, by name.
         gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
         context: Context of the candidates that have no context of their own.

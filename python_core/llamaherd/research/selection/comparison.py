@@ -52,9 +52,9 @@ class ComparedCandidate:
         codebook: Content of the codebook.
         settings: Settings of the coding, see `Coded.run`.
         model: Record of the model file.
-        labels: Label of each text; None for failed texts. A failed text is counted as
-            wrong or, in a comparison of numbers, as the end of the scale farther from the
-            code.
+        labels: Label of each text; None for failed texts. A failed text counts as a
+            wrong label; for numbers, it counts as the lowest or the highest number of the
+            scale, whichever differs more from the code.
         value: The measure; its interval is not adjusted for several candidates.
         seconds: Computing time in seconds per text; NaN if all answers came from a
             journal without times.
@@ -245,7 +245,7 @@ class CodebookComparison:
 
     @property
     def conclusion(self) -> str:
-        """Sentences that name the candidates that can be told apart."""
+        """Sentences that name the candidates that may be the best."""
         others = [self.names[i] for i in self.tied if i != self.best]
         best = repr(self.names[self.best])
         if len(self.candidates) == 1:

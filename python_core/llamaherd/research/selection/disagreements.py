@@ -124,7 +124,7 @@ def disagreements(
                 code="closed",
             )
         warnings.warn(
-            "evaluate was read before it was opened: accuracy on its texts is no "
+            "evaluate was read while it was locked: accuracy on its texts is no "
             "longer unbiased",
             UserWarning,
             stacklevel=2,

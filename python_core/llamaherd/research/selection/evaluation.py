@@ -175,7 +175,7 @@ def evaluate_codebook(
         check_run(choice, coded.run)
     elif context is None:
         raise ArgumentTypeError(
-            "or coded must be given: a context on the chosen model, or labels by it",
+            "or coded must be given: a context with the chosen model, or its labels",
             argument="context",
         )
     else:
@@ -370,8 +370,8 @@ def _notes(
             for each in others[-3:]
         )
         notes.append(
-            f"EVALUATE WAS OPENED BEFORE for another choice: {listed}. Its results "
-            "may have led to this choice, so its value is no longer unbiased: report all "
+            f"EVALUATE WAS OPENED BEFORE for another choice: {listed}. The results "
+            "may have led to this choice, whose value is then biased: report all "
             "evaluations, or code new texts"
         )
     elif before:

@@ -141,9 +141,9 @@ def gold_size(
 ) -> GoldSize | PairedSize | NumberSize:
     """Return the size of a simple random sample for an interval or a comparison.
 
-    With `compare` it is the number of texts needed to detect a difference between two
-    codebooks, see `paired_size`: n = (z_a sqrt(differ) + z_b sqrt(differ - compare^2))^2
-    / compare^2. For codebooks whose codes are numbers, `measure` is "mae" or "rmse", see
+    With `compare` the sample detects a difference of this size between two codebooks, see
+    `paired_size`: n = (z_a sqrt(differ) + z_b sqrt(differ - compare^2))^2 / compare^2.
+    For codebooks whose codes are numbers, `measure` is "mae" or "rmse", see
     `number_size`: n = (z_a + z_b)^2 spread^2 / compare^2 + z_a^2 / 2. Without `compare`,
     the sample gives an interval of a given width.
 
@@ -290,7 +290,8 @@ def _check_use(
             problem = (
                 "is for the errors of numbers: set measure to mae or rmse"
                 if name in of_numbers
-                else "does not go with compare: differ is the share of texts that matters"
+                else "does not go with compare: set differ, the share of texts that "
+                "exactly one codebook labels right"
             )
             raise ArgumentError(problem, argument=name, code="conflict")
 

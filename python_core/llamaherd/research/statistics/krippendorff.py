@@ -179,7 +179,7 @@ def _patterns_of(ratings: Ratings, scale: Scale) -> Floats:
     if n * q > _MOST:
         raise ArgumentError(
             f"scale={scale!r} takes at most {_MOST // max(n, 1)} different codes for "
-            f"{n} units, not {q}; of measurements take {setting('scale', 'interval')}",
+            f"{n} units, not {q}; for measurements use {setting('scale', 'interval')}",
             argument="scale",
             code="out_of_range",
             form="{problem}",

@@ -103,7 +103,7 @@ def paired_size(
     if differ < compare:
         raise ArgumentError(
             f"must be at least the difference {compare:g}, not {differ:g}: accuracies "
-            "differ by no more than the share of texts of which exactly one is right",
+            "differ by no more than the share of texts that exactly one labels right",
             argument="differ",
             code="out_of_range",
         )

@@ -155,9 +155,9 @@ def draw_unequal(probs: Floats, rng: np.random.Generator) -> Draw:
 def inclusion_probs(sizes: Floats, n: int, floor: float) -> Floats:
     """Return inclusion probabilities that grow with a size and have a lower bound.
 
-    A share `floor` of the sample is allocated evenly, the rest in proportion to the
-    sizes. Probabilities above 1 become 1; the probabilities of the other texts are then
-    scaled up:
+    A share `floor` of the sample has equal probabilities, the rest probabilities in
+    proportion to the sizes. Probabilities above 1 become 1; the probabilities of the
+    other texts are then scaled up:
 
         pi_i = min(1, c * (floor / N + (1 - floor) * size_i / sum of sizes)),
 

@@ -159,7 +159,7 @@ def bounded(sizes: Floats, n: int, floor: float, most: float) -> Floats:
     Args:
         sizes: float64[M], non-negative; if all are 0 they are treated as equal.
         n: Number of texts to draw.
-        floor: Share of the sample that is allocated evenly.
+        floor: Share of the sample that is drawn with equal probabilities.
         most: Upper bound, at least n / M.
 
     Returns:

@@ -182,8 +182,8 @@ def validate_spans(
     at least one character with a passage of the same label. "unitizing alpha" is
     Krippendorff's coefficient (2004) of the agreement of all coders over all texts.
     "gamma" is the coefficient of Mathet, Widlocher and Metivier (2015), which aligns the
-    passages of all coders first. Intervals are percentiles of a bootstrap of texts; those
-    of gamma keep the disorder that is expected by chance.
+    passages of all coders first. Intervals are percentiles of a bootstrap of texts; the
+    intervals of gamma do not include the variation of the disorder expected by chance.
 
     Args:
         coded: Texts that `annotate` coded by a codebook of the type "spans"; or passages

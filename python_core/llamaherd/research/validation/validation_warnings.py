@@ -56,8 +56,8 @@ def _of_numbers(found: Validation) -> list[str]:
     if few and found.scale not in ("interval", "ratio"):  # a scale has many numbers
         lines.append(
             f"Labels that people gave to fewer than {_FEW_OF_LABEL} texts, too few for "
-            f"reliable results: {', '.join(few)}. Because of them, intervals of macro "
-            "F1 and balanced accuracy are too narrow."
+            f"reliable results: {', '.join(few)}. Because of these labels, the intervals "
+            "of macro F1 and balanced accuracy are too narrow."
         )
     if measured.accuracy.low <= measured.majority_accuracy.value:
         lines.append(
@@ -79,8 +79,8 @@ def _of_recall(found: Validation) -> list[str]:
             f"Recall of {scores.label!r} may be as low as {scores.recall.low:.2f}: the "
             f"model did not give it to {unfound.share:.0%} of the texts, and only "
             f"{unfound.n_codes} of these texts {verb(unfound.n_codes, 'is', 'are')} "
-            f"coded, {unfound.n_cases} of them as "
-            f"{scores.label!r}. Code more of them; kappa, alpha and AC1 do not show this."
+            f"coded, {unfound.n_cases} of them as {scores.label!r}. Code more of these "
+            "texts; kappa, alpha and AC1 do not show this."
         )
     return lines
 

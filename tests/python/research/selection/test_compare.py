@@ -357,7 +357,7 @@ def test_disagreements(gold: lh.GoldSample, context: lh.Context) -> None:
     refused(
         "closed", "is locked until", lambda: lh.disagreements(coded, gold, "evaluate")
     )
-    with pytest.warns(UserWarning, match="read before it was opened"):
+    with pytest.warns(UserWarning, match="read while it was locked"):
         lh.disagreements(coded, gold, ["select", "evaluate"], peek=True)
     few = lh.disagreements(coded[[int(i) - 1 for i in explored.ids[:3]]], gold)
     assert few.n_compared == 3

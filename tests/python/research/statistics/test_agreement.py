@@ -310,7 +310,7 @@ def test_many_different_measurements_need_no_table() -> None:
     codes = truth + generator.normal(scale=0.5, size=(2, 50_000))
     found = krippendorff_alpha(codes, scale="interval", n_bootstrap=0)
     assert found.value == pytest.approx(1 / 1.25, abs=0.01)  # the intraclass correlation
-    with pytest.raises(ValueError, match="of measurements take scale='interval'"):
+    with pytest.raises(ValueError, match="for measurements use scale='interval'"):
         krippendorff_alpha(codes, scale="ratio")
 
 
