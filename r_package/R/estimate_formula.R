@@ -9,7 +9,7 @@ has_label <- function(label, name) {
 check_has_label <- function(formula, label, error_call) {
   if (label %in% all.vars(without_has_label(formula, label))) {
     must <- sprintf(
-      "one with has_label(), because texts may have several labels: has_label(%s, \"x\") ~ age",
+      "one with has_label(), such as has_label(%s, \"x\") ~ age: a text may have several labels",
       label
     )
     abort_argument("formula", must, formula, error_call)

@@ -253,7 +253,7 @@ def test_a_log_without_its_journal_is_not_given_to_a_new_one(
     journal.close()
     path.unlink()
     (folder / "log").rename(log)
-    with pytest.raises(JournalError, match=r"does not exist, but 'run.sqlite-wal' does"):
+    with pytest.raises(JournalError, match=r"but its log 'run.sqlite-wal' does"):
         Journal(path)
     assert sorted(each.name for each in folder.iterdir()) == [
         "model.gguf",

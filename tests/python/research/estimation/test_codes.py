@@ -132,7 +132,7 @@ def test_formulas_name_one_of_several() -> None:
         next(row.estimate for row in wanted.by("dsl") if row.term == "label")
     )
     for formula in ("label == 'a' ~ age", "has_label(label, 'a') ~ age + label"):
-        with pytest.raises(ValueError, match=r"such as has_label\(label, 'x'\) ~ age: "):
+        with pytest.raises(ValueError, match=r"as in has_label\(label, 'x'\) ~ age, "):
             lh.estimate(DATA, CODES, formula, **options)
     # For texts with one label, has_label() equals ==.
     one = {**DATA, "label": [each or "b" for each in DATA["label"]]}
