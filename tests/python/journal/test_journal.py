@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import re
 import sqlite3
 import sys
 from itertools import chain, count, repeat
@@ -420,12 +421,18 @@ def test_a_full_disk_costs_no_result(folder: Path) -> None:
     n_pages = call._journal._db.execute("PRAGMA page_count").fetchone()[0]
     call._journal._db.execute(f"PRAGMA max_page_count = {n_pages + 2}")
     job = Job(HostedCall(FakeContext(), call))
-    with pytest.warns(JournalWarning, match=r"200 results could not .*run.sqlite'.*full"):
+    with pytest.warns(JournalWarning, match=r"results could not .*full") as warned:
         results = job.results()
     assert all(result.is_finished for result in results)
-    assert entries(folder) == []
+    # The writer stores results at intervals. On a slow machine, a first small group may
+    # still fit into the pages, and the first failure is reported before the end.
+    n_stored = len(entries(folder))
+    n_lost = 200 - n_stored
+    assert n_lost > 0
+    at_end = str(warned[-1].message)
+    assert re.search(rf"\b{n_lost} results could not .*run.sqlite'", at_end)
     results, engine = run(folder, requests)
-    assert engine.n_submitted == 200
+    assert engine.n_submitted == n_lost
 
 
 def test_what_could_not_be_written_is_written_later(
