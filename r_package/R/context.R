@@ -111,7 +111,7 @@ context_create <- function(
       start_herd(object, cluster, c(options, actors))
     }
   )
-  context <- structure(
+  context <- fixed(
     c(
       value,
       list(model = model, cluster = cluster),

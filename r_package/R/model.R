@@ -115,7 +115,7 @@ model_load <- function(
   }
 
   value <- quietly(verbosity < 0, py_call("model_load", path, options))
-  model <- structure(c(value, list(path = path)), class = "llamaherd_model")
+  model <- fixed(c(value, list(path = path)), class = "llamaherd_model")
   document_event("model_load", \() {
     list(
       source = log_source(model_path),
@@ -242,7 +242,7 @@ format.llamaherd_model <- function(x, ...) {
       "%s, %s, trained for %s tokens of context",
       x$description,
       format_bytes(x$size_bytes),
-      format(x$n_ctx_train, big.mark = ",")
+      big(x$n_ctx_train)
     ),
     if (!is.null(problem)) paste("It", problem)
   )
