@@ -116,11 +116,20 @@ check_text <- function(
   text
 }
 
+# Returns values as text. as.character() of a number depends on options(OutDec = ) before R 4.3.
+value_text <- function(x) {
+  if (is.double(x) && !is.object(x) && getOption("OutDec") != ".") {
+    old <- options(OutDec = ".")
+    on.exit(options(old))
+  }
+  as.character(x)
+}
+
 # Converts text to UTF-8, with NA for invalid bytes. Bytes that are valid UTF-8 are read as UTF-8 in
 # any locale; other bytes are read in the encoding of the locale. In the C locale enc2utf8() would
 # write "<e9>" for bytes that it cannot read.
 as_utf8 <- function(x) {
-  text <- as.character(x)
+  text <- value_text(x)
   unmarked <- Encoding(text) == "unknown" & validUTF8(text)
   Encoding(text[unmarked]) <- "UTF-8"
   native <- !is.na(text) & !unmarked & Encoding(text) == "unknown"

@@ -168,7 +168,7 @@ document_coding <- function(result) {
 # Returns the labels as texts, fields as JSON; NULL if the columns do not exist.
 labels_of_coding <- function(x, coding) {
   coding$answers %||%
-    if (isTRUE(coding$label %in% names(x))) as.character(x[[coding$label]])
+    if (isTRUE(coding$label %in% names(x))) value_text(x[[coding$label]])
 }
 
 # Returns the full path of a file for a log. `~` replaces the home folder, whose name would show its
@@ -198,7 +198,7 @@ log_source <- function(source) {
 # Computes the SHA-256 of texts, each followed by a newline, as sha256sum does for a file with these
 # lines.
 lines_sha256 <- function(text) {
-  text <- as.character(text)
+  text <- value_text(text)
   text[is.na(text)] <- "NA"
   sha256(paste0(text, "\n", collapse = ""))
 }
