@@ -63,6 +63,7 @@ error_classes <- c(
   IsADirectoryError = "argument",
   NotADirectoryError = "argument",
   PermissionError = "argument",
+  OSError = "argument",
   ModelLoadError = "model",
   DownloadError = "model",
   ModelClosedError = "model",
