@@ -140,6 +140,27 @@ as_utf8 <- function(x) {
   text
 }
 
+# Returns a path for R's functions. Outside of UTF-8 locales R would convert a path that is declared
+# as UTF-8 to the locale, although the names of files are bytes.
+native_path <- function(x) {
+  if (!l10n_info()[["UTF-8"]] && .Platform$OS.type == "unix") {
+    Encoding(x) <- "unknown"
+  }
+  x
+}
+
+file_exists <- function(path) file.exists(native_path(path))
+
+dir_exists <- function(path) dir.exists(native_path(path))
+
+base_name <- function(path) as_utf8(basename(native_path(path)))
+
+dir_name <- function(path) as_utf8(dirname(native_path(path)))
+
+full_path <- function(path) {
+  as_utf8(normalizePath(native_path(path), winslash = "/", mustWork = FALSE))
+}
+
 # Requires a whole number. If n is above 1, a vector of n whole numbers is also accepted.
 check_whole <- function(
   x,

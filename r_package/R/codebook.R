@@ -141,7 +141,7 @@ codebook <- function(
 read_codebook <- function(path) {
   error_call <- rlang::current_env()
   path <- expand_path(check_string(path))
-  if (!file.exists(path) || dir.exists(path)) {
+  if (!file_exists(path) || dir_exists(path)) {
     abort_argument("path", "an existing file", path, error_call)
   }
   new_codebook(py_call("codebook_read", path, error_call = error_call))

@@ -64,8 +64,8 @@ report <- function(
     evaluation,
     error_call
   )
-  path <- path.expand(check_string(path))
-  if (!dir.exists(dirname(path))) {
+  path <- expand_path(check_string(path))
+  if (!dir_exists(dir_name(path))) {
     abort_argument("path", "a file in a folder that exists", path, error_call)
   }
   options <- list(
