@@ -251,7 +251,7 @@ format.llamaherd_agreement <- function(x, ..., digits = 3L) {
   n <- if (nrow(x) > 0) max(x$n_units) else 0L
   head <- sprintf(
     "<llamaherd_agreement> %s %s with two codes or more, %d %s, %s%s",
-    formatC(n, big.mark = ",", format = "d"),
+    big(n),
     plural(n, "unit"),
     max(x$n_coders, 0L),
     plural(max(x$n_coders, 0L), "coder"),

@@ -8,7 +8,13 @@
 # call may crash R with reticulate 1.28: its signal handler in Python asks R whether an interrupt is
 # pending, and if R then handles the interrupt, R jumps over Python's stack frames.
 py_call <- function(fun, ..., error_call = public_frame(rlang::caller_env())) {
-  status <- suspendInterrupts(py_module(error_call)[[fun]](...))
+  module <- py_module(error_call)
+  status <- if (l10n_info()[["UTF-8"]]) {
+    suspendInterrupts(module[[fun]](...))
+  } else {
+    arguments <- renamed(list(...), native_names)
+    renamed(suspendInterrupts(do.call(module[[fun]], arguments)), utf8_names)
+  }
   warn_python(as.character(unlist(status[["warnings"]])), error_call)
   for (text in status[["notices"]]) {
     rlang::inform(text, class = "llamaherd_message_thinking")
@@ -44,7 +50,7 @@ py_module <- function(error_call) {
   if (is.null(the$module)) {
     use_python(error_call)
     the$module <- rlang::try_fetch(
-      reticulate::import("llamaherd._r"),
+      with_utf8_paths(reticulate::import("llamaherd._r")),
       error = function(cnd) abort_no_python(find_python(error_call), error_call, cnd)
     )
   }
@@ -63,6 +69,7 @@ error_classes <- c(
   IsADirectoryError = "argument",
   NotADirectoryError = "argument",
   PermissionError = "argument",
+  OSError = "argument",
   ModelLoadError = "model",
   DownloadError = "model",
   ModelClosedError = "model",
@@ -138,6 +145,37 @@ warn_python <- function(texts, error_call) {
     )
     warn(c("{length(texts)} warnings:", bullets), "python", error_call)
   }
+}
+
+# ---- names in locales other than UTF-8
+# ---------------------------------------------------------
+
+# Outside of UTF-8 locales reticulate converts names of lists to the locale, where the C locale
+# writes "<U+00F6>" for a letter, and returns names whose encoding is not declared. Values are
+# converted correctly.
+
+# Returns a list whose names, at all levels, are changed by a function.
+renamed <- function(x, change) {
+  if (is.list(x) && !is.object(x)) {
+    x[] <- lapply(x, renamed, change)
+  }
+  if (is.vector(x) && !is.null(names(x))) {
+    names(x) <- change(names(x))
+  }
+  x
+}
+
+# Returns names whose bytes are UTF-8, as bytes of the locale, which reticulate does not convert.
+native_names <- function(x) {
+  utf8 <- as_utf8(x)
+  utf8[is.na(utf8)] <- x[is.na(utf8)]
+  Encoding(utf8) <- "unknown"
+  utf8
+}
+
+utf8_names <- function(x) {
+  Encoding(x) <- "UTF-8"
+  x
 }
 
 # ---- converting lists of Python ---------------------------------------------------------------

@@ -138,7 +138,7 @@ new_calibration <- function(x, method, error_call) {
     error_call = error_call
   )
   stored <- jsonlite::parse_json(json, simplifyVector = TRUE)
-  structure(
+  fixed(
     list(
       names = probs$names,
       prior = as.double(stored$prior),

@@ -116,11 +116,20 @@ check_text <- function(
   text
 }
 
+# Returns values as text. as.character() of a number depends on options(OutDec = ) before R 4.3.
+value_text <- function(x) {
+  if (is.double(x) && !is.object(x) && getOption("OutDec") != ".") {
+    old <- options(OutDec = ".")
+    on.exit(options(old))
+  }
+  as.character(x)
+}
+
 # Converts text to UTF-8, with NA for invalid bytes. Bytes that are valid UTF-8 are read as UTF-8 in
 # any locale; other bytes are read in the encoding of the locale. In the C locale enc2utf8() would
 # write "<e9>" for bytes that it cannot read.
 as_utf8 <- function(x) {
-  text <- as.character(x)
+  text <- value_text(x)
   unmarked <- Encoding(text) == "unknown" & validUTF8(text)
   Encoding(text[unmarked]) <- "UTF-8"
   native <- !is.na(text) & !unmarked & Encoding(text) == "unknown"
@@ -129,6 +138,27 @@ as_utf8 <- function(x) {
   text[convert] <- enc2utf8(text[convert])
   text[!validUTF8(text) | Encoding(text) == "bytes"] <- NA_character_
   text
+}
+
+# Returns a path for R's functions. Outside of UTF-8 locales R would convert a path that is declared
+# as UTF-8 to the locale, although the names of files are bytes.
+native_path <- function(x) {
+  if (!l10n_info()[["UTF-8"]] && .Platform$OS.type == "unix") {
+    Encoding(x) <- "unknown"
+  }
+  x
+}
+
+file_exists <- function(path) file.exists(native_path(path))
+
+dir_exists <- function(path) dir.exists(native_path(path))
+
+base_name <- function(path) as_utf8(basename(native_path(path)))
+
+dir_name <- function(path) as_utf8(dirname(native_path(path)))
+
+full_path <- function(path) {
+  as_utf8(normalizePath(native_path(path), winslash = "/", mustWork = FALSE))
 }
 
 # Requires a whole number. If n is above 1, a vector of n whole numbers is also accepted.

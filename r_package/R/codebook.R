@@ -141,7 +141,7 @@ codebook <- function(
 read_codebook <- function(path) {
   error_call <- rlang::current_env()
   path <- expand_path(check_string(path))
-  if (!file.exists(path) || dir.exists(path)) {
+  if (!file_exists(path) || dir_exists(path)) {
     abort_argument("path", "an existing file", path, error_call)
   }
   new_codebook(py_call("codebook_read", path, error_call = error_call))
@@ -161,7 +161,7 @@ write_codebook <- function(codebook, path) {
 new_codebook <- function(described) {
   content <- jsonlite::parse_json(described[["json"]])
   labels <- as_text(described[["names"]])
-  structure(
+  fixed(
     list(
       question = content$question,
       labels = stats::setNames(as_text(described[["definitions"]]), labels),
@@ -254,7 +254,9 @@ labels_json <- function(x, error_call) {
   ))
 }
 
-number_texts <- function(x) vapply(x, format, "", digits = 15, scientific = FALSE)
+number_texts <- function(x) {
+  vapply(x, format, "", digits = 15, scientific = FALSE, decimal.mark = ".")
+}
 
 words_json <- function(x, error_call) {
   if (is.null(x)) {

@@ -39,11 +39,11 @@ match_rows <- function(data, coded, columns) {
   }
   at <- of <- 1
   for (i in seq_along(columns)) {
-    values <- as.character(known[[i]])
+    values <- value_text(known[[i]])
     # Rows with equal values in all columns so far form a group. Each distinct pair of a group and a
     # value of the next column gets a number.
     of <- of * (length(values) + 1) + match(values, values)
-    at <- at * (length(values) + 1) + match(as.character(rows[[i]]), values)
+    at <- at * (length(values) + 1) + match(value_text(rows[[i]]), values)
     at <- match(at, of)
     of <- match(of, of)
   }
@@ -237,7 +237,7 @@ coded_restore <- function(data, coded) {
   check_same_coding(data, coded, needs, error_call)
   if (is.factor(coded[[coding$label]])) {
     data[[coding$label]] <- factor(
-      as.character(data[[coding$label]]),
+      value_text(data[[coding$label]]),
       levels(coded[[coding$label]]),
       ordered = is.ordered(coded[[coding$label]])
     )
@@ -250,7 +250,7 @@ check_same_coding <- function(data, coded, needs, error_call) {
   other <- which(is.na(match_rows(data, coded, needs)))
   if (length(other) > 0) {
     row <- other[[1]]
-    values <- vapply(needs, \(name) as.character(data[[name]][[row]]), "")
+    values <- vapply(needs, \(name) value_text(data[[name]][[row]]), "")
     abort(
       c(
         "Row {row} of {.arg data} was not coded, or has another label.",

@@ -98,7 +98,7 @@ new_comparison <- function(plan, runs, options, error_call) {
     return(NULL)
   }
   found <- py_call("compare_make", plan[["gold"]], runs, options, error_call = error_call)
-  structure(
+  fixed(
     list(
       summary = plain_columns(found[["rows"]]),
       pairs = plain_columns(found[["pairs"]]),
@@ -115,7 +115,7 @@ new_comparison <- function(plan, runs, options, error_call) {
 }
 
 new_choice <- function(found) {
-  structure(
+  fixed(
     list(
       name = found[["name"]],
       hash = found[["hash"]],
@@ -178,15 +178,15 @@ labels_given <- function(coded, error_call, arg = "coded") {
   thoughts <- as.list(record$columns)$thinking
   mean <- as.list(record$columns)$mean
   list(
-    texts = text_list(as_utf8(as.character(columns[[known$text]]))),
-    labels = text_list(as_utf8(as.character(columns[[known$label]]))),
+    texts = text_list(as_utf8(columns[[known$text]])),
+    labels = text_list(as_utf8(columns[[known$label]])),
     names = as_py_list(record$names),
     probs = if (has_probs) rows_of(do.call(cbind, columns[probs])),
     expected = if (isTRUE(record$codebook$is_numeric) && isTRUE(mean %in% names(coded))) {
       as_py_numbers(columns[[mean]])
     },
     thoughts = if (!is.null(thoughts) && thoughts %in% names(coded)) {
-      text_list(as_utf8(as.character(columns[[thoughts]])))
+      text_list(as_utf8(columns[[thoughts]]))
     },
     codebook = record$codebook$content,
     run = record$run_json

@@ -260,7 +260,7 @@ pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95)
     abort_argument("pairs", must, pairs, error_call)
   }
   rows <- if (!is.null(pairs)) {
-    each <- lapply(pairs[columns], \(x) text_list(as_utf8(as.character(x))))
+    each <- lapply(pairs[columns], \(x) text_list(as_utf8(x)))
     unname(Map(\(a, b, w) list(a, b, w), each$first, each$second, each$winner))
   }
   names <- comparison$strengths$name

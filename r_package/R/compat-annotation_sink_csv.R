@@ -47,7 +47,7 @@ csv_cells <- function(x) {
     x <- as.character(x)
   }
   cells <- if (is.numeric(x) || is.logical(x)) {
-    vapply(x, \(value) format(value, digits = 15L), "", USE.NAMES = FALSE)
+    vapply(x, format, "", digits = 15L, decimal.mark = ".", USE.NAMES = FALSE)
   } else {
     paste0("\"", gsub("\"", "\"\"", enc2utf8(as.character(x)), fixed = TRUE), "\"")
   }

@@ -46,11 +46,11 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
   }
   check_new_file(path, append, error_call)
   now <- Sys.time()
-  the$document <- list(path = normalizePath(path), start = now)
+  the$document <- list(path = full_path(path), start = now)
   write_log(
-    if (append && file.size(path) > 0) "",
+    if (append && file.size(native_path(path)) > 0) "",
     "llamaherd run log",
-    paste("File:", basename(path)),
+    paste("File:", base_name(path)),
     paste("Started:", stamp(now)),
     "",
     "Events:"
@@ -97,9 +97,9 @@ document_end <- function() {
   the$document <- NULL
   hash <- py_call("file_sha256", path)
   sums <- paste0(path, ".sha256")
-  con <- file(sums, "wb")
+  con <- file(native_path(sums), "wb")
   on.exit(close(con))
-  writeLines(enc2utf8(paste0(hash, "  ", basename(path))), con, useBytes = TRUE)
+  writeLines(enc2utf8(paste0(hash, "  ", base_name(path))), con, useBytes = TRUE)
   cli::cli_inform("The log is {.path {path}} (SHA-256 {hash}).")
   invisible(structure(path, hash = hash))
 }
@@ -129,7 +129,7 @@ document_answers <- function(event, context, prompts, result, output, settings) 
   document_event(event, \() {
     c(
       list(
-        model = basename(context$model$path),
+        model = base_name(context$model$path),
         n_prompts = length(prompts$values),
         n_failed = sum(attr(result, "finish_reason") == "error"),
         input_hash = lines_sha256(prompts$text),
@@ -168,7 +168,7 @@ document_coding <- function(result) {
 # Returns the labels as texts, fields as JSON; NULL if the columns do not exist.
 labels_of_coding <- function(x, coding) {
   coding$answers %||%
-    if (isTRUE(coding$label %in% names(x))) as.character(x[[coding$label]])
+    if (isTRUE(coding$label %in% names(x))) value_text(x[[coding$label]])
 }
 
 # Returns the full path of a file for a log. `~` replaces the home folder, whose name would show its
@@ -176,7 +176,7 @@ labels_of_coding <- function(x, coding) {
 log_path <- function(path) {
   is_whole <- grepl("^(/|~|[A-Za-z]:|\\\\\\\\)", path)
   path <- if (is_whole) path else file.path(getwd(), path)
-  path <- normalizePath(path, winslash = "/", mustWork = FALSE)
+  path <- full_path(path)
   homes <- c("~", Sys.getenv(c("HOME", "USERPROFILE")))
   homes <- normalizePath(homes[nzchar(homes)], winslash = "/", mustWork = FALSE)
   for (home in homes[nchar(homes) > 1]) {
@@ -189,7 +189,7 @@ log_path <- function(path) {
 
 # Returns the source of a model for a log: a file, a name, or an address without passwords.
 log_source <- function(source) {
-  if (file.exists(source)) {
+  if (file_exists(source)) {
     return(log_path(source))
   }
   sub("[?#].*$", "", sub("^([a-z]+://)[^/@]*@", "\\1", source, ignore.case = TRUE))
@@ -198,7 +198,7 @@ log_source <- function(source) {
 # Computes the SHA-256 of texts, each followed by a newline, as sha256sum does for a file with these
 # lines.
 lines_sha256 <- function(text) {
-  text <- as.character(text)
+  text <- value_text(text)
   text[is.na(text)] <- "NA"
   sha256(paste0(text, "\n", collapse = ""))
 }
@@ -207,13 +207,13 @@ stamp <- function(time) format(time, "%Y-%m-%d %H:%M:%S %z")
 
 # Writes to the log. Opens and closes the file for each event, so that a crash of R loses nothing.
 write_log <- function(...) {
-  con <- file(the$document$path, "ab")
+  con <- file(native_path(the$document$path), "ab")
   on.exit(close(con))
   writeLines(enc2utf8(c(...)), con, useBytes = TRUE)
 }
 
 check_new_file <- function(path, append, error_call) {
-  if (!append && file.exists(path)) {
+  if (!append && file_exists(path)) {
     abort(
       c(
         "{.arg path} already exists: {.path {path}}.",
@@ -224,14 +224,14 @@ check_new_file <- function(path, append, error_call) {
     )
   }
   check_folder(path, error_call)
-  if (!file.exists(path) && !file.create(path, showWarnings = FALSE)) {
+  if (!file_exists(path) && !file.create(native_path(path), showWarnings = FALSE)) {
     abort("{.arg path} cannot be written: {.path {path}}.", "argument", error_call)
   }
 }
 
 check_folder <- function(path, error_call) {
-  folder <- dirname(path)
-  if (!dir.exists(folder)) {
+  folder <- dir_name(path)
+  if (!dir_exists(folder)) {
     abort(
       c(
         "{.arg path} is in a folder that does not exist: {.path {folder}}.",

@@ -217,7 +217,7 @@ chat_prompts <- function(model, prompt, system, template, verbosity) {
     }
     if (verbosity >= 0) {
       cli::cli_inform(
-        "{.file {basename(model$path)}} has no chat template: prompts are continued as plain text."
+        "{.file {base_name(model$path)}} has no chat template: prompts are continued as plain text."
       )
     }
     return(prompt)

@@ -173,8 +173,8 @@ annotation_frame <- function(x, sample_col, model_col, label_col, error_call) {
   }
   list(
     frame = x,
-    sample = as.character(x[[columns$sample_col]]),
-    model = as.character(x[[columns$model_col]]),
+    sample = value_text(x[[columns$sample_col]]),
+    model = value_text(x[[columns$model_col]]),
     label = x[[columns$label_col]]
   )
 }

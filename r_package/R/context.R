@@ -111,7 +111,7 @@ context_create <- function(
       start_herd(object, cluster, c(options, actors))
     }
   )
-  context <- structure(
+  context <- fixed(
     c(
       value,
       list(model = model, cluster = cluster),
@@ -168,7 +168,7 @@ format.llamaherd_context <- function(x, ...) {
   plan <- if (is.null(problem)) py_call("context_plan", x$python)
   actors <- if (is.null(problem)) py_call("herd_actors", x$python)
   c(
-    sprintf("<llamaherd_context> of %s", basename(x$model$path)),
+    sprintf("<llamaherd_context> of %s", base_name(x$model$path)),
     sprintf(
       "n_ctx %s, n_seq_max %s, kv_layout %s",
       x$n_ctx,

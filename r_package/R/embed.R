@@ -98,7 +98,7 @@ embed_parallel <- function(
   document_event("embed_parallel", \() {
     loaded <- if (inherits(model, "llamaherd_context")) model$model else model
     list(
-      model = basename(loaded$path),
+      model = base_name(loaded$path),
       n_texts = nrow(vectors),
       n_failed = sum(!is.na(attr(vectors, "errors"))),
       n_embd = ncol(vectors),

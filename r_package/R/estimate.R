@@ -247,8 +247,8 @@ estimate <- function(
       result[c("model", "methods", "level", "target", "n_texts", "n_gold", "design")],
       list(
         formula = if (!is.null(formula)) deparse1(formula),
-        input_hash = lines_sha256(as.character(coded[[label]])),
-        gold_hash = lines_sha256(as.character(unlist(codes)))
+        input_hash = lines_sha256(value_text(coded[[label]])),
+        gold_hash = lines_sha256(value_text(unlist(codes)))
       )
     )
   })

@@ -78,7 +78,7 @@ formula_matrices <- function(
   gold <- with_levels(gold, levels, label)
   x_hat <- stats::model.matrix(terms, labels)
   has_label_right <- label %in% all.vars(formula[[3]])
-  names <- intersect(as.character(names), c(codes$labels[made$keep], codes$codes))
+  names <- intersect(value_text(names), c(codes$labels[made$keep], codes$codes))
   each <- lapply(rlang::set_names(names), \(name) {
     all <- frames$labels
     all[[label]] <- frames$constant(name)
@@ -154,7 +154,7 @@ check_by_row <- function(labels, codes, rows, error_call) {
 used_levels <- function(terms, labels, gold) {
   levels <- stats::.getXlevels(terms, labels)
   for (name in names(levels)) {
-    there <- unique(c(as.character(labels[[name]]), as.character(gold[[name]])))
+    there <- unique(c(value_text(labels[[name]]), value_text(gold[[name]])))
     levels[[name]] <- c(
       intersect(levels[[name]], there),
       sort(setdiff(there, levels[[name]]))
@@ -169,7 +169,7 @@ with_levels <- function(frame, levels, label) {
   for (name in names(levels)) {
     values <- frame[[name]]
     frame[[name]] <- factor(
-      as.character(values),
+      value_text(values),
       levels = levels[[name]],
       ordered = is.ordered(values) && name != label
     )

@@ -9,7 +9,7 @@ new_estimates <- function(found, options, formula, methods) {
     rlang::set_names(lapply(numbers, \(name) numbers_of(rows[[name]])), numbers)
   )
   there <- unique(columns$method)
-  structure(
+  fixed(
     list(
       rows = new_frame(columns, length(columns$outcome)),
       covariances = lapply(found[["covariances"]], \(one) {

@@ -107,7 +107,9 @@
 #'   Converted to a data frame, a sample has one row per text: `id`, `text`, `model_label`,
 #'   `inclusion_prob` and the coders' columns. If texts may have several labels, `"none"` (or
 #'   `"(none)"`, if a label is called "none") means that no label applies, so that the codes survive
-#'   [write.csv()] and [read.csv()]. You can store a sample with [saveRDS()].
+#'   [write.csv()] and [read.csv()]. You can store a sample with [saveRDS()]. Its elements cannot be
+#'   changed: edit codes in `sheet <- as.data.frame(gold)`, and read them with
+#'   `read_gold(sheet, gold)`.
 #'
 #'   `write_gold()`: `path`, invisibly.
 #' @references Särndal, Swensson, Wretman, *Model Assisted Survey Sampling*, 1992. Hartley, Rao,
@@ -285,8 +287,7 @@ joined_gold <- function(gold, data, label, text, error_call) {
   options <- list(label = label, text = text, n = nrow(data))
   columns <- py_columns(data, uses)
   rows <- py_call("gold_rows", columns, json, options, error_call = error_call)
-  gold$rows <- as.integer(unlist(rows)) + 1L
-  gold
+  with_element(gold, "rows", as.integer(unlist(rows)) + 1L)
 }
 
 # Returns the columns of data that identify the texts of a sample.
@@ -298,7 +299,7 @@ gold_columns <- function(gold, data) {
 new_gold <- function(value) {
   coders <- as_text(value[["coders"]])
   codes <- lapply(value[["codes"]], as_text)
-  structure(
+  fixed(
     list(
       rows = as.integer(unlist(value[["rows"]]) + 1),
       ids = as_text(value[["ids"]]),

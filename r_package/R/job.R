@@ -52,7 +52,7 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
       message,
       if (interactive() && !is.null(results)) "last_results() returns the finished results.",
       if (is.character(journal)) {
-        path <- normalizePath(journal, mustWork = FALSE)
+        path <- full_path(journal)
         paste("The journal contains the finished results; the same call continues the run:", path)
       }
     )

@@ -59,6 +59,8 @@ expand_path <- function(path) {
   if (is.null(path)) {
     return(NULL)
   }
+  home <- startsWith(path, "~")
   # path.expand() truncates long paths.
-  as_utf8(if (startsWith(path, "~")) path.expand(path) else path)
+  path[home] <- path.expand(native_path(path[home]))
+  as_utf8(path)
 }

@@ -75,8 +75,8 @@ methods_text <- function(
 }
 
 existing_file <- function(x, error_call) {
-  path <- path.expand(check_string(x, "x", error_call = error_call))
-  if (!file.exists(path) || dir.exists(path)) {
+  path <- expand_path(check_string(x, "x", error_call = error_call))
+  if (!file_exists(path) || dir_exists(path)) {
     abort_argument("x", "coded texts or the path of an existing report", x, error_call)
   }
   path

@@ -115,12 +115,12 @@ model_load <- function(
   }
 
   value <- quietly(verbosity < 0, py_call("model_load", path, options))
-  model <- structure(c(value, list(path = path)), class = "llamaherd_model")
+  model <- fixed(c(value, list(path = path)), class = "llamaherd_model")
   document_event("model_load", \() {
     list(
       source = log_source(model_path),
       path = log_path(path),
-      size_bytes = file.size(path),
+      size_bytes = file.size(native_path(path)),
       sha256 = py_call("file_sha256", path),
       description = value[["description"]],
       settings = options[setdiff(names(options), "lora")],
@@ -157,7 +157,7 @@ gpu_layers <- function(n_gpu_layers, error_call = rlang::caller_env()) {
 }
 
 check_gguf <- function(path, error_call) {
-  if (!identical(readBin(path, "raw", 4L), charToRaw("GGUF"))) {
+  if (!identical(readBin(native_path(path), "raw", 4L), charToRaw("GGUF"))) {
     abort(
       c(
         "{.arg model_path} is not a GGUF file: {.path {path}}.",
@@ -192,8 +192,8 @@ check_lora <- function(
     arg,
     error_call
   )
-  paths <- path.expand(paths)
-  missing <- !file.exists(paths) | dir.exists(paths)
+  paths <- expand_path(paths)
+  missing <- !file_exists(paths) | dir_exists(paths)
   if (any(missing)) {
     path <- paths[missing][[1]]
     abort("{.arg {arg}} names no file: {.path {path}}.", "model", error_call)
@@ -237,12 +237,12 @@ model_metadata <- function(model) {
 format.llamaherd_model <- function(x, ...) {
   problem <- object_problem(x)
   c(
-    paste0("<llamaherd_model> ", basename(x$path)),
+    paste0("<llamaherd_model> ", base_name(x$path)),
     sprintf(
       "%s, %s, trained for %s tokens of context",
       x$description,
       format_bytes(x$size_bytes),
-      format(x$n_ctx_train, big.mark = ",")
+      big(x$n_ctx_train)
     ),
     if (!is.null(problem)) paste("It", problem)
   )

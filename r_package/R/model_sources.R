@@ -71,12 +71,12 @@ fetch_options <- function(cache_dir, force, check_memory, token) {
 
 # Returns the path of a model's file. For local files Python is not needed.
 find_model <- function(source, options, progress, verbosity, error_call) {
-  path <- path.expand(check_text(source, "model_path", error_call))
+  path <- expand_path(check_text(source, "model_path", error_call))
   is_local <- !grepl("^[A-Za-z][A-Za-z0-9+.-]+:", path)
-  if (is_local && file.exists(path) && !dir.exists(path)) {
+  if (is_local && file_exists(path) && !dir_exists(path)) {
     return(path)
   }
-  if (is_local && (dir.exists(path) || grepl("[/\\\\]", path))) {
+  if (is_local && (dir_exists(path) || grepl("[/\\\\]", path))) {
     abort(
       c(
         "{.arg model_path} names no file: {.path {path}}.",
@@ -115,7 +115,7 @@ optimized_path <- function(path, cache_dir, progress, verbosity, error_call) {
   }
   if (verbosity >= 0) {
     cli::cli_inform(
-      "Looking for the fastest file of {.file {basename(path)}} on this computer, once."
+      "Looking for the fastest file of {.file {base_name(path)}} on this computer, once."
     )
   }
   work <- found[["work"]]

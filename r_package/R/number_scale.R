@@ -39,7 +39,7 @@ number_scale <- function(low, high, step = 1, names = NULL) {
     error_call = error_call
   )
   content <- jsonlite::parse_json(made[["json"]])
-  structure(
+  fixed(
     list(
       low = numbers$low,
       high = numbers$high,

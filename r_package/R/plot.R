@@ -199,5 +199,4 @@ in_pieces <- function(line, width) {
   substring(line, at, at + width - 1L)
 }
 
-big <- function(n) formatC(n, format = "d", big.mark = ",")
 percent <- function(level) sprintf("%g%%", 100 * level)

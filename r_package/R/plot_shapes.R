@@ -128,7 +128,7 @@ picture_coded <- function(x, error_call = rlang::caller_env()) {
   has_probs <- length(probs) == length(coding$names) && all(probs %in% names(x))
   columns <- unclass(x)
   given <- list(
-    labels = text_list(as.character(columns[[coding$label %||% ""]])),
+    labels = text_list(value_text(columns[[coding$label %||% ""]])),
     names = as_py_list(coding$names),
     probs = if (has_probs) unname(lapply(columns[probs], as_py_numbers)),
     several = identical(coding$codebook$type, "multiple"),
@@ -169,7 +169,7 @@ picture_classes <- function(x, error_call = rlang::caller_env()) {
   names <- colnames(attr(x, "logprobs"))
   columns <- unclass(x)
   given <- list(
-    labels = text_list(as.character(columns$label)),
+    labels = text_list(value_text(columns$label)),
     names = as_py_list(names),
     probs = unname(lapply(columns[paste0("p_", names)], as_py_numbers)),
     several = FALSE,

@@ -18,6 +18,18 @@ use_python <- function(error_call) {
   }
 }
 
+# Evaluates an expression that starts Python. When Python starts, it takes the encoding of paths
+# from the locale. In the C locale it could not open files with names such as "größe.csv".
+with_utf8_paths <- function(expr) {
+  is_plain <- !any(unlist(l10n_info()[c("MBCS", "UTF-8", "Latin-1")]))
+  if (!is_plain || .Platform$OS.type != "unix" || reticulate::py_available()) {
+    return(expr)
+  }
+  old <- Sys.getlocale("LC_CTYPE")
+  on.exit(Sys.setlocale("LC_CTYPE", old)) # starting Python sets the locale of the process
+  with_envvar(c(LC_ALL = "C.UTF-8"), expr)
+}
+
 # Returns the path of the Python that the package uses or would use, without starting it; NULL if
 # none is found.
 find_python <- function(error_call = rlang::caller_env()) {

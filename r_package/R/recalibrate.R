@@ -137,8 +137,8 @@ recalibrate <- function(
       recalibration(result)[c("features", "n_codes", "n_folds", "seed")],
       list(
         n_texts = nrow(coded),
-        input_hash = lines_sha256(as.character(coded[[label]])),
-        gold_hash = lines_sha256(as.character(unlist(codes)))
+        input_hash = lines_sha256(value_text(coded[[label]])),
+        gold_hash = lines_sha256(value_text(unlist(codes)))
       )
     )
   })

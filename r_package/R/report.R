@@ -64,8 +64,8 @@ report <- function(
     evaluation,
     error_call
   )
-  path <- path.expand(check_string(path))
-  if (!dir.exists(dirname(path))) {
+  path <- expand_path(check_string(path))
+  if (!dir_exists(dir_name(path))) {
     abort_argument("path", "a file in a folder that exists", path, error_call)
   }
   options <- list(
@@ -176,13 +176,13 @@ coded_for_report <- function(x, error_call) {
   errors <- if (isTRUE(error %in% names(x))) x[[error]] else rep(NA_character_, n)
   list(
     text = coding$text,
-    texts = text_list(as.character(x[[coding$text]])),
+    texts = text_list(value_text(x[[coding$text]])),
     labels = text_list(labels_for_report(x, coding, error_call)),
     names = as_py_list(coding$names),
     probs = if (has_probs) rows_of(values),
     original = if (is_recalibrated) {
       list(
-        labels = text_list(as.character(x[[raw[[1]]]])),
+        labels = text_list(value_text(x[[raw[[1]]]])),
         probs = rows_of(do.call(cbind, lapply(raw[-1], \(name) as.double(x[[name]]))))
       )
     },
@@ -220,7 +220,7 @@ labels_for_report <- function(x, coding, error_call) {
       return(coding$answers)
     }
   } else if (isTRUE(coding$label %in% names(x))) {
-    return(as.character(x[[coding$label]]))
+    return(value_text(x[[coding$label]]))
   }
   abort(
     "{.arg x} no longer has all rows or its column of labels.",

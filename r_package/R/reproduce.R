@@ -52,7 +52,7 @@ reproduce <- function(
   progress = interactive()
 ) {
   error_call <- rlang::current_env()
-  path <- path.expand(check_string(path))
+  path <- expand_path(check_string(path))
   progress <- check_flag(progress)
   start <- py_call(
     "reproduce_start",
@@ -97,7 +97,7 @@ model_for_reproduce <- function(model, error_call) {
     must <- "a path, a <llamaherd_model> or a <llamaherd_context>"
     abort_argument("model", must, model, error_call)
   }
-  path.expand(model)
+  expand_path(model)
 }
 
 texts_for_reproduce <- function(data, text, path, error_call) {

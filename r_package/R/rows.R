@@ -63,3 +63,6 @@ cells_of <- function(x, most = 36L) {
   text[is.na(x)] <- "NA"
   text
 }
+
+# Returns whole numbers with commas, also with options(OutDec = ",").
+big <- function(n) formatC(n, format = "d", big.mark = ",", decimal.mark = ".")

@@ -60,7 +60,7 @@ max_schema_bytes <- 4e6
 
 read_schema <- function(path, arg, error_call) {
   path <- expand_path(check_string(path, arg, error_call = error_call))
-  if (!file.exists(path) || dir.exists(path)) {
+  if (!file_exists(path) || dir_exists(path)) {
     hint <- sprintf(
       "There is no file %s; if this text is a JSON Schema, it must begin with a brace.",
       dQuote(path, FALSE)
@@ -73,13 +73,13 @@ read_schema <- function(path, arg, error_call) {
       hint
     )
   }
-  size <- file.size(path)
+  size <- file.size(native_path(path))
   if (is.na(size) || size > max_schema_bytes) {
     must <- sprintf("a file of at most %.0f MB", max_schema_bytes / 1e6)
     abort_argument(arg, must, path, error_call)
   }
   bytes <- tryCatch(
-    suppressWarnings(readBin(path, "raw", size)),
+    suppressWarnings(readBin(native_path(path), "raw", size)),
     error = \(cnd) {
       abort_argument(
         arg,

@@ -178,7 +178,7 @@ check_files <- function(
 
 # Returns the paths as a list; paths of existing files are absolute.
 full_paths <- function(paths) {
-  lapply(unname(paths), \(path) if (file.exists(path)) normalizePath(path) else path)
+  lapply(unname(paths), \(path) if (file_exists(path)) full_path(path) else path)
 }
 
 # Calls a Python function for servers, and passes environment variables to it: Python does not see

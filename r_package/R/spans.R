@@ -80,7 +80,7 @@ read_spans <- function(
   error_call <- rlang::current_env()
   check_dots(list(...), character())
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
-  if (length(paths) == 0 || !all(file.exists(paths))) {
+  if (length(paths) == 0 || !all(file_exists(paths))) {
     abort_argument("path", "existing files", path, error_call)
   }
   found <- py_call(

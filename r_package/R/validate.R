@@ -201,7 +201,7 @@ validate <- function(
       result[c("n_texts", "n_gold", "is_weighted", "scale", "level")],
       list(
         n_coders = length(result$coders),
-        input_hash = lines_sha256(as.character(coded$labels)),
+        input_hash = lines_sha256(value_text(coded$labels)),
         gold_hash = lines_sha256(unlist(lapply(gold$codes, as.character)))
       ),
       stats::setNames(as.list(overall$value), overall$measure)

@@ -20,7 +20,7 @@ new_validation <- function(found, coded, options) {
   )
   wrong$text <- if (!is.null(coded$texts)) coded$texts[row]
   table <- new_frame(columns, length(columns$n))
-  structure(
+  fixed(
     list(
       n_texts = found$n_texts,
       n_gold = found$n_gold,

@@ -14,6 +14,7 @@ import llamaherd as lh
 from llamaherd.core.argument import Id
 from llamaherd.core.caller import notes_of
 from llamaherd.core.errors import BadArgumentError, GenerationError
+from llamaherd.core.files import is_full
 from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.core.stats import ActorStats
 from llamaherd.core.words import R, spoken_in
@@ -87,7 +88,8 @@ def described(error: Exception) -> dict[str, Any]:
 def _of_file(error: OSError) -> str:
     """Return the message for a failed access to a file, without the error number."""
     path = str(error.filename)
-    text = f"{path!r} cannot be used: {error.strerror}"
+    advice = "; free space and try again" if is_full(error) else ""
+    text = f"{path!r} cannot be used: {error.strerror}{advice}"
     return text if os.path.isabs(path) else f"{text}; relative to {os.getcwd()!r}"  # noqa: PTH109, PTH117
 
 
@@ -98,7 +100,11 @@ def _from_one(step: Step) -> Step:
 
 
 def known_type(error: Exception) -> str:
-    """Return the name of the most specific error class that R knows."""
+    """Return the name of the most specific error class that R knows.
+
+    An error of the file system that has no class of its own, such as that of a full
+    disk, is an OSError.
+    """
     if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
         for cls in type(error).__mro__:
             if cls.__module__ in {"llamaherd.core.errors", "builtins"}:

@@ -16,6 +16,7 @@ from llamaherd.cli.conventions import Command, Commands, Whole, option
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,7 +163,7 @@ def compare(
             **given,
         )
     if output is not None:
-        Path(output).write_text(found.to_json(), encoding="utf-8")
+        write_whole(Path(output), found.to_json().encode())
     if plot is not None:
         _save_plot(found, plot)
     click.echo(str(found))
@@ -199,7 +200,7 @@ def best(
     stored = CodebookComparison.from_json(Path(comparison).read_text(encoding="utf-8"))
     choice = best_codebook(stored, prefer=prefer, name=name)
     if output is not None:
-        Path(output).write_text(choice.to_json(), encoding="utf-8")
+        write_whole(Path(output), choice.to_json().encode())
     click.echo(str(choice))
 
 
@@ -294,7 +295,7 @@ def ready(
     if output is None:
         click.echo(text, nl=False)
     else:
-        Path(output).write_text(text, encoding="utf-8", newline="\n")
+        write_whole(Path(output), text.encode())
 
 
 def _context(source: str, loading: dict[str, Any], stack: ExitStack) -> Context:

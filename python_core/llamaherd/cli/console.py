@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from llamaherd.api.turns import checked_turns
 from llamaherd.cli.conventions import EXPECTED, ExitStatus, failed, is_terminated, tell
 from llamaherd.core.errors import ChatFullError
+from llamaherd.core.files import write_whole
 from llamaherd.core.json_text import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Console:
             tell_user(f"{path} {problem}: choose another file.\n")
             return
         text = json.dumps(self._chat.messages, ensure_ascii=False, indent=2)
-        path.write_text(f"{text}\n", encoding="utf-8")
+        write_whole(path, f"{text}\n".encode())
         tell_user(f"Wrote {path}.\n")
 
 

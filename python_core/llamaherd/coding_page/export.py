@@ -13,6 +13,7 @@ from llamaherd.coding_page.form import FormField, form_of
 from llamaherd.coding_page.values import are_fields, are_spans, cell_of, plain_value
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.files import write_whole
 from llamaherd.research.codes.span_files import MarkedText, Unit
 from llamaherd.research.estimation import gold_file
 from llamaherd.research.estimation.gold_drawn import sidecar
@@ -216,13 +217,13 @@ def write_codes(
                 form="{name}: {problem}",
             )
     for export, there, content in made:
-        there.write_bytes(content)
+        write_whole(there, content)
         sample = desk.sheet.sample
         if sample is None or are_spans(desk.sheet.codebook):
             continue
         own = sample if export.field is None else _of_field(sample, export.field)
         design = replace(own, coders=[], codes=[])
-        sidecar(there).write_text(design.to_json(), encoding="utf-8")
+        write_whole(sidecar(there), design.to_json().encode())
     return [there for _, there, _ in made]
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -101,6 +103,35 @@ def replace(draft: Path, target: Path) -> None:
         if target.exists() and not os.access(target, os.W_OK):
             problem = "cannot be replaced, because it is read-only"
         raise PermissionError(error.errno, problem, str(target)) from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, replacing an existing file only if the new one is complete.
+
+    A link keeps its target's name, and a replaced file keeps its permissions. A device
+    or pipe is written to directly.
+
+    Raises:
+        OSError: The file cannot be written; an existing file is intact. `filename` is
+            `path`.
+    """
+    target = path.resolve() if path.is_symlink() else path
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)
+            return
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        draft = target.with_name(f".llamaherd-{os.getpid()}-{threading.get_ident()}")
+        try:
+            draft.write_bytes(content)
+            if target.exists():
+                shutil.copymode(target, draft)
+            replace(draft, target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def discard(path: Path) -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x6C686A6C  # "lhjl"
 FORMAT = 1  # version of SCHEMA; the SQL text of the tables in a file must equal SCHEMA
+_DISK_ERRORS = (10, 13)  # SQLITE_IOERR, SQLITE_FULL
 _SOUND = "ok"  # result of SQLite's integrity_check for an undamaged file
 SCHEMA = f"""
 BEGIN;
@@ -163,7 +164,9 @@ def _what_is_wrong(error: Exception) -> str:
         return f"cannot be used: {error.strerror or error}"
     is_name = isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError)
     is_usable = not is_name and not isinstance(error, sqlite3.OperationalError)
-    return f"{'is damaged' if is_usable else 'cannot be used'}: {error}"
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # new in Python 3.11
+    advice = "; is the disk full?" if code in _DISK_ERRORS else ""
+    return f"{'is damaged' if is_usable else 'cannot be used'}: {error}{advice}"
 
 
 def create(name: str, path: Path) -> None:

@@ -369,7 +369,7 @@ test_that("each variant has an estimate by the same codes", {
   )
   expect_error(run(outcome = "yes"), "which need `gold`")
   expect_error(run(gold = 1), "`gold` must be")
-  one <- replace(gold, "gold", list(c("yes", NA, NA, NA)))
+  one <- with_element(gold, "gold", c("yes", NA, NA, NA))
   expect_error(run(gold = one), "codes of at least two")
   data <- data[-1, ]
   expect_error(run(gold = gold), "gold was drawn from other data")

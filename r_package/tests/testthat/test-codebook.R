@@ -131,3 +131,13 @@ test_that("a misspelt field of a file is reported with its line", {
     "line 2: lables is not a field of a codebook; did you mean 'labels'"
   )
 })
+
+test_that("a full disk is an error that names the file", {
+  skip_if_no_llamaherd()
+  skip_if_not(file.exists("/dev/full"))
+  expect_error(
+    write_codebook(codebook("Which?", c("a", "b")), "/dev/full"),
+    "/dev/full' cannot be used: No space left on device; free space",
+    class = "llamaherd_error_argument"
+  )
+})

@@ -188,7 +188,7 @@ test_that("several labels of a text count for each", {
   skip_if_no_llamaherd()
   x <- coded_frame_of(3)
   coding <- attr(x, "llamaherd")
-  coding$codebook$type <- "multiple"
+  coding$codebook <- with_element(coding$codebook, "type", "multiple")
   coding$names <- c("no", "y")
   frame <- replace(as.data.frame(x), "label", list(c("no; y", "", NA)))
   shown <- picture_coded(as_coded(frame, coding))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pickle
 from pathlib import Path
@@ -191,6 +192,17 @@ def test_a_file_that_cannot_be_used_is_named_for_r(tmp_path: Path) -> None:
     )
     assert status["error_type"] == "FileNotFoundError"
     assert f"relative to {str(Path.cwd())!r}" in write("none/a.csv")["message"]
+
+
+def test_a_full_disk_is_named_for_r() -> None:
+    @boundary
+    def write() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/disk/a.csv")
+
+    status = write()
+    assert status["error_type"] == "OSError"
+    expected = "'/disk/a.csv' cannot be used: No space left on device; free space"
+    assert status["message"].startswith(expected)
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,19 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import pathlib
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import llamaherd as lh
 import pytest
 import windows_rules
 from llamaherd.core import files
-from llamaherd.core.files import digest_of, sha256_of, sync_folder
+from llamaherd.core.files import digest_of, sha256_of, sync_folder, write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -129,3 +133,76 @@ def test_a_read_only_file_is_not_replaced_on_windows(
     monkeypatch.setattr(os, "access", lambda path, _: path != target)  # root may write
     with pytest.raises(PermissionError, match="because it is read-only"):
         files.replace(draft, target)
+
+
+@contextmanager
+def _full_after(n_bytes: int) -> Iterator[None]:
+    """Limit the size of files, as a full disk does."""
+    resource = pytest.importorskip("resource")
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+
+def _write_codebook(path: Path) -> None:
+    lh.write_codebook(lh.Codebook("Which? " * 100, ["a", "b"]), path)
+
+
+def _write_sample(path: Path) -> None:
+    data = {"text": [f"A text of some length, number {i}." for i in range(40)]}
+    lh.gold_sample(data, 40, text="text", seed=1).write(path, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [lambda path: write_whole(path, bytes(500)), _write_codebook, _write_sample],
+    ids=["write_whole", "codebook", "gold sample"],
+)
+def test_a_full_disk_leaves_the_old_file(
+    write: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text("old", encoding="utf-8")
+    with _full_after(100), pytest.raises(OSError, match="too large") as caught:
+        write(path)
+    assert caught.value.filename == str(path)
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
+def test_a_written_file_keeps_its_link_and_permissions(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old", encoding="utf-8")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    write_whole(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_write_names_the_file_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        write_whole(tmp_path / "none" / "file", b"")
+    assert caught.value.filename == str(tmp_path / "none" / "file")
+    path = tmp_path / "read only"
+    path.write_text("old", encoding="utf-8")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write
+    with pytest.raises(PermissionError) as refused:
+        write_whole(path, b"new")
+    assert refused.value.filename == str(path)
+    assert path.read_text(encoding="utf-8") == "old"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full exists on Linux")
+def test_a_device_is_written_to_directly() -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_whole(pathlib.Path("/dev/full"), b"new")
+    assert files.is_full(caught.value)
+    assert caught.value.filename == "/dev/full"

@@ -15,6 +15,7 @@ import yaml
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ArgumentError, BadArgumentError
+from llamaherd.core.files import write_whole
 from llamaherd.research.coding.codebook import Codebook, checked_codebook
 
 if TYPE_CHECKING:
@@ -69,9 +70,7 @@ def write_codebook(codebook: Codebook, path: str | os.PathLike[str]) -> None:
         OSError: The file cannot be written.
     """
     checked_codebook(codebook)
-    checks.path("path", path).write_text(
-        codebook_yaml(codebook), encoding="utf-8", newline="\n"
-    )
+    write_whole(checks.path("path", path), codebook_yaml(codebook).encode())
 
 
 def read_codebook(path: str | os.PathLike[str]) -> Codebook:

@@ -12,6 +12,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.files import write_whole
 from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.label_sets import (
     joined,
@@ -361,8 +362,8 @@ class GoldSample:
                 code="exists",
                 form="{name}: {problem}",
             )
-        there.write_bytes(content)
-        sidecar(path).write_text(self.to_json(), encoding="utf-8")
+        write_whole(there, content)
+        write_whole(sidecar(path), self.to_json().encode())
 
     def _cell(self, code: str | None) -> str:
         return self.word_of(code) or ""

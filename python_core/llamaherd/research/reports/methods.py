@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.files import write_whole
 from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.ready_codebooks import sources_of
@@ -64,7 +65,7 @@ class MethodsText:
         Raises:
             OSError: The file cannot be written.
         """
-        Path(path).write_text(self.bibtex + "\n", encoding="utf-8", newline="\n")
+        write_whole(Path(path), f"{self.bibtex}\n".encode())
 
 
 def methods_of(contents: Contents) -> MethodsText:

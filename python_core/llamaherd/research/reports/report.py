@@ -172,14 +172,7 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
         made = f"{to_json(contents, indent=1)}\n".encode()
     else:
         made = page_of(contents).encode()
-    # Written to a temporary file first, so that an error leaves an existing report
-    # intact.
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(made)
-        files.replace(draft, file)
-    finally:
-        draft.unlink(missing_ok=True)
+    files.write_whole(file, made)
     return file
 
 

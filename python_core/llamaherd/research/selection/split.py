@@ -220,9 +220,7 @@ def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> Non
     place = sidecar(path)
     known = GoldSample.from_json(place.read_text(encoding="utf-8"))
     made = replace(known, design={**known.design, SPLIT: dict(record)})
-    there = place.with_name(f"{place.name}.new")
-    there.write_text(made.to_json(), encoding="utf-8")
-    files.replace(there, place)
+    files.write_whole(place, made.to_json().encode())
 
 
 def _allotted(
