@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from contextvars import copy_context
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -117,7 +118,8 @@ class AwaitedJob(Generic[_T]):
             self._is_done = True
             listeners, self._listeners = self._listeners, []
         for listener in listeners:
-            listener()
+            with suppress(RuntimeError):  # the event loop may be closed
+                listener()
 
 
 class AwaitedWork(AwaitedJob[_T]):
