@@ -27,3 +27,8 @@ def visited(
         assert [each for each in complaints if each not in expected] == []
     finally:
         context.close()
+
+
+def seen(page: Page, text: str, *, exact: bool = True) -> None:
+    """Wait until the page shows a text, not only to screen readers."""
+    page.get_by_text(text, exact=exact).and_(page.locator(":not(.spoken)")).wait_for()

@@ -109,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status."""
     missing = fill_streams()
     escape_unknown_characters()
+    if "_LLAMAHERD_COMPLETE" in os.environ:  # a shell completes a command
+        importlib.import_module("llamaherd.cli.completion").complete_files()
     has_started()
     with Termination() as termination:
         try:

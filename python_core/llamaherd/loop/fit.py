@@ -47,6 +47,7 @@ def fit(
     if runner is None:
         plan = _plan(sizing, groups, MAX_HOLD)
         sizing.check_memory(plan)
+        choice.is_own_pool = False  # the pool of an engine that was lost
         return Runner(sizing.make(plan), plan)
     is_alone = all(group.is_alone for group in groups)
     if not runner.groups:

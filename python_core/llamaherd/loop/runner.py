@@ -216,13 +216,15 @@ class Runner:
 
         Raises:
             ContextError: There is not enough memory; the cache keeps its size.
+            MemoryError: There is not enough memory to pause a request; it still runs.
         """
-        for client in self._scheduler.pause_all():
-            self._pause(client)
-        held = self._cache.held
-        for prefix in held:
+        for client in self._scheduler.running:
+            n_saved = self.engine.pause(client.id)
+            self._left(client)
+            self._scheduler.pause(client, n_saved)
+        for prefix in self._cache.held:
             self._release(prefix)
-        self._scheduler.lost(held)
+            self._scheduler.lost([prefix])
         try:
             self.engine.resize(plan.n_ctx, plan.n_sequences, plan.kv_layout)
             self.plan = _as_made(plan, self.engine)

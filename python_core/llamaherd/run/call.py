@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from threading import Event
 from typing import TYPE_CHECKING
 
 from llamaherd.asks.answers import CANCELLED, again, as_result, checked
@@ -15,6 +14,7 @@ from llamaherd.core.stats import Progress, Stats
 from llamaherd.loop.group import Group
 from llamaherd.loop.prefixes import call_tree
 from llamaherd.run.statistics import make_stats
+from llamaherd.run.steps import GroupEnd, run_steps
 from llamaherd.structured.arrow import SchemaLayout
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Result
     from llamaherd.core.stats import RequestStats
     from llamaherd.loop.group import GroupLoop
+    from llamaherd.run.steps import Steps
 
 
 class Call:
@@ -75,7 +76,7 @@ class Call:
         self._groups: list[Group] = []  # current and earlier groups
         self._open: list[int] = []  # requests of the current group
         self._error: BaseException | None = None
-        self._is_over = Event()
+        self._end: GroupEnd | None = None  # of the current group
         self._is_cancelled = False
         self._n_done = 0
         self._n_failed = 0
@@ -141,6 +142,16 @@ class Call:
             ContextClosedError: The context was closed.
             ContextError: Not enough memory.
         """
+        return run_steps(self.steps(loop, known=known, on_output=on_output))
+
+    def steps(
+        self,
+        loop: GroupLoop,
+        *,
+        known: Mapping[int, Output] | None = None,
+        on_output: Callable[[int, Output], None] | None = None,
+    ) -> Steps[Results]:
+        """Answer the prompts in steps; arguments and errors are those of `run`."""
         self._started_s = time.perf_counter()
         if not self._requests:
             return Results([], Stats(seed=self._seed), has_thoughts=self._thinks)
@@ -154,7 +165,7 @@ class Call:
             ]
         )
         while self._open and self._may_go_on:
-            self._run_group(loop)
+            yield from self._run_group(loop)
             self._open, self._wrong = sorted(self._wrong), []
         results = [self._result(i) for i in range(len(self._requests))]
         stats = make_stats(
@@ -192,18 +203,18 @@ class Call:
                 self._finish(i, output)
         return self._n_done
 
-    def _run_group(self, loop: GroupLoop) -> None:
+    def _run_group(self, loop: GroupLoop) -> Steps[None]:
         requests = [self._request(i) for i in self._open]
         self._group = Group(requests, self, tree=call_tree(requests), is_counted=True)
         self._groups.append(self._group)
-        self._is_over.clear()
+        self._end = GroupEnd(loop)
         # The order of these two lines ensures that a `cancel` between them is noticed.
         self._loop = loop
         loop.hand_in(self._group)
         if self._is_cancelled:
             loop.give_up(self._group)
-        loop.wait_for(self._is_over)
-        self._loop = None  # so that results do not keep the engine alive
+        yield self._end
+        self._loop = self._end = None  # so that results do not keep the engine alive
         if self._error is not None:
             raise self._error
 
@@ -248,7 +259,8 @@ class Call:
     def on_end(self, error: BaseException | None) -> None:
         """Handle the end of the group."""
         self._error = error
-        self._is_over.set()
+        if self._end is not None:
+            self._end.set()
 
     # ---- internal ----
 

@@ -6,10 +6,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from llamaherd.run.steps import Stepped, run_steps, steps_of
+
 if TYPE_CHECKING:
     from llamaherd.core.stats import Progress
     from llamaherd.loop.group import GroupLoop
     from llamaherd.run.host import Host
+    from llamaherd.run.steps import Steps
 
 
 _R = TypeVar("_R")
@@ -58,6 +61,11 @@ class HostedCall(Generic[_R]):
         return self.call.progress
 
     @property
+    def is_stepped(self) -> bool:
+        """Whether no step blocks its thread until other requests have ended."""
+        return isinstance(self.call, Stepped)
+
+    @property
     def problem(self) -> str:
         """Warning of the journal after the run; "" if there is none."""
         return self.call.problem
@@ -69,9 +77,13 @@ class HostedCall(Generic[_R]):
     def run(self) -> _R:
         """Answers the prompts; if the loop's thread is ending, waits for its end."""
         try:
-            results = self.call.run(self.host.loop)
+            return run_steps(self.steps())
         finally:
             self.host.loop.settle()
+
+    def steps(self) -> Steps[_R]:
+        """Answers the prompts in steps; errors are those of `run`."""
+        results = yield from steps_of(self.call, self.host.loop)
         if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
             sys.stderr.write(f"llamaherd: {getattr(results, 'stats', results)}\n")
         return results

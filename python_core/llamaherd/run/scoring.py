@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from llamaherd.core.errors import GenerationError
+from llamaherd.run.steps import run_steps, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import Progress
     from llamaherd.loop.group import GroupLoop
     from llamaherd.run.hosted import LoopCall
+    from llamaherd.run.steps import Steps
 
 
 class Scored(Protocol):
@@ -79,8 +81,12 @@ class Scoring(Generic[_R]):
             GenerationError: A prompt failed; the error's `results` are the converted
                 results.
         """
+        return run_steps(self.steps(loop))
+
+    def steps(self, loop: GroupLoop) -> Steps[_R]:
+        """Run the call in steps; errors are those of `run`."""
         try:
-            return self._convert(self._call.run(loop))
+            return self._convert((yield from steps_of(self._call, loop)))
         except GenerationError as error:
             results = self._convert(error.results)
             failed = ((i, why) for i, why in enumerate(results.errors) if why is not None)

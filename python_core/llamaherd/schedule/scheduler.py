@@ -53,6 +53,11 @@ class Scheduler:
     # ---- state ----
 
     @property
+    def running(self) -> list[Client]:
+        """Clients in the next batch, oldest first."""
+        return self._by_age()
+
+    @property
     def running_ids(self) -> list[int]:
         """Ids of the clients in the next batch, oldest first."""
         return [client.id for client in self._by_age()]
@@ -220,12 +225,10 @@ class Scheduler:
         heapify(self._paused)
         return surplus
 
-    def pause_all(self) -> list[Client]:
-        """Pause all running clients and return them, oldest first."""
-        clients = self._by_age()
-        for client in clients:
-            self._pause(client)
-        return clients
+    def pause(self, client: Client, n_saved: int) -> None:
+        """Record that the engine paused a running client and saved `n_saved` cells."""
+        self._pause(client)
+        client.n_saved = n_saved
 
     # ---- internal: the next client ----
 

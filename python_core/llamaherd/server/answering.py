@@ -196,11 +196,12 @@ class Answering(Endpoint):
                 parsed = replace(parsed, options={**parsed.options, **last})
             for prompt in parsed.prompts:
                 _check_ids(prompt, self._ctx.model.n_vocab)
+            threads = self._shared.pool
             with errors.renamed(parsed.names):
                 if parsed.returns_prompts:
-                    return parsed, start_echo(self._ctx, parsed)
+                    return parsed, start_echo(self._ctx, parsed, threads)
                 if parsed.n_answers > 1:
-                    return parsed, start_several(self._ctx, parsed)
+                    return parsed, start_several(self._ctx, parsed, threads)
                 handle = self._ctx.submit(
                     parsed.prompts[0],
                     params=parsed.params,

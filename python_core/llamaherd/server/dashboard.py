@@ -37,6 +37,7 @@ PAGES = {  # paths of files that contain no data and need no key
     "/dashboard.js": "dashboard.js",
     "/charts.js": "charts.js",
     "/strips.js": "strips.js",
+    "/updating.js": "updating.js",
     "/try.js": "try.js",
     "/dashboard.css": "dashboard.css",
     "/icon.svg": "icon.svg",

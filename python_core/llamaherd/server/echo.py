@@ -27,10 +27,11 @@ from llamaherd.server.several import SeveralAnswers
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
+    from concurrent.futures import Executor
 
-    from llamaherd.core.stats import Progress
     from llamaherd.model.model import Model
     from llamaherd.run.host import Host
+    from llamaherd.run.steps import Steps
     from llamaherd.server.api_shape import ParsedRequest
 
 # With these settings an answer of one token is the most likely token after the prompt.
@@ -57,7 +58,7 @@ class EchoedResult(Result):
     scores_of_prompt: PromptScores | None = None
 
 
-def start_echo(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
+def start_echo(ctx: Host, parsed: ParsedRequest, threads: Executor) -> SeveralAnswers:
     """Start a call for answers that contain their prompts.
 
     Raises:
@@ -66,7 +67,7 @@ def start_echo(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
         PromptError: A prompt is empty.
         ContextClosedError: The context was closed.
     """
-    return SeveralAnswers(_EchoCall(ctx, parsed))
+    return SeveralAnswers(_EchoCall(ctx, parsed), threads)
 
 
 class _EchoCall:
@@ -76,8 +77,6 @@ class _EchoCall:
     read from the logits after the prompt, so that the prompt is computed only once. For
     all other answers, the prompt is computed a second time.
     """
-
-    problem = ""
 
     def __init__(self, ctx: Host, parsed: ParsedRequest) -> None:
         ctx.check_open()
@@ -111,26 +110,20 @@ class _EchoCall:
         if not self._is_read and not parsed.is_empty:
             self._answering = prepare_generate(ctx, parsed.prompts, options)
 
-    @property
-    def progress(self) -> Progress | None:
-        """Counts of finished units."""
-        call = self._answering or self._scoring
-        return None if call is None else call.progress
-
     def cancel(self) -> None:
         """Cancel both calls; each ends soon afterwards."""
         for call in (self._scoring, self._answering):
             if call is not None:
                 call.cancel()
 
-    def run(self) -> Results:
-        """Compute the answers."""
+    def steps(self) -> Steps[Results]:
+        """Compute the answers in steps."""
         scores: Sequence[PromptScores | Result | None] = [None] * len(self._tokens)
         if self._scored is not None and self._scoring is not None:
-            scores = self._scored.of_results(self._scoring.run())
+            scores = self._scored.of_results((yield from self._scoring.steps()))
         answers: Sequence[Sequence[Result]] | None = None
         if self._answering is not None:
-            answers = self._answering.run().samples
+            answers = (yield from self._answering.steps()).samples
         found = [
             result
             for i, each in enumerate(scores)

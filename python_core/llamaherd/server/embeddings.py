@@ -80,7 +80,7 @@ class EmbeddingsApi:
             usage = {"prompt_tokens": n, "total_tokens": n}
             return {"object": "list", "data": data, "model": name, "usage": usage}
 
-        return Prepared(work, render)
+        return Prepared(work, render, is_embedding=True)
 
     def work(
         self,

@@ -88,7 +88,7 @@ class RerankApi:
             )
             return Prepared(work, answer.of_scores)
         vectors = self._vectors.work(model, [query, *texts], given, {"normalize": True})
-        return Prepared(vectors, answer.of_vectors)
+        return Prepared(vectors, answer.of_vectors, is_embedding=True)
 
 
 class _Answer:

@@ -14,6 +14,7 @@ from llamaherd.server.awaited import AwaitedJob
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from concurrent.futures import Executor
 
     from llamaherd.core.results import Result
     from llamaherd.run.host import Host
@@ -28,7 +29,7 @@ _KINDS: dict[str, type[GenerationError]] = {
 }
 
 
-def start_several(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
+def start_several(ctx: Host, parsed: ParsedRequest, threads: Executor) -> SeveralAnswers:
     """Start a call for all answers of a request.
 
     Raises:
@@ -39,7 +40,7 @@ def start_several(ctx: Host, parsed: ParsedRequest) -> SeveralAnswers:
     options = GenerateOptions(
         **parsed.options, params=parsed.params, n=parsed.n, on_error="return"
     )
-    return SeveralAnswers(prepare_generate(ctx, parsed.prompts, options))
+    return SeveralAnswers(prepare_generate(ctx, parsed.prompts, options), threads)
 
 
 class SeveralAnswers(AwaitedJob[Results]):

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from llamaherd.server.limits import Bodies, RequestQueue
+from llamaherd.server.work_threads import WorkThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ class SharedState:
         bodies: Limit on the memory of bodies.
         pool: Threads for work that would block the event loop.
         compiling: Threads that only compile constraints.
+        work_threads: Threads of requests for codes and vectors.
         timeout_s: Maximum duration of a request in seconds; None for no limit.
         connections: Limits on connections.
         is_ending: Whether new requests are refused during shutdown.
@@ -41,6 +43,7 @@ class SharedState:
         self.bodies = Bodies(settings.max_body)
         self.pool = ThreadPoolExecutor(_N_TOKENIZING, "llamaherd-tokenize")
         self.compiling = ThreadPoolExecutor(_N_COMPILING, "llamaherd-compile")
+        self.work_threads = WorkThreads()
         self.timeout_s = settings.timeout_s
         self.connections = settings.connections
         self.is_ending = False
@@ -76,3 +79,4 @@ class SharedState:
         """Stop the threads."""
         for pool in (self.pool, self.compiling):
             pool.shutdown(wait=False, cancel_futures=True)
+        self.work_threads.close()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llamaherd.core import checks
 from llamaherd.core.words import spoken_in, words
+from llamaherd.run.hosted import HostedCall
 from llamaherd.server.answering import CONSTRAINING, Endpoint
 from llamaherd.server.awaited import AwaitedWork
 from llamaherd.server.errors import ApiError, bad_field
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Send
 
     from llamaherd.run.job import Runnable
+    from llamaherd.run.steps import Steps
     from llamaherd.server.record import RequestRecord
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shared_state import SharedState
@@ -37,10 +39,12 @@ class Prepared(Generic[_T]):
     Attributes:
         work: Job that computes the results.
         render: Function that converts the results to the body of the answer.
+        is_embedding: Whether the results are vectors, computed for one request at a time.
     """
 
     work: Runnable[_T]
     render: Callable[[_T], object]
+    is_embedding: bool = False
 
 
 class WorkShape(Protocol):
@@ -107,12 +111,18 @@ class Working(Endpoint):
     def _start(
         self, fields: dict[str, object], record: RequestRecord
     ) -> AwaitedWork[object] | dict[str, object]:
-        """Check a request and start its work: starting a thread takes some time."""
+        """Check a request and start its work."""
         with spoken_in(record.terms):
             made = self._shape.prepare(fields)
         if isinstance(made, dict):
             return made
-        return AwaitedWork(_Answered(made, record))
+        if isinstance(made.work, HostedCall) and made.work.is_stepped:
+            threads = self._shared.pool
+        else:
+            threads = self._shared.work_threads.pool(
+                is_embedding=made.is_embedding, is_background=record.is_background
+            )
+        return AwaitedWork(_Answered(made, record), threads)
 
 
 def _drop(pending: Future[AwaitedWork[Any] | dict[str, object]]) -> None:
@@ -124,7 +134,7 @@ def _drop(pending: Future[AwaitedWork[Any] | dict[str, object]]) -> None:
 
 
 class _Answered(Generic[_T]):
-    """Work of a request and the body of its answer, both computed by one thread.
+    """Work of a request, and the body of its answer.
 
     Args:
         made: Checked request.
@@ -136,22 +146,17 @@ class _Answered(Generic[_T]):
         self._record = record
         self._is_cancelled = False
 
-    @property
-    def progress(self) -> object:
-        return self._made.work.progress
-
-    @property
-    def problem(self) -> str:
-        return self._made.work.problem
-
     def cancel(self) -> None:
         self._is_cancelled = True
         self._made.work.cancel()
 
-    def run(self) -> object:
-        """Return the body; None after `cancel`."""
+    def steps(self) -> Steps[object]:
+        """Compute the body in steps; None after `cancel`."""
         with spoken_in(self._record.terms):
-            results: Any = self._made.work.run()
+            work: Any = self._made.work
+            results = (
+                (yield from work.steps()) if isinstance(work, HostedCall) else work.run()
+            )
             # The tokens count even if the answer is the error of one text.
             self._record.stats = results.stats
             return None if self._is_cancelled else self._made.render(results)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import llamaherd as lh
 import pytest
 from accessible import check_accessible
-from browsing import visited
+from browsing import seen, visited
 from coding_pages import TOPICS
 from llamaherd.cli.main import main
 from llamaherd.research.codes.span_files import Unit
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.slow(
     reason="starts Chromium, because only a browser can run a page"
@@ -35,32 +35,27 @@ ACTORS = lh.Codebook("Who acts?", {"actor": "A person.", "claim": ""}, type="spa
 PHONE = {"viewport": {"width": 375, "height": 700}, "color_scheme": "dark"}
 
 
-def shown(page: Page, text: str) -> None:
-    """Wait until a text is shown as progress."""
-    page.get_by_text(text, exact=True).wait_for()
-
-
 def test_keys_code_and_undo(browser: Browser, served: Callable[..., Any]) -> None:
     with served() as at, visited(browser, at.page.links["anna"]) as page:
-        shown(page, "0 of 6 coded")
+        seen(page, "0 of 6 coded")
         order = at.desk.texts_of("anna")
         assert page.locator("#text").inner_text() == at.desk.sheet.texts[order[0]]
         page.keyboard.press("2")
-        shown(page, "1 of 6 coded")
+        seen(page, "1 of 6 coded")
         page.keyboard.press("n")
         page.keyboard.type("u 1")  # typed into a note: no commands
         page.keyboard.press("Escape")
         page.keyboard.press("3")
-        shown(page, "2 of 6 coded")
+        seen(page, "2 of 6 coded")
         page.keyboard.press("s")
-        shown(page, "2 of 6 coded, 1 skipped")
+        seen(page, "2 of 6 coded, 1 skipped")
         assert at.desk.values("anna")[order[0]] == "Money"
         act = at.desk.act("anna", order[1])
         assert (act.value, act.entry.act.note) == ("War", "u 1")
         assert 0 < act.entry.act.seconds < 600
         for left in ("2 of 6 coded", "1 of 6 coded"):
             page.keyboard.press("u")
-            shown(page, left)
+            seen(page, left)
         assert at.desk.values("anna")[order[1]] is None
         assert page.locator("#text").inner_text() == at.desk.sheet.texts[order[1]]
 
@@ -76,9 +71,9 @@ def test_two_browsers_at_once_and_agreement(
     ):
         anna.get_by_role("button", name="anna").click()
         for n in range(6):
-            shown(anna, f"{n} of 6 coded")
+            seen(anna, f"{n} of 6 coded")
             anna.get_by_role("button", name="Sports Matches.").click()
-            shown(ben, f"{n} of 6 coded")
+            seen(ben, f"{n} of 6 coded")
             ben.keyboard.press("1" if at.desk.texts_of("ben")[n] != 3 else "3")
         anna.get_by_role("heading", name="All texts are coded").wait_for()
         ben.get_by_role("heading", name="All texts are coded").wait_for()
@@ -103,7 +98,7 @@ def test_several_labels_and_numbers(
         served(codebook=several, coders="anna") as at,
         visited(browser, at.url) as page,
     ):
-        shown(page, "0 of 6 coded")
+        seen(page, "0 of 6 coded")
         page.keyboard.press("3")
         page.keyboard.press("1")
         page.keyboard.press("2")
@@ -111,9 +106,9 @@ def test_several_labels_and_numbers(
         pressed = page.get_by_role("button", pressed=True)
         assert pressed.count() == 2
         page.keyboard.press("Enter")
-        shown(page, "1 of 6 coded")
+        seen(page, "1 of 6 coded")
         page.keyboard.press("Enter")
-        shown(page, "2 of 6 coded")
+        seen(page, "2 of 6 coded")
         order = at.desk.texts_of("anna")
         found = at.desk.values("anna")
         assert [found[order[0]], found[order[1]]] == [("a", "c"), ()]
@@ -123,13 +118,13 @@ def test_several_labels_and_numbers(
         served(codebook=numbers, coders="anna") as at,
         visited(browser, at.url) as page,
     ):
-        shown(page, "0 of 6 coded")
+        seen(page, "0 of 6 coded")
         page.keyboard.type("250")
         page.keyboard.press("Enter")
-        shown(page, "The number must be on the scale from 0 to 100.")
+        seen(page, "The number must be on the scale from 0 to 100.")
         page.get_by_label("Number").fill("25")
         page.keyboard.press("Enter")
-        shown(page, "1 of 6 coded")
+        seen(page, "1 of 6 coded")
         assert at.desk.values("anna")[at.desk.texts_of("anna")[0]] == "25"
 
 
@@ -139,7 +134,7 @@ def test_passages_by_keys_and_mouse(browser: Browser, served: Callable[..., Any]
         served({"text": [text]}, ACTORS, "anna") as at,
         visited(browser, at.url) as page,
     ):
-        shown(page, "0 of 1 coded")
+        seen(page, "0 of 1 coded")
         page.keyboard.press("ArrowRight")
         page.keyboard.press("1")
         page.keyboard.press("ArrowRight")
@@ -161,7 +156,7 @@ def test_passages_by_keys_and_mouse(browser: Browser, served: Callable[..., Any]
         assert page.locator("#spans li").count() == 3
         page.get_by_role("button", name="Remove claim: Ann met").click()
         page.keyboard.press("Enter")
-        shown(page, "1 of 1 coded")
+        seen(page, "1 of 1 coded")
         quotes = {u.label: text[u.start : u.end] for u in at.desk.values("anna")[0]}
         assert quotes == {"actor": "Ann", "claim": "rained."}
         assert at.desk.values("anna")[0][0] == Unit(2, 5, "actor")
@@ -177,11 +172,11 @@ def test_hostile_texts_are_shown_as_they_are(
         visited(browser, at.url) as page,
         visited(browser, at.page.owner_link) as owner,
     ):
-        shown(page, "0 of 1 coded")
+        seen(page, "0 of 1 coded")
         assert page.locator("#text").evaluate("box => box.textContent") == HOSTILE
         page.get_by_label("Note").fill(HOSTILE.replace("\0", ""))
         page.get_by_role("button", name="<b>a</b>").click()
-        shown(page, "1 of 1 coded")
+        seen(page, "1 of 1 coded")
         owner.reload()
         owner.get_by_text("<u>anna</u>").first.wait_for()
         for each in (page, owner):
@@ -212,7 +207,7 @@ def test_hostile_labels_are_shown_and_stored_as_they_are(
     ):
         page.on("dialog", lambda _: pytest.fail("a script of a label ran"))
         for n in range(4):
-            shown(page, f"{n} of 4 coded")
+            seen(page, f"{n} of 4 coded")
             page.keyboard.press(str(n + 1))
             if kind == "fields":
                 page.keyboard.press("Enter")
@@ -233,7 +228,7 @@ def test_a_code_that_was_not_saved_is_not_lost(
 ) -> None:
     failed = "Failed to load resource: net::ERR_FAILED"
     with served(coders="anna") as at, visited(browser, at.url, [failed]) as page:
-        shown(page, "0 of 6 coded")
+        seen(page, "0 of 6 coded")
         page.get_by_label("Note").fill("mine")
         page.get_by_label("Note").press("Escape")
         page.route("**/api/code", lambda route: route.abort(), times=1)
@@ -241,12 +236,12 @@ def test_a_code_that_was_not_saved_is_not_lost(
         page.get_by_role("alert").get_by_text("The server does not answer.").wait_for()
         assert page.get_by_label("Note").input_value() == "mine"
         page.keyboard.press("1")
-        shown(page, "1 of 6 coded")
+        seen(page, "1 of 6 coded")
 
 
 def test_roles_and_keyboard_only(browser: Browser, served: Callable[..., Any]) -> None:
     with served(coders="anna") as at, visited(browser, at.url) as page:
-        shown(page, "0 of 6 coded")
+        seen(page, "0 of 6 coded")
         assert page.evaluate("document.activeElement.id") == "text"
         assert page.get_by_role("group", name="Text 1 of 6").count() == 1
         assert page.get_by_role("progressbar", name="Coded texts").count() == 1
@@ -254,14 +249,72 @@ def test_roles_and_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")  # the second label
-        shown(page, "1 of 6 coded")
+        seen(page, "1 of 6 coded")
         assert at.desk.values("anna")[at.desk.texts_of("anna")[0]] == "Money"
         page.get_by_text("Keys", exact=True).click()
         page.get_by_label("Single keys work").uncheck()
         page.locator("#text").focus()
         page.keyboard.press("1")
         page.get_by_role("button", name="Skip").click()
-        shown(page, "1 of 6 coded, 1 skipped")
+        seen(page, "1 of 6 coded, 1 skipped")
+
+
+def test_a_screen_reader_says_each_action_and_the_next_text(
+    browser: Browser, served: Callable[..., Any]
+) -> None:
+    """Orca says nothing when the content of the focused text changes, or repeats."""
+    with served(coders="anna") as at, visited(browser, at.url) as page:
+        texts = [at.desk.sheet.texts[i] for i in at.desk.texts_of("anna")]
+        said = page.get_by_role("status")
+        expected = f"Text 1 of 6. {texts[0]}"
+        for key, start in (
+            ("2", "Saved: Money. Text 2 of 6."),
+            ("2", "Saved: Money. Text 3 of 6."),
+            ("s", "Skipped. Text 4 of 6."),
+            ("b", "Text 3 of 6. You skipped this text."),
+            ("b", "Text 2 of 6. Your code: Money."),
+            ("u", "Undone. Text 3 of 6."),
+        ):
+            said.get_by_text(expected, exact=True).wait_for(state="attached")
+            page.keyboard.press(key)
+            place = int(start.partition("Text ")[2][0])
+            expected = f"{start} {texts[place - 1]}"
+        said.get_by_text(expected, exact=True).wait_for(state="attached")
+
+
+def test_a_screen_reader_says_equal_messages_again(
+    browser: Browser, served: Callable[..., Any]
+) -> None:
+    failed = "Failed to load resource: net::ERR_FAILED"
+    watch = """() => {
+      window.said = [];
+      const note = (name) => window.said.push(name);
+      const problem = document.querySelector("#problem");
+      new MutationObserver(() => { if (!problem.hidden) note("problem"); })
+        .observe(problem, { attributeFilter: ["hidden"] });
+      const spoken = document.querySelector("#spoken");
+      let last = spoken.textContent;
+      new MutationObserver(() => {
+        if (spoken.textContent !== last) note(spoken.textContent.trim());
+        last = spoken.textContent;
+      }).observe(spoken, { childList: true });
+    }"""
+    book = lh.Codebook("Who?", ["a", "b"], type="spans")
+    with (
+        served(codebook=book, coders="anna") as at,
+        visited(browser, at.url, [failed]) as page,
+    ):
+        seen(page, "0 of 6 coded")
+        page.evaluate(watch)
+        page.keyboard.press("1")
+        page.keyboard.press("1")
+        page.route("**/api/code", lambda route: route.abort(), times=2)
+        for _ in range(2):
+            page.keyboard.press("Enter")
+            page.get_by_role("alert").get_by_text("does not answer").wait_for()
+        select = "Select words of the text first."
+        page.wait_for_function("said.length === 4")
+        assert page.evaluate("said") == [select, select, "problem", "problem"]
 
 
 @pytest.mark.parametrize("kind", ["label", "multiple", "scale", "spans"])
@@ -284,7 +337,7 @@ def test_everybody_can_use_and_read_the_pages(
         page.get_by_role("button", name="anna").wait_for()
         check_accessible(page)
         page.get_by_role("button", name="anna").click()
-        shown(page, "0 of 2 coded")
+        seen(page, "0 of 2 coded")
         page.get_by_text("Keys", exact=True).click()
         page.locator("#text").focus()
         page.keyboard.press("ArrowRight")
@@ -314,22 +367,22 @@ def test_two_browsers_go_on_after_the_server_was_killed(
             visited(browser, links["ben"], [refused]) as ben,
         ):
             for page, key in ((anna, "1"), (ben, "2")):
-                shown(page, "0 of 6 coded")
+                seen(page, "0 of 6 coded")
                 page.keyboard.press(key)
-                shown(page, "1 of 6 coded")
+                seen(page, "1 of 6 coded")
             process.kill()
             process.wait()
             for page, key in ((anna, "3"), (ben, "3")):
                 page.keyboard.press(key)
                 page.get_by_role("alert").get_by_text("does not answer").wait_for()
-                shown(page, "1 of 6 coded")
+                seen(page, "1 of 6 coded")
             with running(sheet, *command, "--port", port) as (_, again):
                 assert again == links
                 for page in (anna, ben):
                     for n in range(2, 7):
                         page.keyboard.press("3")
                         if n < 6:
-                            shown(page, f"{n} of 6 coded")
+                            seen(page, f"{n} of 6 coded")
                     page.get_by_role("heading", name="All texts are coded").wait_for()
     out = tmp_path / "coded.csv"
     assert main(["code", str(sheet), *command, "--export", str(out)]) == 0

@@ -9,7 +9,7 @@ import llamaherd as lh
 import pandas as pd
 import pytest
 from accessible import check_accessible
-from browsing import visited
+from browsing import seen, visited
 from coding_pages import TEXTS
 from llamaherd.coding_page.code_texts import opened, results_of
 from llamaherd.coding_page.export import exports, write_codes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -350,26 +350,22 @@ def test_names_of_files_are_distinct(tmp_path: Path) -> None:
 slow = pytest.mark.slow(reason="starts Chromium, because only a browser can run a page")
 
 
-def shown(page: Page, text: str) -> None:
-    page.get_by_text(text, exact=True).wait_for()
-
-
 @slow
 def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -> None:
     with (
         served(codebook=BOOK, coders="anna") as at,
         visited(browser, at.url) as page,
     ):
-        shown(page, "0 of 6 coded")
+        seen(page, "0 of 6 coded")
         page.keyboard.press("Enter")
-        shown(page, "Topic of the text is not answered yet.")
+        seen(page, "Topic of the text is not answered yet.")
         page.keyboard.press("3")  # War; the next field is current
         page.keyboard.press("3")  # the first number of 0 to 4
         page.keyboard.press("2")  # "no"; the next field is a text box
-        shown(page, "names_person: no")
+        seen(page, "names_person: no")
         page.keyboard.type("17")
         page.keyboard.press("Enter")
-        shown(page, "year must be at least 1800.")
+        seen(page, "year must be at least 1800.")
         page.keyboard.press("ControlOrMeta+a")
         page.keyboard.type("1990")
         page.keyboard.press("Escape")  # back to the text
@@ -381,30 +377,30 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Shift+ArrowRight")
         page.keyboard.press("1")
-        shown(page, "evidence: Text number")
+        seen(page, "evidence: Text number")
         assert page.locator("[aria-current]").count() == 1
         check_accessible(page)
         town, size = (page.get_by_role("textbox", name=each) for each in ("town", "size"))
         size.focus()
         page.keyboard.type("0")
         page.keyboard.press("Enter")
-        shown(page, "place: size must be at least 1.")
+        seen(page, "place: size must be at least 1.")
         page.keyboard.press("ControlOrMeta+a")
         page.keyboard.type("3")
         page.keyboard.press("Enter")
-        shown(page, "place: town is not answered yet.")
+        seen(page, "place: town is not answered yet.")
         page.keyboard.type("Rome")
         assert town.input_value() == "Rome"
         page.get_by_role("radio", name="port", exact=True).focus()
         page.keyboard.press("2")
-        shown(page, "kind: capital")
+        seen(page, "kind: capital")
         page.get_by_role("textbox", name="more").focus()
         page.keyboard.type('{"a": 2')
         page.keyboard.press("ControlOrMeta+Enter")
-        page.get_by_text("more is not JSON").wait_for()
+        seen(page, "more is not JSON", exact=False)
         page.keyboard.type("}")
         page.keyboard.press("ControlOrMeta+Enter")
-        shown(page, "1 of 6 coded")
+        seen(page, "1 of 6 coded")
         i = at.desk.texts_of("anna")[0]
         assert at.desk.values("anna")[i].answers == {
             "topic": "War",
@@ -418,9 +414,9 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
             "more": {"a": 2},
         }
         page.keyboard.press("u")
-        shown(page, "0 of 6 coded")
+        seen(page, "0 of 6 coded")
         page.keyboard.press("s")
-        shown(page, "0 of 6 coded, 1 skipped")
+        seen(page, "0 of 6 coded, 1 skipped")
         assert page.get_by_role("radio", checked=True).count() == 0
 
 
@@ -432,7 +428,7 @@ def test_fields_by_mouse_come_back(browser: Browser, served: Callable[..., Any])
         visited(browser, at.url, **phone) as page,
         visited(browser, at.page.owner_link) as owner,
     ):
-        shown(page, "0 of 6 coded")
+        seen(page, "0 of 6 coded")
         page.get_by_role("radio", name="Money Prices.").check()
         page.get_by_role("radio", name="2", exact=True).check()
         page.get_by_role("radio", name="yes").check()
@@ -442,7 +438,7 @@ def test_fields_by_mouse_come_back(browser: Browser, served: Callable[..., Any])
         page.get_by_role("button", name="Use the selected words").click()
         page.get_by_role("button", name="Remove evidence: Text").wait_for()
         page.get_by_role("button", name="Save").click()
-        shown(page, "1 of 6 coded")
+        seen(page, "1 of 6 coded")
         page.get_by_role("button", name="Back").click()
         page.get_by_role("group", name="Text 1 of 6").wait_for()
         assert page.get_by_role("radio", checked=True).count() == 3

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from browsing import visited
+from browsing import seen, visited
 from llamaherd.coding_page.form import form_of
 from llamaherd.structured.quoting import type_quote
 
@@ -138,7 +138,7 @@ def test_every_stored_answer_is_shown_and_saved_again(
                     assert shown == texts[order[position]]
                 page.get_by_label("Note").fill("again")
                 page.get_by_role("button", name="Save").click()
-                page.get_by_text("Saved", exact=True).wait_for()
+                seen(page, "Saved")
                 i = order[k]
                 assert at.desk.act("anna", i).entry.act.note == "again"
                 assert as_json(at.desk.values("anna")[i].answers) == stored[i]
@@ -172,10 +172,10 @@ def test_empty_answers_are_given_by_boxes(
 
         page.get_by_role("textbox", name="town").first.fill("Rome")
         page.get_by_role("button", name="Save").click()
-        page.get_by_text("place: tags is not answered yet.").wait_for()
+        seen(page, "place: tags is not answered yet.", exact=False)
         box("place", "none in this text").check()
         page.get_by_role("button", name="Save").click()
-        page.get_by_text("more is not answered yet.").wait_for()
+        seen(page, "more is not answered yet.", exact=False)
         box("more", "none of these fields").check()
         box("names", "none in this text").check()
         page.get_by_role("checkbox", name="new").last.check()

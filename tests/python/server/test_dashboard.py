@@ -305,3 +305,30 @@ def test_the_page_shows_several_models_and_asks_any_of_them(
         page.get_by_role("row", name="one unloaded").wait_for()
         assert page.get_by_role("combobox", name="Model").input_value() == "two"
         assert page.evaluate("document.documentElement.scrollWidth") == 375
+
+
+def test_updates_keep_the_place_of_a_screen_reader(
+    browser: Browser, fake: FakeContext
+) -> None:
+    """Orca loses its place in nodes that are replaced, also by equal nodes."""
+    watch = """() => {
+      window.replaced = [];
+      new MutationObserver((changes) => {
+        for (const each of changes) {
+          if (each.target.closest?.("svg")) continue;
+          for (const node of each.removedNodes) window.replaced.push(node.textContent);
+        }
+      }).observe(document.body, { childList: true, subtree: true });
+    }"""
+    with served(fake) as client, visited(browser, client.url) as page:
+        page.get_by_role("heading", name="Now").wait_for()
+        with page.expect_response("**/dashboard.json"):
+            pass
+        page.evaluate(watch)
+        client.post("/generate", {"prompt": "a", "max_tokens": 3})
+        for _ in range(3):
+            with page.expect_response("**/dashboard.json"):
+                pass
+        assert "running for" in page.locator("#about").inner_text()
+        assert page.locator("#figures dd").count() == 11
+        assert page.evaluate("replaced") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import sqlite3
+import threading
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -189,6 +190,44 @@ def test_requests_about_files_and_batches_fail_alone(
         assert len(sdk.files.list().data) == 2
         assert sdk.files.delete(batch.input_file_id).deleted
         assert client.post(TEXT, {"prompt": "a", "max_tokens": 2})[0] == 200
+
+
+@pytest.mark.parametrize("n", [3, 100])
+def test_a_batch_can_be_cancelled_without_space(
+    fake: FakeContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
+    """It ends when there is space again, and computes nothing more."""
+    is_full = threading.Event()
+    change = BatchStore._change
+
+    def failing(store: BatchStore) -> Any:
+        if is_full.is_set():
+            raise FULL
+        return change(store)
+
+    monkeypatch.setattr(BatchStore, "_change", failing)
+    monkeypatch.setattr(runner, "_PAUSES_S", (0.01,))
+    fake.may_run.clear()
+    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+        batch = _batch(sdk, n)
+        wait_until(lambda: len(fake.handles) == min(n, 64))
+        is_full.set()
+        fake.may_run.set()
+        _problem(sdk, batch)
+        for _ in range(2):
+            found = sdk.batches.cancel(batch.id)
+            assert (found.status, found.cancelling_at is None) == ("cancelling", False)
+        assert sdk.batches.retrieve(batch.id).status == "cancelling"
+        assert [each.status for each in sdk.batches.list().data] == ["cancelling"]
+        shown = client.ask("GET", "/dashboard.json")[1]["batches"]
+        assert [each["status"] for each in shown] == ["cancelling"]
+        is_full.clear()
+        ended = _ended(sdk, batch)
+        assert ended.status == "cancelled"
+        assert ended.cancelling_at is not None
+        # The answers that were finished before the batch was cancelled.
+        assert 0 < len(_ids(sdk, ended.output_file_id)) <= min(n, 64)
+    assert len(fake.handles) == min(n, 64)
 
 
 def test_a_batch_whose_work_stopped_says_so(

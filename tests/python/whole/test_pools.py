@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+from pooled import NEAR, assert_near, coding, other
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -14,25 +15,11 @@ if TYPE_CHECKING:
 
     from llamaherd.core.results import Result
 
-CODEBOOK = "The answer is yes, or the answer is no. " * 8
-# Layouts round differently: by at most 0.05 in these log-probabilities. The first tokens
-# of two prompts differ by 0.46 (median). Where two tokens are about equally probable, the
-# answers of this model with random weights may differ.
-NEAR = 0.1
-
 
 @pytest.fixture(scope="module")
 def model(tiny_path: Callable[[str], Path]) -> Iterator[lh.Model]:
     with lh.Model(tiny_path("llama")) as model:
         yield model
-
-
-def coding(i: int) -> str:
-    return f"{CODEBOOK}{i}, {i * 7 % 13}"
-
-
-def other(i: int) -> str:
-    return f"{i} another text " + "then " * (i * 5 % 40)
 
 
 def run_all(context: lh.Context, prompts: list[str], **options: object) -> list[Result]:
@@ -46,15 +33,6 @@ def run_all(context: lh.Context, prompts: list[str], **options: object) -> list[
         ]
     cancelled.cancel()
     return [handle.result(120) for handle in handles]
-
-
-def assert_near(result: Result, expected: Result) -> None:
-    """Compare the log-probabilities of tokens up to a difference by rounding."""
-    assert result.error is None
-    for i, (token, same) in enumerate(zip(result.tokens, expected.tokens, strict=True)):
-        assert result.logprobs[i] == pytest.approx(expected.logprobs[i], abs=NEAR)
-        if token != same:
-            return
 
 
 def test_answers_stay_the_same_while_the_layout_changes(model: lh.Model) -> None:

@@ -7,6 +7,7 @@ import { MarkedText } from "/texts.js";
 
 const $ = (id) => document.getElementById(id);
 const SHORTCUTS = "llamaherd-shortcuts";
+const SKIPPED = "You skipped this text.";
 
 let book; // codebook, as the server shows it
 let coder = null; // name of the coder, if no key is needed
@@ -130,7 +131,8 @@ function codeText(code) {
 
 // ---- a text ----
 
-function show(view) {
+// Shows a text, and a message about the text before it.
+function show(view, message = "") {
   if (!view) return;
   const { progress } = view;
   $("choose").hidden = true;
@@ -144,8 +146,10 @@ function show(view) {
   shown = view.text;
   $("work").hidden = !shown;
   $("done").hidden = Boolean(shown);
-  if (!shown) return finish(progress);
-  $("text").setAttribute("aria-label", `Text ${shown.position + 1} of ${progress.n_texts}`);
+  if (message) $("message").textContent = message;
+  if (!shown) return finish(progress, message);
+  const place = `Text ${shown.position + 1} of ${progress.n_texts}`;
+  $("text").setAttribute("aria-label", place);
   $("back").disabled = shown.position === 0;
   $("forward").disabled = shown.position + 1 >= progress.n_texts;
   $("note").value = shown.note;
@@ -155,8 +159,11 @@ function show(view) {
   chosen = new Set(book.kind === "several" ? shown.value || [] : []);
   marked.draw([]); // the text that `save` stores a code for is visible from here on
   if (form) form.show(shown.value);
-  if (shown.is_skipped) say("You skipped this text.");
+  if (shown.is_skipped) $("message").textContent = SKIPPED;
   draw();
+  // Screen readers say nothing about the focused element when only its content changes.
+  const code = shown.value === null ? "" : `Your code: ${saidOf(shown.value)}.`;
+  announce(message && `${message}.`, `${place}.`, shown.is_skipped ? SKIPPED : code, shown.text);
   startedAt = performance.now();
   hiddenAt = document.hidden ? startedAt : null;
   $("text").scrollTop = 0;
@@ -164,12 +171,13 @@ function show(view) {
   $("text").focus({ preventScroll: true });
 }
 
-function finish(progress) {
+function finish(progress, message) {
   const isNone = progress.n_texts === 0;
   $("done-title").textContent = isNone ? "No texts to code yet" : "All texts are coded";
   $("done-text").textContent = isNone
     ? "Texts on which the other coders disagree will be here."
     : "Thank you. Everything is saved; you can close this page.";
+  announce(message && `${message}.`, $("done-text").textContent);
   $("done-title").focus();
 }
 
@@ -242,6 +250,7 @@ function save(label) {
 function saidOf(value) {
   if (typeof value === "string") return value;
   if (book.kind === "spans") return `${value.length} passages`;
+  if (book.kind === "fields") return codeText(value);
   return value.join(", ") || "none";
 }
 
@@ -253,16 +262,12 @@ async function act(path, body, message) {
   const now = hiddenAt ?? performance.now();
   const sent = { ...body, i: shown.i, note: $("note").value, seconds: (now - startedAt) / 1000 };
   const view = await attempt(() => ask("POST", path, sent, coder));
-  if (!view) return;
-  say(message);
-  show(view);
+  show(view, message);
 }
 
 async function undo() {
   const view = await attempt(() => ask("POST", "/api/undo", {}, coder));
-  if (!view) return;
-  say("Undone");
-  show(view);
+  show(view, "Undone");
 }
 
 async function go(step) {
@@ -274,10 +279,9 @@ async function go(step) {
 async function attempt(work) {
   if (isBusy) return null;
   isBusy = true;
+  $("problem").hidden = true; // a screen reader says an equal problem only if it appears again
   try {
-    const found = await work();
-    $("problem").hidden = true;
-    return found;
+    return await work();
   } catch (error) {
     complain(error);
     return null;
@@ -293,6 +297,14 @@ function complain(error) {
 
 function say(text) {
   $("message").textContent = text;
+  announce(text);
+}
+
+// Lets a screen reader say something. It would not repeat an equal text.
+function announce(...texts) {
+  const text = texts.filter(Boolean).join(" ");
+  const spoken = $("spoken");
+  spoken.textContent = spoken.textContent === text ? `${text}\u00a0` : text;
 }
 
 // ---- keys ----

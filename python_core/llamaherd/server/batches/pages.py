@@ -214,6 +214,7 @@ class BatchPages:
     def _shown(self, batch: Batch) -> Batch:
         """Return a batch with the reasons why it does not continue at present."""
         problems = self._service.problems(batch)
+        batch = self._service.shown(batch)
         return replace(batch, errors=[*batch.errors, *problems]) if problems else batch
 
     async def _found_batch(self, request: Request) -> Batch:
@@ -231,7 +232,7 @@ class BatchPages:
         if not batch.is_active:
             text = f"the batch is already {batch.status}"
             raise ApiError(409, text, code="batch_ended")
-        return _json((await self._service.cancel(batch)).shape)
+        return _json(self._shown(await self._service.cancel(batch)).shape)
 
 
 def _by_method(pages: dict[str, _Page]) -> _Page:

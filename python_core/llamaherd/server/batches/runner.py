@@ -92,6 +92,7 @@ class BatchRun:
         self._batch = batch
         self.problem = ""
         self._end: End | None = None
+        self._end_time = 0
         self._ended = asyncio.Event()
         self._is_over = False
         self._running: set[asyncio.Task[None]] = set()
@@ -107,7 +108,7 @@ class BatchRun:
         return BatchProgress(
             id=self._batch.id,
             endpoint=self._batch.endpoint,
-            status=self._batch.status,
+            status=self.shown(self._batch).status,
             n_total=self._batch.n_total,
             n_done=self._n_before + self._n_here,
             n_here=self._n_here,
@@ -119,7 +120,16 @@ class BatchRun:
         """End the batch early, and keep the finished answers."""
         if self._end is None:
             self._end = how
+            self._end_time = int(time.time())
             self._ended.set()
+
+    def shown(self, batch: Batch) -> Batch:
+        """Return a stored batch, as cancelled if its cancellation is not stored yet."""
+        is_cancelled = self._end == "cancelled" and batch.is_active
+        if not is_cancelled or "cancelling" in batch.times:
+            return batch
+        times = {**batch.times, "cancelling": self._end_time}
+        return replace(batch, status="cancelling", times=times)
 
     async def run(self) -> Batch:
         """Process the rest of the batch; return the batch in its final state."""
@@ -133,6 +143,8 @@ class BatchRun:
             await self._check(path)
             if self._batch.is_active:
                 await self._ask_all(path)
+                if self._end == "cancelled":
+                    await self._move("cancelling")
                 await self._move("finalizing")
                 self._batch = await self._do(lambda s: s.finish(self._batch))
             return self._batch
@@ -189,7 +201,7 @@ class BatchRun:
 
         def store_check(store: BatchStore) -> Batch:
             now = store.batch(self._batch.id) or self._batch
-            is_cancelled = "cancelling" in now.times
+            is_cancelled = self._end == "cancelled" or "cancelling" in now.times
             checked = replace(now, n_total=n, errors=[] if is_cancelled else errors)
             store.save(checked)
             if is_cancelled:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from llamaherd.server.batches.lines import line_error
 from llamaherd.server.batches.runner import BatchRun, move
+from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
 from llamaherd.server.batches.store import BatchStore
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ class BatchService:
     def n_active(self) -> int:
         """Number of batches that are not finished."""
         return len(self._runs)
+
+    def shown(self, batch: Batch) -> Batch:
+        """Return a stored batch, with a cancellation that is not stored yet."""
+        run, _ = self._runs.get(batch.id, (None, None))
+        return batch if run is None else run.shown(batch)
 
     def problems(self, batch: Batch) -> list[dict[str, object]]:
         """Return why an unfinished batch does not continue at present; [] if it does."""
@@ -132,12 +138,25 @@ class BatchService:
     async def cancel(self, batch: Batch) -> Batch:
         """Cancel a batch, and keep the finished answers.
 
-        A batch without a run (after an error, or with an unknown endpoint) ends at once.
+        If the disk is full, the cancellation is stored when there is space again. A batch
+        without a run (after an error, or with an unknown endpoint) ends at once.
+
+        Raises:
+            OSError: The batch has no run, and the disk cannot be used.
+            sqlite3.OperationalError: As above.
         """
-        cancelling = await self.do(lambda store: move(store, batch, "cancelling"))
-        if batch.id in self._runs:
-            self._runs[batch.id][0].end("cancelled")
-            return cancelling
+        run, _ = self._runs.get(batch.id, (None, None))
+        try:
+            cancelling = await self.do(lambda store: move(store, batch, "cancelling"))
+        except NOT_STORED as error:
+            if run is None:
+                raise
+            text = "batch %s: its cancellation is not stored yet (%s)"
+            log.warning(text, batch.id, reason_of(error))
+            cancelling = batch
+        if run is not None:
+            run.end("cancelled")
+            return self.shown(cancelling)
 
         def finish(store: BatchStore) -> Batch:
             now = store.batch(batch.id) or cancelling

@@ -1,5 +1,7 @@
 // Charts of a few lines over time, drawn as SVG.
 
+import { setText } from "/updating.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 600;
 const HEIGHT = 140;
@@ -36,10 +38,11 @@ export class Chart {
     const shown = this.names.map((name, i) => {
       const last = values[i] === null ? "–" : format(values[i]);
       const text = `${name}: ${last}`;
-      this.items[i].textContent = i === 0 ? `${text} (top of the chart: ${format(most)})` : text;
+      setText(this.items[i], i === 0 ? `${text} (top of the chart: ${format(most)})` : text);
       return text;
     });
-    this.svg.setAttribute("aria-label", shown.join(", "));
+    const name = shown.join(", ");
+    if (this.svg.getAttribute("aria-label") !== name) this.svg.setAttribute("aria-label", name);
   }
 
   #line(line, i, most) {

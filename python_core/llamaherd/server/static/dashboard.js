@@ -2,6 +2,7 @@
 
 import { Chart, format } from "/charts.js";
 import { Strips } from "/strips.js";
+import { setChildren, setText } from "/updating.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
@@ -45,7 +46,7 @@ function askForKey() {
 }
 
 function complain(text) {
-  $("problem").textContent = text;
+  setText($("problem"), text);
   $("problem").hidden = false;
 }
 
@@ -60,10 +61,10 @@ function draw(data) {
   // Aliases are loaded with their model. With several models, each has its own state.
   const several = data.states.some((each) => each.memory > 0 || each.state !== "loaded");
   const name = several ? `${data.models.length} models` : data.models[0];
-  $("title").textContent = name;
-  document.title = `${name} - llamaherd`;
+  setText($("title"), name);
+  if (document.title !== `${name} - llamaherd`) document.title = `${name} - llamaherd`;
   models(several ? data.states : []);
-  $("about").textContent = `llamaherd ${data.version}, running for ${duration(data.uptime_s)}`;
+  setText($("about"), `llamaherd ${data.version}, running for ${duration(data.uptime_s)}`);
   const seconds = before ? (now - before.at) / 1000 : 0;
   const rates = before
     ? ["n_prefill", "n_generated"].map((name) => rate(data, name, seconds))
@@ -105,7 +106,7 @@ function models(states) {
     });
     return row;
   });
-  $("models").replaceChildren(...rows);
+  setChildren($("models"), rows);
   const names = states.map((each) => each.name);
   const choice = $("model");
   $("model-label").hidden = names.length === 0;
@@ -115,7 +116,7 @@ function models(states) {
 
 function batches(found) {
   $("batches-section").hidden = found.length === 0;
-  $("batches").replaceChildren(...found.map(batchRow));
+  setChildren($("batches"), found.map(batchRow));
 }
 
 function batchRow(batch) {
@@ -149,7 +150,7 @@ function figures(values) {
     box.append(term, figure);
     return box;
   });
-  $("figures").replaceChildren(...boxes);
+  setChildren($("figures"), boxes);
 }
 
 function bytes(n) {

@@ -1,6 +1,8 @@
 // Slots over time: a row for each slot, a column for each request to the server. Parts of a
 // cell show the seconds of prefill, decode and waiting; in the rest the slot was free.
 
+import { setText } from "/updating.js";
+
 const KINDS = ["prefill", "decode", "waiting"];
 const MOST_ROWS = 64;
 const WIDTH = 720;
@@ -92,12 +94,13 @@ class Strip {
       n[all.indexOf(Math.max(...all))] += 1;
     }
     const words = [...KINDS, "free"].map((kind, i) => `${kind}: ${n[i]}`);
-    this.items.forEach((item, i) => { item.textContent = words[i]; });
-    this.canvas.setAttribute("aria-label", `Slots, ${words.join(", ")}`);
+    this.items.forEach((item, i) => { setText(item, words[i]); });
+    const name = `Slots, ${words.join(", ")}`;
+    if (this.canvas.getAttribute("aria-label") !== name) this.canvas.setAttribute("aria-label", name);
     const hidden = this.rows.length - MOST_ROWS;
-    this.rest.textContent = this.rows.length
+    setText(this.rest, this.rows.length
       ? this.#about(now.nPrefixes) + (hidden > 0 ? ` ${hidden} more are not shown.` : "")
-      : "No slot was used since this page was opened.";
+      : "No slot was used since this page was opened.");
   }
 
   #about(nPrefixes) {

@@ -1,0 +1,107 @@
+"""Calls in steps: a call waits for a loop between two steps, without a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from llamaherd.loop.group import GroupLoop
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class GroupEnd:
+    """End of a group of requests, for which a call waits between two steps.
+
+    Args:
+        loop: Loop of the group.
+    """
+
+    def __init__(self, loop: GroupLoop) -> None:
+        self._loop = loop
+        self._lock = Lock()
+        self._is_over = Event()
+        self._listeners: list[Callable[[], object]] = []
+
+    def set(self) -> None:
+        """Record the end. The loop's thread calls this method."""
+        with self._lock:
+            self._is_over.set()
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def add_listener(self, listener: Callable[[], object]) -> None:
+        """Call a function at the end of the group; at once if the group has ended.
+
+        Args:
+            listener: Function. The loop's thread calls it, so it must be fast and must
+                not raise errors.
+        """
+        with self._lock:
+            if not self._is_over.is_set():
+                self._listeners.append(listener)
+                return
+        listener()
+
+    def wait(self) -> None:
+        """Wait for the end.
+
+        Raises:
+            MemoryError: The loop's thread died for lack of memory.
+            ForkError: This process was forked; the loop runs in its parent.
+        """
+        self._loop.wait_for(self._is_over)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the end never comes, because the loop's thread has died."""
+        return self._loop.is_dead and not self._is_over.is_set()
+
+
+# Between two steps a call waits for the yielded end of a group.
+Steps: TypeAlias = Generator[GroupEnd, None, _T]
+
+
+class _Call(Protocol[_T_co]):
+    """A call of any kind, see `LoopCall`."""
+
+    def run(self, loop: GroupLoop) -> _T_co:
+        """Answers the prompts."""
+        ...
+
+
+@runtime_checkable
+class Stepped(Protocol[_T_co]):
+    """A call that can run in steps."""
+
+    def steps(self, loop: GroupLoop) -> Steps[_T_co]:
+        """Answer the prompts in steps; errors are those of `LoopCall.run`."""
+        ...
+
+
+def run_steps(steps: Steps[_T]) -> _T:
+    """Run steps to their end on the current thread."""
+    with closing(steps):
+        while True:
+            try:
+                end = next(steps)
+            except StopIteration as stop:
+                value: _T = stop.value
+                return value
+            end.wait()
+
+
+def steps_of(call: _Call[_T], loop: GroupLoop) -> Steps[_T]:
+    """Return the steps of a call; a call without steps is one step, which may be long."""
+    if isinstance(call, Stepped):
+        results: _T = yield from call.steps(loop)
+        return results
+    return call.run(loop)
