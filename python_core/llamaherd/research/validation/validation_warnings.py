@@ -123,6 +123,7 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
             f"{verb(codes.n_without, 'has', 'have')} no code: the numbers are right "
             "only if these texts are like the coded ones."
         )
+    lines += [f"{note[0].upper()}{note[1:]}." for note in codes.response]
     if n_ties:
         lines.append(
             f"{count_of(n_ties, 'text')} on which people tie {verb(n_ties, 'is', 'are')} "
