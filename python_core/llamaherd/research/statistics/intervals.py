@@ -128,6 +128,28 @@ def within(low: float, high: float, least: float, most: float) -> tuple[float, f
     return (min(max(low, least), most), min(max(high, least), most))
 
 
+def on_z_scale(value: float, se: float, reach: float) -> tuple[float, float]:
+    """Return limits of a coefficient in [-1, 1] that are symmetric on Fisher's z scale.
+
+    Near 1 the estimates of a coefficient are skewed: a sample with few disagreements has
+    a high value and a small standard error. A symmetric interval then ends below the true
+    value too rarely and above it too often. The limits are NaN for an interval of width
+    0, as in `percentiles`, and for values of 1 or beyond -1.
+
+    Source: Fisher, "On the Probable Error of a Coefficient of Correlation", Metron 1,
+    1921, for the scale; the standard error is transformed by the delta method.
+
+    Args:
+        value: Coefficient.
+        se: Standard error of the coefficient.
+        reach: Half-width of the interval in standard errors.
+    """
+    if not abs(value) < 1 or not reach * se >= LEAST_SPREAD:
+        return (math.nan, math.nan)
+    z, half = math.atanh(value), reach * se / (1 - value**2)
+    return (math.tanh(z - half), math.tanh(z + half))
+
+
 def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
     """Return the weighted share of hits, with Wilson's interval.
 
