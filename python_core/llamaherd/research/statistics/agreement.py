@@ -151,8 +151,8 @@ def cohen_kappa(
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
     error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. The interval is a t
-    interval on Fisher's z scale, see `intervals.on_z_scale`. Under perfect agreement there
-    is no interval.
+    interval on Fisher's z scale, see `intervals.on_z_scale`. Under perfect agreement,
+    there is no interval.
 
     Args:
         first: First coder's codes of n units; None marks a missing code.
