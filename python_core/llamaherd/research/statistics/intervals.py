@@ -13,7 +13,7 @@ import numpy as np
 from llamaherd.core import checks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
@@ -192,6 +192,29 @@ def mean(values: Floats, weights: Floats, level: float) -> Measure:
     squares = float(((weights * (values - found)) ** 2).sum()) / weights.sum() ** 2
     reach = student_quantile(level, n - 1) * math.sqrt(squares * n / (n - 1))
     return Measure(value=found, low=found - reach, high=found + reach, n=n)
+
+
+def mean_of_parts(parts: Sequence[Measure], n: int) -> Measure:
+    """Return the mean of independent shares, with an interval by MOVER.
+
+    Shares without a value have the value 0 and no error.
+
+    Source: Zou and Donner, Stat. Med. 27, 2008 (method of variance estimates recovery).
+
+    Args:
+        parts: Shares with their intervals.
+        n: Number of units.
+    """
+    known = [each for each in parts if not math.isnan(each.value)]
+    if not known:
+        return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
+    k = len(parts)
+    value = sum(each.value for each in known) / k
+    below = math.sqrt(sum((each.value - each.low) ** 2 for each in known)) / k
+    above = math.sqrt(sum((each.high - each.value) ** 2 for each in known)) / k
+    return Measure(
+        value=value, low=max(value - below, 0.0), high=min(value + above, 1.0), n=n
+    )
 
 
 def kish_n(weights: Floats) -> float:

@@ -80,7 +80,7 @@ def _of_recall(found: Validation) -> list[str]:
             f"model did not give it to {unfound.share:.0%} of the texts, and only "
             f"{unfound.n_codes} of these texts {verb(unfound.n_codes, 'is', 'are')} "
             f"coded, {unfound.n_cases} of them as "
-            f"{scores.label!r}. Code more of them; kappa, alpha and AC1 do not show this."
+            f"{scores.label!r}. Code more of them."
         )
     return lines
 
