@@ -132,8 +132,8 @@ def on_z_scale(value: float, se: float, reach: float) -> tuple[float, float]:
     """Return limits of a coefficient in [-1, 1] that are symmetric on Fisher's z scale.
 
     Near 1 the estimates of a coefficient are skewed: a sample with few disagreements has
-    a high value and a small standard error. A symmetric interval then ends below the true
-    value too rarely and above it too often. The limits are NaN for an interval of width
+    a high value and a small standard error. Symmetric intervals are therefore too often
+    above the true value. The limits are NaN for an interval of width
     0, as in `percentiles`, and for values of 1 or beyond -1.
 
     Source: Fisher, "On the Probable Error of a Coefficient of Correlation", Metron 1,

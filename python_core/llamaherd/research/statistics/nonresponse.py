@@ -129,7 +129,7 @@ def answered(
             is_even=bool(np.ptp(rates[np.unique(strata)]) == 0),
             notes=[note, *more],
         )
-    if (of_cell[cells] == 0).any() and not len(empty):
+    if (of_cell[cells][~np.isin(strata, empty)] == 0).any():
         why = "a label has no coded text: code some texts of each label"
         note = f"{head}, and not at random: {uneven} are coded; {why}"
         used, by = rates, strata

@@ -139,3 +139,20 @@ def test_a_stratum_without_codes_is_reported() -> None:
                for line in found.warnings)  # fmt: skip
     with pytest.raises(ValueError, match="has a stratum, or a wave, of which no text"):
         lh.estimate(data, gold)
+
+
+def test_a_label_without_codes_beside_a_stratum_without_codes() -> None:
+    """Codes are weighted by stratum if a label of a coded stratum has no code."""
+    data = texts(6)
+    data["part"] = ["one" if i % 2 else "two" for i in range(N)]
+    drawn = lh.gold_sample(data, N_DRAWN, by="part", text="text", label="label", seed=6)
+    codes = [
+        data["code"][row]
+        if data["part"][row] == "one" and data["label"][row] == "no"
+        else None
+        for row in drawn.rows
+    ]
+    found = lh.validate(data, drawn.with_codes(codes))
+    told = " ".join(found.warnings)
+    assert "a label has no coded text" in told
+    assert "1 stratum of the sample (or waves) has no code" in told
