@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, percent
 from llamaherd.research.estimation import widths
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class Estimates:
         if not math.isnan(row.std_error):
             parts.append(f"std. error {row.std_error:.4f}")
         if not math.isnan(row.low):
-            parts.append(f"{self.level:.0%} [{row.low:.4f}, {row.high:.4f}]")
+            parts.append(f"{percent(self.level)} [{row.low:.4f}, {row.high:.4f}]")
         if math.isnan(row.std_error) and math.isnan(row.low):
             parts.append("no std. error: the codes show no variance")
         return "  ".join(parts)
