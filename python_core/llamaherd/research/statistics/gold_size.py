@@ -67,9 +67,9 @@ class GoldSize:
     target: Target = "population"
 
     def __str__(self) -> str:
+        sure = percent(self.level)
         lines = [
-            f"A share of {self.share:g} +- {self.width:g}, "
-            + f"{percent(self.level)} confidence:",
+            f"A share of {self.share:g} +- {self.width:g}, {sure} confidence:",
             f"  {count_of(self.gold, 'text')} by people's codes alone",
         ]
         if self.kappa is not None:
