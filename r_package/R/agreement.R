@@ -17,9 +17,11 @@
 #' * `kappa`, two coders: Cohen's \eqn{(p_o - p_e) / (1 - p_e)}. For ordered scales also
 #'   `linear kappa` and `quadratic kappa`, which weight a disagreement by the distance between the
 #'   two labels or by the square of this distance. Standard error: Fleiss, Cohen and Everitt (1969).
+#'   Interval: t distribution on Fisher's z scale.
 #' * `alpha`: Krippendorff's \eqn{1 - D_o / D_e}. Interval: percentiles of a bootstrap of units
 #'   (Zapf et al. 2016). For `alpha`, the columns `observed` and `expected` contain disagreements.
-#' * `ac1`: Gwet (2008), with his standard error and an interval by the t distribution.
+#' * `ac1`: Gwet (2008), with his standard error and an interval by the t distribution on Fisher's z
+#'   scale.
 #'
 #' A coefficient is NA if it is undefined: for example, if all codes are equal, the formulas divide
 #' by 0, because no disagreement is expected by chance. If all coders agree, `kappa`, `alpha` and

@@ -40,3 +40,8 @@ def part_of(  # noqa: PLR0917 - a clause, read from left to right
 def verb(n: int, one: str, other: str) -> str:
     """Return the form of a verb that fits a number, such as "is" or "are"."""
     return one if n == 1 else other
+
+
+def percent(share: float) -> str:
+    """Return a share in percent with all its digits: "95%", "97.5%", "99.9%"."""
+    return f"{100 * share:.6g}%"

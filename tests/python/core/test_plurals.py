@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import llamaherd as lh
 import pytest
-from llamaherd.core.plurals import count_of, part_of, verb
+from llamaherd.core.plurals import count_of, part_of, percent, verb
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,12 @@ def test_verbs_follow_their_number() -> None:
 def test_verbs_follow_the_number_of_a_part(n: int, whole: int, wanted: str) -> None:
     assert part_of(n, whole, "text", of="of it") == wanted
     assert part_of(n, whole, "text") == wanted.replace(" of it", "")
+
+
+def test_a_confidence_level_is_not_rounded() -> None:
+    """A level of 0.995 was printed as "100% confidence intervals", unlike in R."""
+    written = [percent(level) for level in (0.5, 0.95, 0.975, 0.995, 0.9999)]
+    assert written == ["50%", "95%", "97.5%", "99.5%", "99.99%"]
+    found = lh.validate(["a", "b"] * 10, ["a", "b"] * 9 + ["b", "a"], level=0.995)
+    assert "[99.5% confidence intervals" in repr(found)
+    assert "97.5% confidence" in str(lh.gold_size(0.05, level=0.975))

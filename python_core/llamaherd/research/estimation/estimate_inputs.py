@@ -119,7 +119,8 @@ def joined(
             "label than when it was drawn, because of another run or an edit: estimates "
             "use the new labels"
         )
-    return texts, gold.moved(new_rows), notes
+    gold = gold.moved(new_rows)
+    return texts, gold.with_labels([texts.labels[row] for row in gold.rows]), notes
 
 
 def _check_gold(gold: object) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, percent
 from llamaherd.research.estimation import widths
 
 if TYPE_CHECKING:
@@ -153,17 +153,21 @@ class Estimates:
         """Return how many codes alone would give intervals as short as those by `method`.
 
         The codes are then used without labels. For each estimate the number is
-        n_gold * (variance by codes alone / variance by `method`). The result is the
-        median over all estimates; NaN if no estimate has both variances.
+        n_gold * (variance by codes alone / variance by `method`). If estimates describe
+        the N texts, the variance by m codes alone is proportional to 1 / m - 1 / N, and
+        the number is at most N. The result is the median over all estimates; NaN if no
+        estimate has both variances.
         """
+        rest = 1 / self.n_texts if self.target == "texts" else 0.0
+        each = 1 / self.n_gold - rest
         errors = {
             (row.outcome, row.term, row.group): row.std_error for row in self.by("gold")
         }
         worths = sorted(
-            self.n_gold * (errors[key] / row.std_error) ** 2
+            1 / (rest + each * (row.std_error / errors[key]) ** 2)
             for row in self.by(method)
             for key in [(row.outcome, row.term, row.group)]
-            if row.std_error > 0 and not math.isnan(errors[key])
+            if row.std_error > 0 and errors[key] > 0
         )
         return worths[len(worths) // 2] if worths else math.nan
 
@@ -237,7 +241,7 @@ class Estimates:
         if not math.isnan(row.std_error):
             parts.append(f"std. error {row.std_error:.4f}")
         if not math.isnan(row.low):
-            parts.append(f"{self.level:.0%} [{row.low:.4f}, {row.high:.4f}]")
+            parts.append(f"{percent(self.level)} [{row.low:.4f}, {row.high:.4f}]")
         if math.isnan(row.std_error) and math.isnan(row.low):
             parts.append("no std. error: the codes show no variance")
         return "  ".join(parts)

@@ -10,6 +10,7 @@ Sources: see `llamaherd.research.statistics.counts`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,12 @@ class Cell:
 
 
 def reach(
-    problem: Problem, level: float, far: Floats, *, span: float, has_labels: bool
+    problem: Problem,
+    level: float,
+    far: Floats,
+    *,
+    ends: tuple[float, float],
+    has_labels: bool,
 ) -> Reach:
     """Return the squared distances by which cells with few errors move the limits.
 
@@ -91,7 +97,7 @@ def reach(
         problem: The regression on groups.
         level: Confidence level.
         far: float64[p], t quantiles of the intervals.
-        span: Largest difference of two outcomes.
+        ends: Smallest and largest outcome; 0 and 1 for shares.
         has_labels: True if the estimate uses labels.
     """
     p = problem.x.shape[1]
@@ -101,7 +107,7 @@ def reach(
         whole = float(problem.x_hat[:, g] @ problem.survey)
         if not has_labels:
             whole = float(problem.code_weights[own].sum())
-        for cell in cells(problem, g, span, has_labels=has_labels):
+        for cell in cells(problem, g, ends, has_labels=has_labels):
             if cell.n_cases >= FEW:
                 continue
             down, up = _distances(problem, cell, level, float(far[g]))
@@ -112,13 +118,15 @@ def reach(
     return Reach(below=below, above=above)
 
 
-def cells(problem: Problem, g: int, span: float, *, has_labels: bool) -> Iterator[Cell]:
+def cells(
+    problem: Problem, g: int, ends: tuple[float, float], *, has_labels: bool
+) -> Iterator[Cell]:
     """Yield the cells of a group, except for strata that were drawn completely."""
     in_group = problem.x_hat[:, g] != 0
     coded = problem.x[:, g] != 0
     all_probs, strata = problem.of_all_texts
     drawn = strata[problem.rows]
-    low = min(float(problem.y_hat.min()), float(problem.y.min()))
+    low, span = ends[0], ends[1] - ends[0] or math.nan
     for h in np.unique(strata[in_group]):
         here = in_group & (strata == h)
         own = coded & (drawn == h)

@@ -74,9 +74,10 @@ def fit_means(
         found_notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
         found_notes += notes.rare_label(outcome, y) if term == "share" else []
         found_notes += notes.rare_errors(outcome, names, problem, settings.gold.names)
-        span = 1.0 if term == "share" else float(np.ptp([*y_hat, *y])) or np.nan
+        values = [0.0, 1.0] if term == "share" else [*y_hat, *y]
+        ends = (float(min(values)), float(max(values)))
         for method in settings.methods:
-            by = partial(_mean_by, method, problem, settings, span)
+            by = partial(_mean_by, method, problem, settings, ends)
             found = tried(method, by, found_notes, names)
             if found is not None:
                 wider = found.wider
@@ -130,12 +131,12 @@ def _rows_of_means(
 
 
 def _mean_by(
-    method: Method, problem: Problem, settings: FitSettings, span: float
+    method: Method, problem: Problem, settings: FitSettings, ends: tuple[float, float]
 ) -> MethodFit:
     """Fit group means; groups with fewer than two codes get NaN.
 
     Intervals are widened if too few errors were observed to estimate an error rate
-    (see `few_errors`). `span` is the largest difference of two outcomes.
+    (see `few_errors`). `ends` are the smallest and the largest outcome.
     """
     if method == "naive":
         return of_labels(problem, dsl.naive(problem))
@@ -154,7 +155,9 @@ def _mean_by(
         found.df if found.df is not None else np.inf,
     )
     far = np.array([student_quantile(level, each) for each in df[there]])
-    more = few_errors.reach(part, level, far, span=span, has_labels=method != "gold")
+    # If all texts are coded, no label counts, and errors of labels do not matter.
+    has_labels = method != "gold" and not problem.is_all_coded
+    more = few_errors.reach(part, level, far, ends=ends, has_labels=has_labels)
     wider = Reach(below=np.zeros(p), above=np.zeros(p))
     wider.below[there], wider.above[there] = more.below, more.above
     theta, covariance = np.full(p, np.nan), np.full((p, p), np.nan)

@@ -145,6 +145,15 @@ class GoldSample:
             waves=tuple(each.moved(np.array(new_rows)) for each in self.waves),
         )
 
+    def with_labels(self, labels: Sequence[str | None]) -> GoldSample:
+        """Return the sample with labels of the model, unless the draw recorded labels.
+
+        Response rates are compared between these labels, see `nonresponse`.
+        """
+        if any(label is not None for label in self.labels):
+            return self
+        return replace(self, labels=list(labels))
+
     def among(self, kept: Sequence[int]) -> GoldSample:
         """Return the sample for a subset of the texts, which must not depend on codes.
 

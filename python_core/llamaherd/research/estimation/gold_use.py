@@ -15,11 +15,11 @@ from llamaherd.core.plurals import count_of, part_of, verb
 from llamaherd.core.words import words
 from llamaherd.research.codes import numbers_of, text_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.nonresponse import answered
 from llamaherd.research.estimation.outcomes import labels_of
 from llamaherd.research.statistics import waves
 from llamaherd.research.statistics.draw_variance import Outside, together
 from llamaherd.research.statistics.dsl import Drawing
+from llamaherd.research.statistics.nonresponse import answered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from llamaherd.core.plurals import percent
 from llamaherd.core.table import free_name
 from llamaherd.research import frames
 from llamaherd.research.coding.coded import Coded, row_indices
@@ -112,7 +113,7 @@ class Recalibrated(Coded):
     def summary(self) -> str:
         """Return sentences on the scores before and after recalibration."""
         found = self.run["recalibration"]
-        level = f"{found['level']:.0%}"
+        level = percent(found["level"])
 
         def shown(each: Measure) -> str:
             return f"{each.value:.3f} [{each.low:.3f}, {each.high:.3f}]"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core.plurals import count_of, part_of
+from llamaherd.core.plurals import count_of, part_of, percent
 from llamaherd.research.statistics.bradley_terry import (
     components,
     dyadic_variance,
@@ -202,7 +202,7 @@ class PairComparison:
         ]
         if len(shown) < len(ordered):
             rows.insert(_MOST_SHOWN, f" ...  {len(ordered) - len(shown)} more")
-        title = f"rank  {'name':<{wide}}  strength  {self.level:.0%} interval"
+        title = f"rank  {'name':<{wide}}  strength  {percent(self.level)} interval"
         n = len(self._noted())
         before, after = (checks[:-n], checks[-n:]) if n else (checks, [])
         return "\n".join([head, *before, "", title, *rows, *after])

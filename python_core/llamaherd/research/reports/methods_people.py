@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import count_of, percent, verb
 from llamaherd.research.estimation.gold_waves import WAVES
 from llamaherd.research.reports.methods_words import cite, listed, measured
 from llamaherd.research.selection.comparison import TITLES
@@ -191,7 +191,7 @@ def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
     if corrected:
         yield (
             f"Errors of the model's labels were corrected by {listed(corrected)}, with "
-            f"{found['level']:.0%} confidence intervals."
+            f"{percent(found['level'])} confidence intervals."
         )
     if found.get("predictions") == "recalibrated":
         yield (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.plurals import percent
 from llamaherd.research.references import REFERENCES
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def measured(found: Mapping[str, Any], level: float | None = None) -> str:
     low, high = found.get("low"), found.get("high")
     if low is None or high is None:
         return number(found["value"])
-    name = "" if level is None else f"{level:.0%} interval "
+    name = "" if level is None else f"{percent(level)} interval "
     return f"{number(found['value'])} ({name}{low:.2f} to {high:.2f})"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import count_of, percent, verb
 from llamaherd.research.reports import pictures
 from llamaherd.research.reports import validation_pictures as of_validation
 from llamaherd.research.reports.method_parts import (
@@ -226,7 +226,7 @@ def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
         *_drawn(fields.get("design"), fields["coders"]),
         *(note_block(shown(warning)) for warning in fields["warnings"]),
         table_block(
-            ["measure", "value", f"{fields['level']:.0%} interval", "texts"],
+            ["measure", "value", f"{percent(fields['level'])} interval", "texts"],
             list(_measures(fields)),
         ),
         draw(lambda: of_validation.measures_picture(whole)),
@@ -359,7 +359,7 @@ def _estimates(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | Non
         "method",
         "estimate",
         "standard error",
-        f"{fields['level']:.0%} interval",
+        f"{percent(fields['level'])} interval",
     ]
     what = f"{shown(fields['formula'])}. " if fields["formula"] else ""
     return [
@@ -421,7 +421,7 @@ def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
             found["rows"], key=lambda r: (r["outcome"], r["term"], r["group"])
         )
     ]
-    head = ["what", "variant", "estimate", f"{found['level']:.0%} interval"]
+    head = ["what", "variant", "estimate", f"{percent(found['level'])} interval"]
     caption = "Labels of each variant corrected by the same codes (DSL)"
     return [
         *(note_block(shown(note)) for note in found["notes"]),

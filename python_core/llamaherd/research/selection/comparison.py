@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, percent
 from llamaherd.research.statistics.intervals import Measure
 from llamaherd.research.statistics.paired import MeasureName, PairedDifference
 from llamaherd.research.statistics.paired_numbers import ERRORS, NumberMeasure
@@ -223,7 +223,7 @@ class CodebookComparison:
             f"{count_of(self.n, 'text')} of select>"
         )
         held = "simultaneous" if self.adjust == "max-t" else "one by one"
-        under = f"[{self.level:.0%} confidence intervals; differences {held}]"
+        under = f"[{percent(self.level)} confidence intervals; differences {held}]"
         head_row = f"{'candidate':<{wide}}  {title:<{_INTERVAL}}  "
         head_row += f"{'to the best':<{_INTERVAL}}  s/text"
         lines = [

@@ -14,8 +14,8 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.codes import number_in
 from llamaherd.research.coding.label_sets import in_order, labels_in, majority
-from llamaherd.research.estimation.nonresponse import answered
 from llamaherd.research.selection.split import part_of
+from llamaherd.research.statistics.nonresponse import answered
 from llamaherd.research.statistics.paired import UnitCodes
 
 if TYPE_CHECKING:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.research.statistics import missed
+from llamaherd.research.statistics import missed, unseen
 from llamaherd.research.statistics.intervals import (
     Measure,
     level_of,
+    mean_of_parts,
     percentiles,
     resampled,
     share,
@@ -61,9 +62,10 @@ class Accuracy:
     """Accuracy of labels.
 
     Shares have Wilson's interval; with weights, this interval uses the effective number
-    of units. Measures composed of several shares have percentile intervals from a
-    bootstrap of units. The interval is NaN if all bootstrap draws give the same value,
-    for example if all labels are right.
+    of units. Means of shares combine these intervals by MOVER. F1 and its mean have
+    percentile intervals from a bootstrap of units; with weights, these intervals include
+    errors that few codes could show, see `unseen`. The interval is NaN if all bootstrap
+    draws give the same value, for example if all labels are right.
 
     Attributes:
         n: Number of units with both a label and a human code.
@@ -132,7 +134,7 @@ def accuracy_of(
     weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
     used = (ratings.indices >= 0).all(axis=0) & (weights > 0)
     given, gold = ratings.indices[:, used]
-    weights, k = weights[used], len(ratings.values)
+    weights, k = unit_weights_of(weights[used], int(used.sum())), len(ratings.values)
     columns, kinds = _kinds(given, gold, weights, member)
     sums: Floats = np.tensordot(kinds, columns, 1)
     draws = _drawn(columns, kinds, n_bootstrap, seed)
@@ -150,8 +152,15 @@ def accuracy_of(
         )
         for j, label in enumerate(names)
     )
-    for name, part in _PARTS.items():
-        composed[name] = missed.widened(composed[name], per_label, part)
+    composed |= _means_of_shares(per_label, sums, len(gold))
+    macro = missed.widened(composed["macro_f1"], per_label, "f1")
+    if not several:
+        f1 = [each.f1 for each in per_label]
+        f1, macro = unseen.with_f1_limits(f1, macro, given, gold, weights, level)
+        per_label = tuple(
+            replace(each, f1=own) for each, own in zip(per_label, f1, strict=True)
+        )
+    composed["macro_f1"] = macro
     most = int(np.bincount(gold, weights).argmax()) if len(gold) else -1
     table = np.bincount(given * k + gold, minlength=k * k).reshape(k, k)
     return Accuracy(
@@ -219,26 +228,33 @@ def _ratio(above: Floats, below: Floats, without: float = math.nan) -> Floats:
     return np.divide(above, below, out=np.full_like(above, without), where=below > 0)
 
 
-def _precision(sums: Floats) -> Floats:
-    return _ratio(sums[0], sums[1], 0.0)
-
-
-def _recall(sums: Floats) -> Floats:
-    return _ratio(sums[0], sums[2], 0.0)
-
-
 def _f1(sums: Floats, without: float = 0.0) -> Floats:
     return _ratio(2 * sums[0], sums[1] + sums[2], without)
 
 
-_PARTS = {"balanced_accuracy": "recall", "macro_recall": "recall", "macro_f1": "f1"}
-# Means over the labels among human codes, or over all labels that occur.
-_COMPOSED = {
-    "balanced_accuracy": (_recall, (2,)),
-    "macro_precision": (_precision, (1, 2)),
-    "macro_recall": (_recall, (1, 2)),
-    "macro_f1": (_f1, (1, 2)),
+# Means over all labels that occur.
+_COMPOSED = {"macro_f1": (_f1, (1, 2))}
+# Means of shares, over the labels among human codes, or over all labels that occur.
+_SHARES = {
+    "balanced_accuracy": ("recall", (2,)),
+    "macro_precision": ("precision", (1, 2)),
+    "macro_recall": ("recall", (1, 2)),
 }
+
+
+def _means_of_shares(
+    per_label: Sequence[LabelScores], sums: Floats, n: int
+) -> dict[str, Measure]:
+    """Return the means of precision and recall over labels, with intervals by MOVER.
+
+    The labels' units are different units. A label that was never given has the value 0.
+    """
+    found = {}
+    for name, (part, by) in _SHARES.items():
+        counted = np.flatnonzero(sums[list(by)].sum(axis=0) > 0)
+        parts: list[Measure] = [getattr(per_label[int(j)], part) for j in counted]
+        found[name] = mean_of_parts(parts, n)
+    return found
 
 
 def _composed(

@@ -16,12 +16,10 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes import read
 from llamaherd.research.statistics.intervals import (
-    LEAST_SPREAD,
     level_of,
-    normal_quantile,
+    on_z_scale,
     share,
     student_quantile,
-    within,
 )
 from llamaherd.research.statistics.ratings import (
     check_indexes,
@@ -152,8 +150,8 @@ def cohen_kappa(
     Units that only one coder has coded are left out. Kappa may be weighted.
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
-    error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. The normal
-    interval of kappa is too narrow for about 30 units or fewer. Under perfect agreement
+    error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. The interval is a t
+    interval on Fisher's z scale, see `intervals.on_z_scale`. Under perfect agreement,
     there is no interval.
 
     Args:
@@ -213,7 +211,8 @@ def gwet_ac1(
 
     The number of coders is arbitrary, and codes may be missing. A unit with a single code
     contributes to the frequencies of labels, but not to the agreement. The standard error
-    is by Gwet (2008); the interval uses t with n - 1 degrees of freedom.
+    is by Gwet (2008); the interval uses t with n - 1 degrees of freedom, on Fisher's z
+    scale, see `intervals.on_z_scale`.
 
     Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
     Reliability, 4th edition, 2014, chapters 2 and 5.
@@ -249,7 +248,7 @@ def gwet_ac1(
         own = (alike - pe * paired) / w[paired].sum() / (1 - pe)
         each = own - 2 * (1 - value) * (chance - pe) / (1 - pe)
         se = _root_of_squares(w * (each - value), len(w))
-    low, high = _limits(value, student_quantile(level_of(level), len(counts) - 1) * se)
+    low, high = on_z_scale(value, se, student_quantile(level_of(level), len(counts) - 1))
     return Agreement(
         name="ac1",
         value=value,
@@ -260,15 +259,8 @@ def gwet_ac1(
         expected=pe,
         n_units=int(paired.sum()),
         n_coders=len(ratings.indices),
-        interval="Gwet 2008, t",
+        interval="Gwet 2008, Fisher's z, t",
     )
-
-
-def _limits(value: float, reach: float) -> tuple[float, float]:
-    """Return confidence limits; NaN for an interval of width 0, as in `percentiles`."""
-    if math.isnan(value) or not reach >= LEAST_SPREAD:
-        return math.nan, math.nan
-    return within(value - reach, value + reach, -1.0, 1.0)
 
 
 def _pairs_alike(counts: Floats) -> Floats:
@@ -344,7 +336,7 @@ def _kappa(
             each = ((agree * (1 - pe) - pull) / (1 - pe) ** 2).ravel()[cells]
             each = each - (w * each).sum() / w.sum()
             se = math.sqrt(float(((w * each) ** 2).sum()) / w.sum() ** 2)
-    low, high = _limits(value, normal_quantile(level) * se)
+    low, high = on_z_scale(value, se, student_quantile(level, n - 1))
     return Agreement(
         name="weighted kappa" if is_weighted else "kappa",
         value=value,
@@ -355,5 +347,5 @@ def _kappa(
         expected=pe,
         n_units=n,
         n_coders=2,
-        interval="Fleiss, Cohen and Everitt 1969, normal",
+        interval="Fleiss, Cohen and Everitt 1969, Fisher's z, t",
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, percent
 from llamaherd.core.words import setting
 from llamaherd.research.statistics.paired_number_size import (
     ErrorMeasure,
@@ -67,8 +67,9 @@ class GoldSize:
     target: Target = "population"
 
     def __str__(self) -> str:
+        sure = percent(self.level)
         lines = [
-            f"A share of {self.share:g} +- {self.width:g}, {self.level:.0%} confidence:",
+            f"A share of {self.share:g} +- {self.width:g}, {sure} confidence:",
             f"  {count_of(self.gold, 'text')} by people's codes alone",
         ]
         if self.kappa is not None:

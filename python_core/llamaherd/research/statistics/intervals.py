@@ -13,7 +13,7 @@ import numpy as np
 from llamaherd.core import checks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
@@ -128,6 +128,28 @@ def within(low: float, high: float, least: float, most: float) -> tuple[float, f
     return (min(max(low, least), most), min(max(high, least), most))
 
 
+def on_z_scale(value: float, se: float, reach: float) -> tuple[float, float]:
+    """Return limits of a coefficient in [-1, 1] that are symmetric on Fisher's z scale.
+
+    Near 1 the estimates of a coefficient are skewed: a sample with few disagreements has
+    a high value and a small standard error. Symmetric intervals are therefore too often
+    above the true value. The limits are NaN for an interval of width
+    0, as in `percentiles`, and for values of 1 or beyond -1.
+
+    Source: Fisher, "On the Probable Error of a Coefficient of Correlation", Metron 1,
+    1921, for the scale; the standard error is transformed by the delta method.
+
+    Args:
+        value: Coefficient.
+        se: Standard error of the coefficient.
+        reach: Half-width of the interval in standard errors.
+    """
+    if not abs(value) < 1 or not reach * se >= LEAST_SPREAD:
+        return (math.nan, math.nan)
+    z, half = math.atanh(value), reach * se / (1 - value**2)
+    return (math.tanh(z - half), math.tanh(z + half))
+
+
 def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
     """Return the weighted share of hits, with Wilson's interval.
 
@@ -170,6 +192,29 @@ def mean(values: Floats, weights: Floats, level: float) -> Measure:
     squares = float(((weights * (values - found)) ** 2).sum()) / weights.sum() ** 2
     reach = student_quantile(level, n - 1) * math.sqrt(squares * n / (n - 1))
     return Measure(value=found, low=found - reach, high=found + reach, n=n)
+
+
+def mean_of_parts(parts: Sequence[Measure], n: int) -> Measure:
+    """Return the mean of independent shares, with an interval by MOVER.
+
+    Shares without a value have the value 0 and no error.
+
+    Source: Zou and Donner, Stat. Med. 27, 2008 (method of variance estimates recovery).
+
+    Args:
+        parts: Shares with their intervals.
+        n: Number of units.
+    """
+    known = [each for each in parts if not math.isnan(each.value)]
+    if not known:
+        return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
+    k = len(parts)
+    value = sum(each.value for each in known) / k
+    below = math.sqrt(sum((each.value - each.low) ** 2 for each in known)) / k
+    above = math.sqrt(sum((each.high - each.value) ** 2 for each in known)) / k
+    return Measure(
+        value=value, low=max(value - below, 0.0), high=min(value + above, 1.0), n=n
+    )
 
 
 def kish_n(weights: Floats) -> float:

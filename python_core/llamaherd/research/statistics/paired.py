@@ -28,6 +28,7 @@ from llamaherd.research.statistics.intervals import (
     Measure,
     kish_n,
     level_of,
+    on_z_scale,
     share,
     student_quantile,
 )
@@ -236,7 +237,10 @@ def _own(
     """Return a measure with its interval; NaN limits if the variance is 0."""
     if math.isnan(value) or variance < LEAST_SPREAD**2:
         return Measure(value=value, low=math.nan, high=math.nan, n=n)
-    reach, least = critical * math.sqrt(variance), -1.0 if measure == "kappa" else 0.0
+    if measure == "kappa":
+        low, high = on_z_scale(value, math.sqrt(variance), critical)
+        return Measure(value=value, low=low, high=high, n=n)
+    reach, least = critical * math.sqrt(variance), 0.0
     return Measure(
         value=value, low=max(value - reach, least), high=min(value + reach, 1.0), n=n
     )

@@ -8,7 +8,7 @@ from typing import Literal
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, percent
 from llamaherd.research.statistics.paired_size import (
     LEAST_TEXTS,
     among,
@@ -49,7 +49,7 @@ class NumberSize:
     def __str__(self) -> str:
         return (
             f"A difference of {self.compare:g} in the {_TITLES[self.measure]}"
-            f"{among(self.candidates)}, {self.level:.0%} confidence, "
+            f"{among(self.candidates)}, {percent(self.level)} confidence, "
             f"power {self.power:g}:\n"
             f"  {count_of(self.gold, 'text')} to compare on, if the difference has a "
             f"standard deviation of {self.spread:.3g} over texts"

@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, percent
 
 LEAST_TEXTS = 10
 
@@ -59,7 +59,7 @@ class PairedSize:
     def __str__(self) -> str:
         return (
             f"A difference of {self.compare:g} in accuracy{among(self.candidates)}, "
-            f"{self.level:.0%} confidence, power {self.power:g}:\n"
+            f"{percent(self.level)} confidence, power {self.power:g}:\n"
             f"  {count_of(self.gold, 'text')} to compare on, if exactly one codebook is "
             f"right in {self.differ:.0%} of the texts"
         )

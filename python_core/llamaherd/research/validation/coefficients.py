@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,13 @@ from llamaherd.research.statistics import (
     gwet_ac1,
     krippendorff_alpha,
     percent_agreement,
+    unseen,
 )
 from llamaherd.research.statistics.imputed_measures import (
     combined_agreement,
 )
 from llamaherd.research.statistics.intervals import mean, share
+from llamaherd.research.statistics.ratings import ratings_of
 from llamaherd.research.validation import label_set_agreement as sets
 from llamaherd.research.validation.validation import (
     Ceiling,
@@ -81,6 +83,44 @@ class CoefficientSettings:
         ac1 = gwet_ac1(codes, levels=self.names, unit_weights=self.w, level=self.level)
         return (*self.kappas(codes), alpha, ac1)
 
+    def of_model(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """Return the coefficients of the model's labels and the codes of a person.
+
+        With weights, intervals include errors that few codes could show.
+        """
+        return self._widened(codes, self.coefficients(codes))
+
+    def kappas_of_model(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """Return the coefficients of `kappas`, with intervals as in `of_model`."""
+        return self._widened(codes, self.kappas(codes))
+
+    def _widened(
+        self, codes: Sequence[Sequence[Code]], found: tuple[Agreement, ...]
+    ) -> tuple[Agreement, ...]:
+        """Extend the intervals of all coefficients after percent agreement."""
+        ratings = ratings_of(codes, self.names, self.scale)
+        used = (ratings.indices >= 0).all(axis=0) & (self.w > 0)
+        given, right = ratings.indices[:, used]
+        k, n = len(ratings.values), int(used.sum())
+        apart = np.abs(np.subtract.outer(np.arange(k), np.arange(k))).astype(float)
+        kappas = [np.minimum(apart, 1.0)]
+        kappas += [] if self.scale == "nominal" else [apart**2]
+
+        def of(tables: Floats) -> Floats:
+            return unseen.coefficients(tables, kappas, self.scale, ratings.values, n)
+
+        reach = unseen.distances(given, right, self.w[used], k, self.level, of)
+        if reach is None:
+            return found
+        made = [found[0]]
+        for each, below, above in zip(found[1:], *reach, strict=False):
+            limits = each.low, each.high
+            low, high = unseen.extended(
+                limits, each.value, float(below), float(above), -1.0
+            )
+            made.append(replace(each, low=low, high=high))
+        return tuple(made)
+
 
 def agreements_of(
     given: Sequence[Code],
@@ -92,7 +132,7 @@ def agreements_of(
     """Return agreement fields; `names`: the labels if a text may have several labels."""
     pairs = _pairs(given, codes, names, how)
     if names is not None:
-        of = sets.by_label(given, decided.codes, codes.codes, names, how.coefficients)
+        of = sets.by_label(given, decided.codes, codes.codes, names, how)
         return {
             "model_agreement": sets.mean_of([each.model for each in of]),
             "coder_agreement": sets.mean_of([each.people for each in of]),
@@ -113,8 +153,8 @@ def _of_draws(
 ) -> tuple[Agreement, ...]:
     """Return the agreement with the right codes, combined over draws of right codes."""
     if not decided.draws:
-        return how.coefficients([given, decided.codes])
-    by_draw = [how.coefficients([given, each]) for each in decided.draws]
+        return how.of_model([given, decided.codes])
+    by_draw = [how.of_model([given, each]) for each in decided.draws]
     return tuple(
         combined_agreement(each, how.level) for each in zip(*by_draw, strict=True)
     )
@@ -134,12 +174,13 @@ def _pairs(
         PairAgreement(
             first=first,
             second=second,
-            coefficients=how.kappas(both)
+            coefficients=kappas(both)
             if names is None
-            else sets.mean_of([how.kappas(sets.yes_or_no(n, both)) for n in names]),
+            else sets.mean_of([kappas(sets.yes_or_no(n, both)) for n in names]),
         )
-        for (first, a), (second, b) in combinations(columns, 2)
+        for i, ((first, a), (second, b)) in enumerate(combinations(columns, 2))
         for both in [(a, b)]
+        for kappas in [how.kappas_of_model if i < len(codes.codes) else how.kappas]
     )
 
 

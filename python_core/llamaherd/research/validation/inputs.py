@@ -13,8 +13,9 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.core.words import words
 from llamaherd.research import frames
-from llamaherd.research.codes import is_missing, numbers_of, read
+from llamaherd.research.codes import is_missing, numbers_of, read, text_of
 from llamaherd.research.coding.joins import SampleRows, current_rows, filtered
+from llamaherd.research.statistics.nonresponse import answered
 from llamaherd.research.statistics.ratings import listed
 
 _ROUNDING = 1e-9  # tolerance of sums of probabilities
@@ -58,13 +59,15 @@ class Codes:
         rows: Indices of the g texts.
         codes: For each of m coders g codes; None if a code is missing.
         coders: Names of the m coders.
-        inclusion: float64[g], inclusion probability of each text; None if unknown, or if
-            all texts were drawn.
+        inclusion: float64[g], probability of each text to be drawn and coded; None if
+            unknown, or if all texts were drawn.
         is_sample: True if the texts were drawn, so that inclusion probabilities are
             needed.
         n_without: Number of drawn texts without a code.
         design: Record of the draw; None if unknown.
         names: Labels that the sample allows, in their order; () if unknown.
+        response: Notes on drawn texts without a code, if their share differs by label, or
+            a stratum has no code.
     """
 
     rows: list[int]
@@ -75,6 +78,7 @@ class Codes:
     n_without: int = 0
     design: dict[str, Any] | None = None
     names: tuple[Hashable, ...] = ()
+    response: tuple[str, ...] = ()
 
 
 def label_column_of(
@@ -247,7 +251,7 @@ def codes_of(
         frame = getattr(coded, "frame", coded)
         data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
         gold = filtered(gold, data)
-        return _of_sample(gold, n, current_rows(gold, data))
+        return _of_sample(gold, answers.labels, current_rows(gold, data))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)
@@ -322,9 +326,10 @@ def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
 
 def _of_sample(
     gold: Any,  # noqa: ANN401 - GoldSample, or what is like it
-    n: int,
+    labels: Sequence[Code],
     new_rows: Sequence[int] | None,
 ) -> Codes:
+    n = len(labels)
     given = [int(row) if new_rows is None else new_rows[int(row)] for row in gold.rows]
     if given and not 0 <= min(given) <= max(given) < n:
         raise ArgumentError(
@@ -350,6 +355,12 @@ def _of_sample(
         raise ArgumentError(
             "must have inclusion probabilities above 0, up to 1", argument="gold"
         )
+    response: tuple[str, ...] = ()
+    if 0 < len(kept) < len(given) and hasattr(gold, "draw_strata"):
+        own = gold.with_labels([_text_or_none(labels[row]) for row in given])
+        found = answered(own, np.array(kept, dtype=np.int64), has_empty_strata=True)
+        inclusion = found.probs
+        response = tuple(found.notes if found.is_by_label else found.notes[1:])
     names = getattr(gold, "coders", None) or [
         f"coder {i + 1}" for i in range(len(columns))
     ]
@@ -362,7 +373,12 @@ def _of_sample(
         n_without=len(given) - len(kept),
         design=getattr(gold, "design", None),
         names=tuple(getattr(gold, "names", ())),
+        response=response,
     )
+
+
+def _text_or_none(label: Code) -> str | None:
+    return None if label is None else str(text_of(label))
 
 
 def _listed(argument: str, values: Any) -> list[Any]:  # noqa: ANN401 - of any kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from llamaherd.research.statistics.agreement import Agreement
 from llamaherd.research.validation.inputs import with_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
     from llamaherd.research.validation.inputs import Codes, ModelLabels
@@ -96,12 +96,22 @@ def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:
     return [[None if each is None else name in each for each in row] for row in codes]
 
 
+class Coefficients(Protocol):
+    """Protocol of the settings of coefficients, with the functions for `by_label`."""
+
+    def of_model(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """Return the coefficients of the model's labels and the codes of a person."""
+
+    def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
+        """Return the coefficients of the codes of people."""
+
+
 def by_label(
     given: Sequence[Any],
     right: Sequence[Any],
     people: Sequence[Any],
     names: Sequence[Hashable],
-    coefficients: Callable[[Sequence[Sequence[Code]]], tuple[Agreement, ...]],
+    how: Coefficients,
 ) -> tuple[LabelAgreement, ...]:
     """Return the agreement of coders for each label.
 
@@ -110,13 +120,13 @@ def by_label(
         right: Majority of human codes, as tuples.
         people: Human codes of each coder, as tuples.
         names: All labels.
-        coefficients: Function that computes the coefficients, given codes by coder.
+        how: Functions that compute the coefficients, given codes by coder.
     """
     return tuple(
         LabelAgreement(
             label=name,
-            model=coefficients(yes_or_no(name, [given, right])),
-            people=coefficients(yes_or_no(name, people)) if len(people) > 1 else (),
+            model=how.of_model(yes_or_no(name, [given, right])),
+            people=how.coefficients(yes_or_no(name, people)) if len(people) > 1 else (),
         )
         for name in names
     )

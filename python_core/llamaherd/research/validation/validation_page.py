@@ -6,7 +6,7 @@ import math
 import textwrap
 from typing import Any
 
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, percent
 from llamaherd.research.statistics.coder_codes import model_title
 from llamaherd.research.validation.numbers import NUMBERS
 
@@ -39,7 +39,7 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
     parts = [
         [
             f"<{name}> {coded} coded by {who}",
-            f"[{found.level:.0%} confidence intervals{counted}]",
+            f"[{percent(found.level)} confidence intervals{counted}]",
         ],
         _summary(found),
         _consensus(found),

@@ -80,7 +80,7 @@ def _of_recall(found: Validation) -> list[str]:
             f"model did not give it to {unfound.share:.0%} of the texts, and only "
             f"{unfound.n_codes} of these texts {verb(unfound.n_codes, 'is', 'are')} "
             f"coded, {unfound.n_cases} of them as {scores.label!r}. Code more of these "
-            "texts; kappa, alpha and AC1 do not show this."
+            "texts."
         )
     return lines
 
@@ -123,6 +123,7 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
             f"{verb(codes.n_without, 'has', 'have')} no code: the numbers are right "
             "only if these texts are like the coded ones."
         )
+    lines += [f"{note[0].upper()}{note[1:]}." for note in codes.response]
     if n_ties:
         lines.append(
             f"{count_of(n_ties, 'text')} on which people tie {verb(n_ties, 'is', 'are')} "

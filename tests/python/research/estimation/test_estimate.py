@@ -390,6 +390,14 @@ def test_the_result_is_told_in_many_ways() -> None:
     assert repr(found).startswith("<Estimates: mean of 1,200 texts with 240 codes")
     assert N_GOLD < found.gold_worth("dsl") < 5 * N_GOLD
     assert found.gold_worth("gold") == pytest.approx(N_GOLD)
+
+    # For these texts alone, the variance of m codes is proportional to 1 / m - 1 / N.
+    here = lh.estimate(DATA, gold(), outcome="negative", target="texts")
+    errors = {row.method: row.std_error for row in here.rows}
+    ratio = (errors["dsl"] / errors["gold"]) ** 2
+    wanted = 1 / (1 / N + (1 / N_GOLD - 1 / N) * ratio)
+    assert here.gold_worth("dsl") == pytest.approx(wanted)
+    assert N_GOLD < wanted < N
     assert found.covariance("dsl", "negative").shape == (3, 3)
     with pytest.raises(ValueError, match="outcome must be one of 'negative', 'positive'"):
         found.covariance("dsl")

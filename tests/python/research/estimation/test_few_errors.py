@@ -253,3 +253,33 @@ def test_a_stratum_without_codes_of_a_group_moves_both_limits() -> None:
         limits[value] = row.low, row.high
     assert limits["yes"] == pytest.approx((1 - limits["no"][1], 1.0))
     assert limits["yes"][0] < 1 - 1.96**2 / (10 + 1.96**2)  # Wilson's, of ten codes
+
+
+@pytest.mark.parametrize("labels", [["yes", "no", "no", "yes"], ["no"] * 4])
+def test_codes_of_all_texts_leave_no_unseen_errors(labels: list[str]) -> None:
+    """With all texts coded, DSL's interval was wider than that of the codes."""
+    data = {"text": [f"text {i}" for i in range(100)], "label": labels * 25}
+    drawn = lh.gold_sample(data, 100, text="text", label="label", names=["no", "yes"])
+    gold = drawn.with_codes([data["label"][row] for row in drawn.rows])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = lh.estimate(data, gold, outcome="no", methods=["dsl", "gold"])
+    dsl, by_codes = found.rows
+    limits = by_codes.low, by_codes.high
+    assert (dsl.low, dsl.high) == pytest.approx(limits)
+    assert by_codes.high - by_codes.low > 0.03  # also if all codes are equal
+
+
+@pytest.mark.parametrize("n_coded", [100, 60])
+def test_a_share_of_1_has_an_interval_if_no_text_differs(n_coded: int) -> None:
+    """If all labels and codes were equal, no method gave an interval."""
+    data = {"text": [f"text {i}" for i in range(100)], "label": ["no"] * 100}
+    drawn = lh.gold_sample(data, n_coded, text="text", label="label", names=["no", "yes"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = lh.estimate(data, drawn.with_codes(["no"] * n_coded), outcome="no")
+    wanted = binomtest(n_coded, n_coded).proportion_ci(0.95, method="wilson")
+    rows = {row.method: row for row in found.rows if not np.isnan(row.estimate)}
+    for method in ("dsl", "gold"):
+        limits = rows[method].low, rows[method].high
+        assert limits == pytest.approx((wanted.low, 1.0), abs=0.002)

@@ -169,12 +169,15 @@ def test_draws_without_a_rare_label_have_it_all_the_same() -> None:
 
 def test_no_interval_where_draws_do_not_vary() -> None:
     right = accuracy_of(["a", "b", "a"] * 10, ["a", "b", "a"] * 10)
-    composed = (right.macro_f1, right.balanced_accuracy, right.per_label[0].f1)
-    for each in composed:
+    for each in (right.macro_f1, right.per_label[0].f1):
         assert (each.value, each.n > 0) == (1, True)
         assert math.isnan(each.low)
         assert math.isnan(each.high)
     assert right.accuracy.low == pytest.approx(wilson(1, 30, 0.95)[0])
+    # MOVER of both recalls, which are 20 of 20 and 10 of 10
+    arms = [1 - wilson(1, n, 0.95)[0] for n in (20, 10)]
+    mean = right.balanced_accuracy
+    assert (mean.low, mean.high) == pytest.approx((1 - math.hypot(*arms) / 2, 1.0))
     never = accuracy_of(["a"] * 20, ["a"] * 18 + ["b"] * 2).per_label[1]
     assert never.f1.value == 0
     assert math.isnan(never.f1.low)
@@ -183,7 +186,59 @@ def test_no_interval_where_draws_do_not_vary() -> None:
     assert math.isnan(sure.high)
 
 
-def test_bootstrap_intervals_cover() -> None:
+@pytest.mark.parametrize("share", [0.3, 0.1])
+def test_means_of_shares_hold_for_few_units(share: float) -> None:
+    """Percentiles of a bootstrap held the balanced accuracy in 87 to 91% of samples."""
+    generator = np.random.default_rng(4)
+    n, recalls = (50, (0.9, 0.9)) if share == 0.3 else (100, (0.97, 0.7))
+    hits = {"balanced_accuracy": 0, "macro_precision": 0}
+    cells = np.array([[1 - share], [share]]) * [
+        [recalls[0], 1 - recalls[0]],
+        [1 - recalls[1], recalls[1]],
+    ]
+    truth = {
+        "balanced_accuracy": sum(recalls) / 2,
+        "macro_precision": float((np.diag(cells) / cells.sum(axis=0)).mean()),
+    }
+    n_draws = 400
+    for _ in range(n_draws):
+        drawn = generator.choice(4, n, p=cells.ravel())
+        found = accuracy_of((drawn % 2).tolist(), (drawn // 2).tolist(), n_bootstrap=0)
+        for name, value in truth.items():
+            each = getattr(found, name)
+            hits[name] += each.low <= value <= each.high
+    assert min(hits.values()) / n_draws >= 0.915
+
+
+@pytest.mark.parametrize("false", [0.01, 0.05])
+def test_f1_of_the_frequent_label_includes_errors_that_no_code_shows(
+    false: float,
+) -> None:
+    """With equal strata, 95% intervals of this F1 held the true value in half of them."""
+    rng = np.random.default_rng(0)
+    n_texts, n = 4000, 100
+    gold = rng.random(n_texts) < 0.03
+    given = np.where(gold, rng.random(n_texts) < 0.8, rng.random(n_texts) < false)
+    truth = accuracy_of(given.tolist(), gold.tolist(), n_bootstrap=0)
+    parts = [np.flatnonzero(given == each) for each in (False, True)]
+    n_held = {"f1": 0, "macro": 0}
+    n_draws = 60
+    for _ in range(n_draws):
+        rows = np.concatenate([rng.choice(part, n, replace=False) for part in parts])
+        found = accuracy_of(
+            given[rows].tolist(),
+            gold[rows].tolist(),
+            unit_weights=np.repeat([len(part) / n for part in parts], n),
+            n_bootstrap=300,
+        )
+        f1, wanted = found.per_label[0].f1, truth.per_label[0].f1.value
+        n_held["f1"] += f1.low <= wanted <= f1.high
+        macro = found.macro_f1
+        n_held["macro"] += macro.low <= truth.macro_f1.value <= macro.high
+    assert min(n_held.values()) / n_draws >= 0.91
+
+
+def test_intervals_of_balanced_accuracy_cover() -> None:
     # Recalls of 0.9 and 0.6 give a balanced accuracy of 0.75.
     generator = np.random.default_rng(2)
     hits = 0

@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import part_of
+from llamaherd.core.plurals import count_of, part_of, verb
 
 if TYPE_CHECKING:
-    from llamaherd.research.estimation.gold_drawn import GoldSample
+    from collections.abc import Mapping, Sequence
+
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 # response rates are treated as different if their difference exceeds this number of
 # standard errors
 _UNLIKELY = 1.96
+
+
+class DrawnTexts(Protocol):
+    """Protocol of a gold sample, with the properties that `answered` reads."""
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """Rows of the n drawn texts."""
+
+    @property
+    def labels(self) -> Sequence[str | None]:
+        """Labels of the model for the drawn texts."""
+
+    @property
+    def all_probs(self) -> Floats:
+        """Inclusion probabilities of all texts, float64[N]."""
+
+    @property
+    def strata(self) -> Ints:
+        """Strata of all texts, int64[N]; -1 for texts that cannot be drawn."""
+
+    @property
+    def draw_strata(self) -> Ints:
+        """Stratum of each drawn text in its wave, int64[n]."""
+
+    @property
+    def waves(self) -> Sequence[Any]:
+        """Waves of different designs; empty for a sample of one design."""
+
+    @property
+    def design(self) -> Mapping[str, Any]:
+        """Record of the draw."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,16 +60,20 @@ class Answered:
         probs: float64[n], these probabilities for the coded texts.
         all_probs: float64[N], these probabilities for all texts.
         is_even: True if one response rate was assumed for the whole sample.
+        is_by_label: True if response rates differ by the model's label.
         notes: Notes for the user.
     """
 
     probs: Floats
     all_probs: Floats
     is_even: bool = True
+    is_by_label: bool = False
     notes: list[str] = field(default_factory=list)
 
 
-def answered(gold: GoldSample, coded: Ints) -> Answered:
+def answered(
+    gold: DrawnTexts, coded: Ints, *, has_empty_strata: bool = False
+) -> Answered:
     """Return the probabilities that texts are drawn and coded, if some codes are missing.
 
     Coded texts are assumed to be a random part of the drawn texts in their stratum. If
@@ -46,32 +83,42 @@ def answered(gold: GoldSample, coded: Ints) -> Answered:
     Args:
         gold: Gold sample.
         coded: int64[n], indices of its texts that have a code.
+        has_empty_strata: True to accept strata without a code, with a note; the
+            probabilities are then right for the texts of the other strata.
 
     Raises:
-        ValueError: A stratum has no code.
+        ValueError: A stratum has no code, and `has_empty_strata` is False.
 
     Source: weighting within response homogeneity groups, Särndal, Swensson, Wretman,
     "Model Assisted Survey Sampling", 1992, section 15.6.
     """
     rows = np.array(gold.rows, dtype=np.int64)
     probs = gold.all_probs[rows[coded]]
-    if len(coded) == len(gold):
+    n = len(rows)
+    if len(coded) == n:
         return Answered(probs=probs, all_probs=gold.all_probs)
     strata = gold.draw_strata
     rates = _rates(strata, coded)
-    if (rates[strata] == 0).any():
+    empty = np.unique(strata[rates[strata] == 0])
+    if len(empty) and not has_empty_strata:
         raise ArgumentError(
             "has a stratum, or a wave, of which no text is coded yet; code some texts of "
             f"each: {gold.design.get('strata') or gold.design.get('history')}",
             argument="gold",
         )
-    n_without, n = len(gold) - len(coded), len(gold)
+    n_without, more = n - len(coded), []
+    if len(empty):
+        note = (
+            f"{count_of(len(empty), 'stratum')} of the sample (or waves) "
+            f"{verb(len(empty), 'has', 'have')} no code: results describe only the others"
+        )
+        more = [note]
     head = f"{part_of(n_without, n, 'text', of='of the gold sample')} no code"
-    of_all = np.where(gold.strata >= 0, len(coded) / len(gold), 0.0)
+    of_all = np.where(gold.strata >= 0, len(coded) / n, 0.0)
     if not gold.waves:
         of_all = np.where(gold.strata >= 0, rates[gold.strata], 0.0)
     names = [label or "no label" for label in gold.labels]
-    cells = _numbered([(int(h), n) for h, n in zip(strata, names, strict=True)])
+    cells = _numbered([(int(h), name) for h, name in zip(strata, names, strict=True)])
     of_cell = _rates(cells, coded)
     uneven = _uneven(names, strata, coded)
     if not uneven:
@@ -80,9 +127,9 @@ def answered(gold: GoldSample, coded: Ints) -> Answered:
             probs=np.asarray(probs * rates[strata[coded]]),
             all_probs=np.asarray(gold.all_probs * of_all),
             is_even=bool(np.ptp(rates[np.unique(strata)]) == 0),
-            notes=[note],
+            notes=[note, *more],
         )
-    if (of_cell == 0).any():
+    if (of_cell[cells][~np.isin(strata, empty)] == 0).any():
         why = "a label has no coded text: code some texts of each label"
         note = f"{head}, and not at random: {uneven} are coded; {why}"
         used, by = rates, strata
@@ -94,7 +141,8 @@ def answered(gold: GoldSample, coded: Ints) -> Answered:
         probs=np.asarray(probs * used[by[coded]]),
         all_probs=np.asarray(gold.all_probs * of_all),
         is_even=False,
-        notes=[note],
+        is_by_label=True,
+        notes=[note, *more],
     )
 
 
