@@ -65,6 +65,26 @@ void BatchBuilder::choose_paths(const std::vector<Client*>& clients) {
   }
 }
 
+// Moves prompts that fit into one batch before the longer prompts of the same priority,
+// which otherwise would delay them for several batches. A builder calls this function at
+// most for every second batch, so that the oldest prompt always makes progress. Returns
+// whether a prompt passed another one.
+bool BatchBuilder::let_short_prompts_pass(std::vector<Client*>& clients) const {
+  const auto is_long = [this](const Client* client) {
+    return is_prompt(*client) && n_pending(*client) > limits_.n_prompt;
+  };
+  const auto first = std::find_if(clients.begin(), clients.end(), is_long);
+  if (first == clients.end()) return false;
+  const int32_t priority = (*first)->priority;
+  const auto end = std::find_if(first, clients.end(), [&](const Client* client) {
+    return client->priority != priority;
+  });
+  const bool passes = std::any_of(
+      first, end, [&](const Client* c) { return is_prompt(*c) && !is_long(c); });
+  std::stable_partition(first, end, [&](const Client* c) { return !is_long(c); });
+  return passes;
+}
+
 void BatchBuilder::add_part(BatchPart& part) {
   const Client& client = *part.client;
   const int32_t first = positions_.get(client.seq_id);

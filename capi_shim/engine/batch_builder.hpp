@@ -77,6 +77,11 @@ class BatchBuilder {
     return client.n_computable(positions_);
   }
   bool is_on_path(const Client& client) const { return client.is_on_path(positions_); }
+  bool is_prompt(const Client& client) const {
+    return client.state == LH_STATE_PREFILL && n_pending(client) > 0 &&
+           !is_on_path(client);
+  }
+  bool let_short_prompts_pass(std::vector<Client*>& clients) const;
   void add_part(BatchPart& part);
   void add_padding(int32_t seq_id, int32_t first, int32_t n, bool logits);
 
@@ -85,6 +90,9 @@ class BatchBuilder {
   Batch batch_;
   std::vector<BatchPart> parts_;
   std::vector<Padding> padding_;
+  // whether the previous batch of prompts had only a part of a prompt, and no prompt
+  // passed this prompt
+  bool was_cut_ = false;
 
  private:
   bool is_time_for_paths(const std::vector<Client*>& clients) const;

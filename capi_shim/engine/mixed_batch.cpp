@@ -22,14 +22,21 @@ constexpr int32_t kFewRows = 16;
 
 }  // namespace
 
-void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft_rows) {
+void MixedBatch::choose_parts(const std::vector<Client*>& given, int32_t draft_rows) {
   // Answers come first, each with one token or several forced tokens. Prompts share the
   // rest of the batch, oldest first. With streams, prompts of different lengths would
   // obtain their logits in many small computations. The last token of each prompt
   // therefore waits for the next batch, which computes it together with the tokens of the
   // answers. Exception: the last token of a watched prompt does not wait if the prompt is
   // the only one or has priority. Only the first prompt of a batch is split, so most
-  // prompts are computed in the same parts as when they run alone.
+  // prompts are computed in the same parts as when they run alone. If a prompt needs
+  // several batches, shorter prompts pass it in every second batch, and their last tokens
+  // come with the answers.
+  const std::vector<Client*> clients = in_turn(given);
+  const bool has_long =
+      std::any_of(clients.begin(), clients.end(), [this](const Client* c) {
+        return is_prompt(*c) && n_pending(*c) > limits_.n_prompt;
+      });
   int32_t room = limits_.capacity;
   const bool has_streams = limits_.has_streams && clients.size() > 1;
   const auto n_prompts =
@@ -44,10 +51,13 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
       const int32_t n_all = n_pending(*client);
       int32_t n = std::min(room, n_all);
       if (state == LH_STATE_DECODE) n = std::min(n, limit);
-      if (client->state != state || n <= 0 || is_on_path(*client)) continue;
+      const bool is_last = has_streams && has_long && n_all == 1;
+      const lh_state own = is_last ? LH_STATE_DECODE : client->state;
+      if (own != state || n <= 0 || is_on_path(*client)) continue;
       const bool completes =
           n == n_all && client->task->first_row(*client) != Task::kNoRow;
       if (has_streams && n < n_all && has_prompt) continue;
+      was_cut_ = was_cut_ || (state == LH_STATE_PREFILL && n < n_all && !is_passed_);
       const bool is_awaited =
           client->is_watched && (n_prompts == 1 || client->priority > 0);
       if (has_streams && completes && !is_awaited && n > 1 && n < kTile) --n;
@@ -62,6 +72,14 @@ void MixedBatch::choose_parts(const std::vector<Client*>& clients, int32_t draft
     pad_parts();
   }
   choose_drafts(draft_rows);
+}
+
+// Returns the clients in the order in which they get the rows of the batch.
+std::vector<Client*> MixedBatch::in_turn(const std::vector<Client*>& clients) {
+  std::vector<Client*> ordered = clients;
+  is_passed_ = was_cut_ && let_short_prompts_pass(ordered);
+  was_cut_ = false;
+  return ordered;
 }
 
 // Returns the maximum number of tokens per answer. In a pool there is no limit.

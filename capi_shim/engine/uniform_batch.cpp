@@ -8,10 +8,22 @@ namespace lh {
 
 // Prompts come before answers, and a batch never contains both. Several forced tokens of
 // an answer are computed like a prompt. Drafts are not used, because they would change
-// the shape of the batch.
+// the shape of the batch. If a prompt needs several batches, batches of answers alternate
+// with its batches, and shorter prompts pass it.
 void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
+  if (was_cut_ && is_prompts_) {
+    is_prompts_ = false;
+    choose(clients, INT32_MAX);
+    if (!parts_.empty()) return;
+  }
   is_prompts_ = true;
-  choose(clients, limits_.capacity / kUniformRows * kUniformRows);
+  std::vector<Client*> ordered = clients;
+  const bool is_passed = was_cut_ && let_short_prompts_pass(ordered);
+  choose(ordered, limits_.capacity / kUniformRows * kUniformRows);
+  was_cut_ =
+      !is_passed && std::any_of(parts_.begin(), parts_.end(), [this](const auto& part) {
+        return is_prompt(*part.client) && part.n_tokens < n_pending(*part.client);
+      });
   if (!parts_.empty()) return;
   is_prompts_ = false;
   choose(clients, INT32_MAX);

@@ -95,6 +95,15 @@ std::vector<std::string_view> texts_of_choices(const lh_sampling_params& p) {
   return texts;
 }
 
+// Checks that a grammar allows a text: otherwise each answer would fail.
+void require_start(const Constraint& constraint) {
+  const std::unique_ptr<Constraint> start = constraint.copy();
+  if (!start->forced_tokens().empty() || start->is_complete()) return;
+  if (start->allowed_tokens().empty()) {
+    throw Error(LH_SAMPLER_ERROR, "grammar allows no text: no token may come first");
+  }
+}
+
 SamplerPtr checked(llama_sampler* sampler) {
   if (sampler == nullptr) throw Error(LH_SAMPLER_ERROR, "a sampler could not be made");
   return SamplerPtr(sampler);
@@ -194,7 +203,7 @@ void check_sampling(const lh_model& model, const lh_sampling_params& p) {
     const std::vector<std::string_view> texts = texts_of_choices(p);
     Choices::check({texts.begin(), texts.end()});
   }
-  if (has_grammar(p)) cache.constraint(model, p);
+  if (has_grammar(p)) require_start(*cache.constraint(model, p));
 }
 
 Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCache& cache,

@@ -320,6 +320,14 @@ def labels_of(given: str | None) -> list[str] | None:
             ) from None
         return [line.strip() for line in lines if line.strip()]
     labels = [line.strip() for line in lines]
+    for label in labels:
+        if label.startswith('"') != label.endswith('"'):  # parts of one quoted label
+            raise click.BadParameter(
+                f"{checks.quoted(given)} would have the label {checks.quoted(label)}: "
+                "commas divide labels, also between quotation marks. Write labels with "
+                "commas into a file, one per line.",
+                param_hint="'--labels'",
+            )
     if "" in labels:
         raise click.BadParameter(
             f"label {labels.index('') + 1} of {checks.quoted(given)} is empty: remove "
@@ -378,7 +386,7 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
                 block=BLOCK if cluster is None else _CLUSTER_BLOCK,
             )
         except EXPECTED as error:
-            if has_begun and not isinstance(error, BadArgumentError):
+            if has_begun and not isinstance(error, (BadArgumentError, BrokenPipeError)):
                 return failed(error)
             raise
     return ended(outcome)

@@ -70,11 +70,17 @@ def real(name: Name, value: object, low: float, high: float) -> float:
         number = math.inf
     if not (math.isfinite(number) and low <= number <= high):
         raise ArgumentError(
-            f"must be {_range(low, high)}, not {number:g}",
+            f"must be {_range(low, high)}, not {_short(number, low, high)}",
             argument=name,
             code="out_of_range",
         )
     return number
+
+
+def _short(number: float, low: float, high: float) -> str:
+    """Return a number with few digits, with all digits if it would seem in range."""
+    short = f"{number:g}"
+    return repr(number) if low <= float(short) <= high else short
 
 
 def _range(low: float, high: float) -> str:

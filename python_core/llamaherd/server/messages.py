@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from llamaherd.server.connections import ConnectionLimits
     from llamaherd.server.limits import Bodies
 
-_MOST_DIGITS = 19
+_MOST_DIGITS = 19  # of Content-Length
+_MOST_DIGITS_OF_NUMBER = 4300  # of an integer in JSON, as in Python
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -207,8 +208,17 @@ def _finite(text: str) -> float:
     return number
 
 
+def _integer(text: str) -> int:
+    if len(text.lstrip("-")) > _MOST_DIGITS_OF_NUMBER:
+        raise ValueError(f"a number has more than {_MOST_DIGITS_OF_NUMBER} digits")
+    return int(text)
+
+
 _decoder = json.JSONDecoder(
-    object_pairs_hook=unique_keys, parse_constant=_refuse_constant, parse_float=_finite
+    object_pairs_hook=unique_keys,
+    parse_constant=_refuse_constant,
+    parse_float=_finite,
+    parse_int=_integer,
 )
 
 

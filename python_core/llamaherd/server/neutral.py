@@ -231,10 +231,12 @@ def check_unused(name: str, value: object, names: Collection[str]) -> None:
 def check_of_client(name: str, value: object, names: Collection[str]) -> None:
     """Check a field on a path where only fields about the client have no effect.
 
+    A field of OpenAI's API or of similar servers may be null, which means missing.
+
     Raises:
         ApiError: The field does not describe the client, or has a wrong type.
     """
-    if not is_of_client(name):
+    if not is_of_client(name) and (value is not None or name not in FIELDS):
         raise unknown_field(name, names)
     FIELDS[name].check(name, value)
 

@@ -289,7 +289,7 @@ class ChatAnswer(_OpenAiAnswer):
         self._reads: dict[int, tuple[str | None, list[FunctionCall], str]] = {}
         use = parsed.tools
         # A forced call, whose arguments are streamed.
-        self._call = CallStream(use) if use is not None and use.forced else None
+        self._call = CallStream(use.forced) if use is not None and use.forced else None
 
     def start(self) -> str:
         """Return the first event of each answer, with the role.

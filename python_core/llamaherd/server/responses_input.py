@@ -82,7 +82,8 @@ class _Conversation:
         """
         if not isinstance(item, dict):
             raise bad_field(where, f"{where} must be an object")
-        kind = item.get("type", "message")
+        kind = item.get("type")
+        kind = "message" if kind is None else kind
         if not isinstance(kind, str) or kind not in self._readers:
             known = ", ".join(self._readers)
             text = f"{where}.type must be one of {known}, not {_shown(kind)}"

@@ -81,7 +81,10 @@ class TokenizeApi(_OfModel):
             parsed = self._parsed(ChatCompletions, chat)
             tokens = _tokens_of(self._model, "messages", parsed)
             return self._answer(tokens, wants_texts=wants_texts)
-        given = given_fields(fields, _OF_TEXTS)
+        # The null fields of a chat count as missing.
+        nulls = {n for n in ChatCompletions.fields - _OF_TEXTS if fields.get(n) is None}
+        texts = {n: value for n, value in fields.items() if n not in nulls}
+        given = given_fields(texts, _OF_TEXTS)
         check_model(given, self._settings)
         names = [name for name in ("prompt", "content") if name in given]
         if len(names) != 1:

@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from llamaherd.server.tools import ToolUse
+    from collections.abc import Sequence
 
 # Pattern of the start of a call of one of several functions, see the schema in `tools`.
 _START = re.compile(
@@ -20,15 +20,15 @@ class CallStream:
     """Converts pieces of a forced call to the deltas of OpenAI's API.
 
     Args:
-        use: Functions of the request; the answer is a call of one of them.
+        names: Names of functions; the answer is a call of one of them.
 
     Attributes:
         has_begun: Whether a delta was returned.
     """
 
-    def __init__(self, use: ToolUse) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         self.has_begun = False
-        self._name = use.forced[0] if len(use.forced) == 1 else None
+        self._name = names[0] if len(names) == 1 else None
         self._held = ""
         self._end = _EndOfValue()
 

@@ -23,7 +23,9 @@ from llamaherd.model.tool_calls import parse_tool_calls
 from llamaherd.model.tool_formats import tool_format_of
 from llamaherd.server.answer_form import AnswerForm
 from llamaherd.server.errors import bad_field, unknown_field
+from llamaherd.server.tool_stream import CallStream
 from llamaherd.structured.prompt import schema_prompt
+from llamaherd.structured.subschemas import subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +39,16 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST = 128  # functions, as in OpenAI's API
 _CHOICES = ("none", "auto", "required")
 _ANY_OBJECT: dict[str, Any] = {"type": "object"}
+# As in OpenAI's API, a function without a description of its parameters has none.
+_NO_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {},
+    "additionalProperties": False,
+}
+# Keywords of a schema that may determine the type of a value.
+_WITH_TYPES = frozenset(
+    {"type", "$ref", "$dynamicRef", "const", "enum", "allOf", "anyOf", "oneOf"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +119,13 @@ class ToolUse:
         # As in OpenAI's API, the finish reason is "stop" if the client named the
         # function.
         reason = reason if reason == "length" or self.is_named else "tool_calls"
-        if len(self.forced) == 1:
-            return None, [_call(self.forced[0], text)], reason
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):  # max_tokens cut the answer off, or too deep
+        # The arguments are those of a stream: the text that the model wrote. Written
+        # again by Python, a number could change.
+        parts = [each["function"] for each in CallStream(self.forced).add(text)]
+        if not parts:  # max_tokens cut the answer off before the arguments
             return text, [], reason
-        arguments = json.dumps(value["arguments"], ensure_ascii=False)
-        return None, [_call(value["name"], arguments)], reason
+        arguments = "".join(part["arguments"] for part in parts)
+        return None, [_call(parts[0]["name"], arguments)], reason
 
 
 def tools_of(
@@ -210,7 +221,10 @@ def _tool(where: str, tool: object) -> dict[str, Any]:
             what = "a string" if kind is str else "an object"
             raise bad_field("tools", f"{where}.function.{key} must be {what}")
     own = {k: v for k, v in function.items() if v is not None and k != "strict"}
-    return {"type": "function", "function": {"parameters": _ANY_OBJECT, **own}}
+    parameters = own.get("parameters", _NO_PARAMETERS)
+    if not parameters.keys() & _WITH_TYPES:  # {} allows any value
+        parameters = {"type": "object", **parameters}
+    return {"type": "function", "function": {**own, "parameters": parameters}}
 
 
 def _chosen(choice: dict[str, Any], names: Sequence[str]) -> str:
@@ -253,16 +267,11 @@ def _schema(functions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _moved(schema: Mapping[str, Any], start: str) -> dict[str, Any]:
     """Return a schema with references changed for its new position in another schema."""
     moved = deepcopy(dict(schema))
-    waiting: list[Any] = [moved]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            target = node.get("$ref")
-            if isinstance(target, str) and target.startswith("#"):
-                node["$ref"] = start + target[1:]
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
+    for node in subschemas(moved):  # values, such as those of const, have no references
+        target = node.get("$ref")
+        # The name of an anchor ("#name") is the same at each position.
+        if isinstance(target, str) and (target + "/").startswith("#/"):
+            node["$ref"] = start + target[1:]
     return moved
 
 

@@ -7,6 +7,7 @@ limited.
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +149,7 @@ def _validator(text: str) -> Validator:
         "enum": enum_check(),
         "const": check_const,
         "uniqueItems": check_unique_items,
+        "multipleOf": check_multiple_of,
     }
     known = {key: counted(own[key]) for key in own.keys() & kind.VALIDATORS.keys()}
     kind = validators.extend(kind, known)
@@ -199,6 +201,24 @@ def check_additional_properties(
             yield _error()(f"additional properties are not allowed: {key!r}")
         elif isinstance(inner, dict):
             yield from validator.descend(value, inner, path=key)
+
+
+def check_multiple_of(
+    _validator: object, divisor: float, instance: object, _schema: object
+) -> Iterator[Any]:
+    """Check `multipleOf` of decimal numbers: 1.1 is a multiple of 0.1.
+
+    jsonschema divides binary fractions, so that 1.1 / 0.1 is not a whole number.
+    """
+    if isinstance(instance, bool) or not isinstance(instance, (int, float)):
+        return
+    if _exact(instance) % _exact(divisor) != 0:
+        yield _error()(f"{instance!r} is not a multiple of {divisor!r}")
+
+
+def _exact(number: float) -> Fraction:
+    """Return the decimal number with which JSON writes a float, or an integer."""
+    return Fraction(number if isinstance(number, int) else repr(number))
 
 
 def _finds(pattern: str, text: str) -> bool:

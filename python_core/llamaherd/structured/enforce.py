@@ -93,7 +93,14 @@ def enforced(text: str) -> Enforced:
     """
     schema = json.loads(text)
     if not isinstance(schema, dict):
-        schema = {} if schema is True else {"not": {}}
+        if schema is False:
+            raise SchemaError(
+                "no answer can follow the schema false",
+                argument="schema",
+                code="unsatisfiable",
+                form="{problem}",
+            )
+        schema = {}
     schema.pop("x-guidance", None)
     problem = _problem(schema, _COMPACT)
     if not problem:

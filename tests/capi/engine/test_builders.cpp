@@ -186,3 +186,109 @@ TEST_CASE("answers come in whole groups of sequences, whichever of them are ther
   CHECK(answers({7, 16}) == first + third);
   CHECK(answers({0, 20}) == first + third);
 }
+
+TEST_CASE("short prompts pass a long one in every second batch") {
+  for (const bool has_streams : {true, false}) {
+    Clients c;
+    const lh::Client& old = c.add(0, 1000);
+    const lh::Client& other = c.add(1, 900);
+    lh::Client& answer = c.add_answer(2);
+    lh::BatchLimits limits = has_streams ? streams() : pool();
+    limits.capacity += kSequences;  // room for answers
+    limits.n_paddable = 0;          // so that prompts keep their ids
+    lh::MixedBatch builder(c.positions, limits);
+    // Returns the sequence ids of a batch with their numbers of tokens, as far as prompts
+    // are concerned, and moves the positions.
+    const auto step = [&] {
+      CHECK(builder.build(c.pointers, 0));
+      std::string out;
+      bool has_answer = false;
+      for (const lh::BatchPart& part : builder.parts()) {
+        const int32_t seq_id = part.client->seq_id;
+        has_answer = has_answer || part.client == &answer;
+        if (part.client == &answer) continue;
+        out += std::to_string(seq_id) + ":" + std::to_string(part.n_tokens) + " ";
+        c.positions.set(seq_id, c.positions.get(seq_id) + part.n_tokens);
+      }
+      CHECK(has_answer);
+      return out;
+    };
+    const std::string whole = "0:128 ";
+    CHECK(step() == whole);
+    CHECK(step() == whole);  // there is no short prompt
+    c.add(3, 5);
+    c.add(4, 6);
+    if (has_streams) {
+      CHECK(step() == "3:4 4:5 ");  // their last tokens come with the answers
+      CHECK(step() == "0:128 3:1 4:1 ");
+    } else {
+      CHECK(step() == "0:117 3:5 4:6 ");
+      CHECK(step() == whole);
+    }
+    c.clients[4].state = c.clients[3].state = LH_STATE_FINISHED;
+    c.pointers.resize(3);
+    const int32_t n_before = c.positions.get(0);
+    CHECK(step() == whole);
+    CHECK(c.positions.get(0) > n_before);
+    CHECK(c.positions.get(1) == 0);  // a long prompt passes no other
+    CHECK(old.n_prompt > other.n_prompt);
+  }
+}
+
+TEST_CASE("a short prompt does not pass a long one of higher priority") {
+  Clients c;
+  c.add(0, 1000).priority = 1;
+  c.add(1, 5);
+  lh::MixedBatch builder(c.positions, streams());
+  for (int i = 0; i < 3; ++i) {
+    CHECK(builder.build(c.pointers, 0));
+    REQUIRE(builder.parts().size() == 1);
+    CHECK(builder.parts()[0].client->seq_id == 0);
+    c.positions.set(0, c.positions.get(0) + builder.parts()[0].n_tokens);
+  }
+}
+
+TEST_CASE("short prompts of an endless stream do not stop a long one") {
+  for (const bool is_uniform : {false, true}) {
+    Clients c;
+    c.add(0, 1000);
+    std::unique_ptr<lh::BatchBuilder> builder;
+    if (is_uniform) {
+      builder = std::make_unique<lh::UniformBatch>(c.positions, streams());
+    } else {
+      builder = std::make_unique<lh::MixedBatch>(c.positions, streams());
+    }
+    int32_t n_batches = 0;
+    for (int32_t seq_id = 1; c.positions.get(0) < 900; ++n_batches) {
+      REQUIRE(n_batches < 40);
+      // After each batch, a new prompt replaces the one before.
+      c.pointers.resize(1);
+      c.positions.set(seq_id, 0);
+      c.add(seq_id, 40);
+      CHECK(builder->build(c.pointers, 0));
+      for (const lh::BatchPart& part : builder->parts()) {
+        const int32_t id = part.client->seq_id;
+        c.positions.set(id, c.positions.get(id) + part.n_tokens);
+      }
+      seq_id = seq_id % 30 + 1;
+    }
+    CHECK(n_batches >= 8);
+  }
+}
+
+TEST_CASE("in the deterministic mode answers alternate with the parts of a long prompt") {
+  Clients c;
+  c.add(0, 1000);
+  lh::Client& answer = c.add_answer(1);
+  lh::UniformBatch builder(c.positions, streams());
+  std::string order;
+  for (int i = 0; i < 6; ++i) {
+    CHECK(builder.build(c.pointers, 0));
+    const bool is_answer = builder.parts()[0].client == &answer;
+    order += is_answer ? "a" : "p";
+    if (!is_answer) {
+      c.positions.set(0, c.positions.get(0) + builder.parts()[0].n_tokens);
+    }
+  }
+  CHECK(order == "papapa");
+}

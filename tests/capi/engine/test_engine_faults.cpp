@@ -92,7 +92,8 @@ TEST_CASE("a step goes beyond where states were lost, so that who is guilty show
   const std::vector<int32_t> prompt(80, 'x');  // three batches
   toy::submit(f.engine, Request(1, prompt, 10));
   toy::submit(f.engine, Request(2, kHello, 10));
-  toy::run(f.engine, 2);
+  const std::vector<int64_t> first = {1};
+  toy::run(f.engine, 2, &first);
   const auto strike = [](Fault fault) {
     fake::settings().fault = [fault](int64_t, const std::vector<int32_t>& seq_ids) {
       const bool is_hit = std::count(seq_ids.begin(), seq_ids.end(), 0) != 0;
@@ -102,7 +103,6 @@ TEST_CASE("a step goes beyond where states were lost, so that who is guilty show
   strike(Fault::kFatal);
   CHECK(toy::run(f.engine, 1).status == LH_DECODE_ERROR);
   strike(Fault::kNone);
-  const std::vector<int64_t> first = {1};
   const std::vector<int64_t> second = {2};
   const toy::Ran again = toy::run(f.engine, 1, &first);
   CHECK(again.status == LH_OK);

@@ -44,6 +44,26 @@ def test_a_run_with_a_closed_stream(
         assert [row[0] for row in rows] == ["text", "a", "b"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other pipes")
+def test_a_reader_that_ends_first_causes_no_message(
+    tiny_path: Tiny, tmp_path: Path
+) -> None:
+    (tmp_path / "in.csv").write_text("text\na\nb\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = f"run in.csv -m {tiny_path('llama')} --prompt {{text}} --max-tokens 3"
+    done = subprocess.run(
+        [*LLAMAHERD.split(), *run.split()],
+        cwd=tmp_path,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 def test_a_character_that_the_console_lacks_is_escaped(
     own_cache: Path, tmp_path: Path
 ) -> None:

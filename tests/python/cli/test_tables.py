@@ -299,6 +299,15 @@ def test_what_cannot_be_used_as_asked_is_status_2(
     assert len(error.splitlines()) == 1
 
 
+def test_labels_with_commas_between_quotation_marks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    labels = '"rivers, lakes",towns'
+    assert main(["classify", "in.csv", "-m", "no.gguf", "--labels", labels]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "commas divide labels, also between quotation marks" in error
+
+
 @pytest.mark.parametrize("labels", ["A,", "A,,B", "A, ,B"])
 def test_an_empty_label_is_refused(
     labels: str, capsys: pytest.CaptureFixture[str]

@@ -20,6 +20,7 @@ from llamaherd.core.sampling import PENALTIES, changed_fields
         ("top_k", 1.5, TypeError, "top_k must be an integer, not 1.5"),
         ("top_k", 2**31, ValueError, "top_k"),
         ("top_p", 1.1, ValueError, "top_p must be between 0 and 1, not 1.1"),
+        ("top_p", 1.0000001, ValueError, "between 0 and 1, not 1.0000001"),
         ("min_p", -0.1, ValueError, "min_p must be between 0 and 1, not -0.1"),
         ("typical_p", 2, ValueError, "typical_p"),
         ("repeat_last_n", -2, ValueError, "repeat_last_n must be at least -1, not -2"),

@@ -195,6 +195,7 @@ def test_a_cancelled_batch_keeps_what_is_answered(
         (b"\xff", 1, None),
         (_jsonl([_line(0), _line(0)]), 2, "custom_id"),
         (_jsonl([{**_line(0), "custom_id": 3}]), 1, "custom_id"),
+        (_jsonl([{**_line(0), "custom_id": "a\ud800"}]), 1, "custom_id"),
         (_jsonl([{**_line(0), "method": "GET"}]), 1, "method"),
         (_jsonl([_line(0, "/v1/batches")]), 1, "url"),
         (_jsonl([{**_line(0), "body": []}]), 1, "body"),
@@ -202,7 +203,7 @@ def test_a_cancelled_batch_keeps_what_is_answered(
         (_jsonl([_line(0, prompt="a", stream=True)]), 1, "body.stream"),
         (_jsonl([_line(0, prompt="a" * (5 << 20))]), 1, None),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_a_file_that_is_no_batch(
     sdk: openai.OpenAI, content: bytes, line: int | None, param: str | None

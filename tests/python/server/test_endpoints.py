@@ -339,6 +339,9 @@ def test_tokens_and_texts(client: Client, ctx: lh.Context) -> None:
     assert plain["tokens"] == lh.tokenize(
         ctx.model, text, add_special=False, parse_special=True
     )
+    # Clients send the fields of chats, and of other servers, as null.
+    nulls = dict.fromkeys(("messages", "temperature", "tools", "best_of", "bad_words"))
+    assert _ok(client, "/tokenize", {"prompt": text, **nulls})["tokens"] == parsed
     of_llama = _ok(client, "/tokenize", {"content": "one", "add_special": True})
     assert of_llama["tokens"] == lh.tokenize(ctx.model, "one")
     back = _ok(client, "/detokenize", {"tokens": plain["tokens"]})

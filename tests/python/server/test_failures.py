@@ -160,6 +160,11 @@ def test_schemas_that_masks_cannot_enforce(real: Client) -> None:
         ({"prompt": "a", "regex": "("}, "regex", "invalid_value"),
         ({"prompt": "a", "grammar": "root ::= ("}, "grammar", "invalid_value"),
         ({"prompt": "a", "regex": "(?=a)"}, "regex", "invalid_value"),
+        # No text follows these: the request is wrong, not the server.
+        ({"prompt": "a", "regex": r"[^\s\S]"}, "regex", "invalid_value"),
+        ({"prompt": "a", "grammar": "root ::= root"}, "grammar", "invalid_value"),
+        ({"prompt": "a", "schema": {"$ref": "#"}}, "schema", "invalid_value"),
+        ({"prompt": "a", "schema": False}, "schema", "invalid_value"),
         (
             {"prompt": "a", "grammar": "%llguidance {}\nstart: ("},
             "grammar",

@@ -251,6 +251,20 @@ def test_fields_of_messages_that_change_nothing(
     assert _text(fake) == f"{role}:a;assistant:"
 
 
+@pytest.mark.parametrize("content", [None, [], ""])
+def test_a_call_needs_no_content(
+    client: Client, fake: FakeContext, content: object
+) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "assistant", "content": content, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "1"},
+    ]
+    status, got = client.post(CHAT, {"messages": messages, "max_tokens": 1})
+    assert status == 200, got
+    assert _text(fake) == "assistant:;tool:1;assistant:"
+
+
 @pytest.mark.parametrize("path", [CHAT, TEXT])
 def test_paths_without_v1_are_the_same(client: Client, path: str) -> None:
     ask = {"messages": HELLO} if path == CHAT else {"prompt": "a"}

@@ -159,7 +159,7 @@ def test_a_response_is_the_answer_of_a_chat(real: openai.OpenAI) -> None:
 
 def test_items_of_earlier_answers_become_messages(ctx: lh.Context) -> None:
     items = [
-        {"role": "user", "content": "paint"},
+        {"type": None, "role": "user", "content": "paint"},
         {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"text": "hm"}]},
         {
             "id": "msg_1",

@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import jsonschema
 import llamaherd as lh
 import openai
 import pydantic
@@ -496,7 +497,7 @@ def test_a_forced_call_is_streamed(client: Client, tools: list[Any], choice: Any
     assert all(each.keys() == {"index", "function"} for each in others)
     assert len(others) > 1
     arguments = "".join(each["function"]["arguments"] for each in others)
-    assert json.loads(arguments) == json.loads(call["function"]["arguments"])
+    assert arguments == call["function"]["arguments"]
 
 
 def test_a_forced_call_that_is_cut_is_streamed(client: Client) -> None:
@@ -510,12 +511,90 @@ def test_calls_end_where_their_arguments_end() -> None:
     use = ToolUse([PAINT, WIPE], ("paint", "wipe"))
     text = '{"name": "wipe", "arguments": {"a": "}\\"{", "b": [{}, {"c": 1}]}}'
     for size in (1, 2, 3, 7, len(text)):
-        stream = CallStream(use)
+        stream = CallStream(use.forced)
         pieces = [text[i : i + size] for i in range(0, len(text), size)]
         deltas = [delta for piece in pieces for delta in stream.add(piece)]
         assert deltas[0]["function"]["name"] == "wipe"
         found = "".join(each["function"]["arguments"] for each in deltas)
         assert found == '{"a": "}\\"{", "b": [{}, {"c": 1}]}'
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"a":1.10,"b":1e400,"c":12345678901234567890.5}',
+        '{"a": "\\u00e9", "a": 1}',
+        '{"a',
+    ],
+)
+@pytest.mark.parametrize("names", [("paint",), ("paint", "wipe")])
+def test_arguments_are_the_text_of_the_model(
+    ctx: lh.Context, names: tuple[str, ...], arguments: str
+) -> None:
+    text = arguments
+    if len(names) > 1:
+        text = f'{{"name": "paint", "arguments": {arguments}'
+        text += "}" * arguments.endswith("}")
+    result = replace(lh.generate_parallel(ctx, ["a"], max_tokens=1)[0], text=text)
+    content, (call,), _ = ToolUse([PAINT, WIPE], names).read(ctx.model, result)
+    assert (content, call.name, call.arguments) == (None, "paint", arguments)
+
+
+def test_a_function_without_parameters_is_called_without_arguments(
+    client: Client,
+) -> None:
+    for function in ({"name": "now"}, {"name": "now", "parameters": None}):
+        tools = [{"type": "function", "function": function}]
+        ask = {"messages": ASK, "tools": tools, "tool_choice": "required"}
+        message = client.post(CHAT, ask)[1]["choices"][0]["message"]
+        assert message["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"properties": {"a": {"type": "null"}}, "maxProperties": 1}]
+)
+def test_arguments_are_an_object(client: Client, parameters: object) -> None:
+    tools = [{"type": "function", "function": {"name": "a", "parameters": parameters}}]
+    ask = {"messages": ASK, "tools": tools, "tool_choice": "required", "max_tokens": 20}
+    message = client.post(CHAT, ask)[1]["choices"][0]["message"]
+    assert message["tool_calls"][0]["function"]["arguments"].startswith("{")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "value"),
+    [
+        ({"properties": {"a": {"const": {"$ref": "#/b"}}}}, {"a": {"$ref": "#/b"}}),
+        ({"properties": {"a": {"enum": [{"$ref": "#"}]}}}, {"a": {"$ref": "#"}}),
+        (
+            {
+                "properties": {"a": {"$ref": "#one"}},
+                "$defs": {"x": {"$anchor": "one", "enum": [1]}},
+            },
+            {"a": 1},
+        ),
+        (
+            {
+                "properties": {"enum": {"$ref": "#/$defs/x"}},
+                "$defs": {"x": {"enum": [2]}},
+            },
+            {"enum": 2},
+        ),
+    ],
+)
+def test_only_references_move_with_the_schema_of_a_function(
+    ctx: lh.Context, parameters: dict[str, Any], value: dict[str, Any]
+) -> None:
+    own = {"type": "object", "additionalProperties": False, **parameters}
+    own["required"] = list(parameters["properties"])
+    tools: list[Any] = [
+        WIPE,
+        {"type": "function", "function": {"name": "a", "parameters": own}},
+    ]
+    use = tools_of({"tools": tools, "tool_choice": "required"}, ctx.model, None)
+    assert use is not None
+    found = jsonschema.Draft202012Validator(use.form.value)
+    assert found.is_valid({"name": "a", "arguments": value})
+    assert not found.is_valid({"name": "a", "arguments": dict.fromkeys(value, 7)})
 
 
 @pytest.mark.parametrize("path", [CHAT, TEXT])

@@ -13,6 +13,7 @@ import pytest
 from llamaherd.asks.answers import again, checked
 from llamaherd.core.errors import AbiMismatchError
 from llamaherd.native import llguidance
+from llamaherd.structured.check import violation
 from llamaherd.structured.enforce import SchemaError
 from llamaherd.structured.shape import shape_of
 from typing_extensions import TypedDict
@@ -288,6 +289,7 @@ def nested(depth: int) -> str:
         ("/no/such/file.json", "neither JSON nor a file"),
         (nested(100_000), "not valid JSON|nested|large"),
         ({"type": "object", "properties": {"a": False}, "required": ["a"]}, "no answer"),
+        (False, "no answer can follow the schema false"),
         ({"type": "string", "pattern": "(" * 50}, "not valid|follow|pattern"),
         ({"a": float("nan")}, "JSON"),
     ],
@@ -410,5 +412,30 @@ def test_an_error_of_schemas_is_a_value_error() -> None:
 def test_a_schema_that_only_refers_to_itself_fails_by_itself(context: lh.Context) -> None:
     loop = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
     out = lh.generate_parallel(context, ["a", "b"], schema=[loop, {"enum": ["x"]}])
-    assert out.errors == ["nothing can follow the grammar (NoExtensionBias)", None]
+    text = "schema: nothing can follow the grammar (NoExtensionBias)"
+    assert out.errors == [text, None]
+    assert out.error_codes == ["constraint", None]
     assert out.parsed == [None, "x"]
+
+
+@pytest.mark.parametrize(
+    ("number", "divisor", "is_multiple"),
+    [
+        (1.1, 0.1, True),
+        (19.99, 0.01, True),
+        (-0.3, 0.1, True),
+        (1e300, 1e-300, True),
+        (3.0, 1.5, True),
+        (2**80, 2, True),
+        (2**80 + 1, 2, False),
+        (0.15, 0.1, False),
+        (1e-9, 0.1, False),
+        (7, 2.5, False),
+    ],
+)
+def test_multiples_are_those_of_decimal_numbers(
+    number: float, divisor: float, is_multiple: bool
+) -> None:
+    text = json.dumps({"multipleOf": divisor})
+    assert (violation(text, number) == "") is is_multiple
+    assert violation(text, True) == violation(text, "a") == ""

@@ -102,21 +102,27 @@ def test_odd_grammars_work(context: lh.Context, grammar: str, pattern: str) -> N
 @pytest.mark.parametrize(
     ("settings", "after"),
     [
-        ({"grammar": "root ::= root"}, ""),
-        ({"grammar": "root ::= x\nx ::= root"}, ""),
+        ({"grammar": "root ::= root"}, None),
+        ({"grammar": "root ::= x\nx ::= root"}, None),
         ({"grammar": 'root ::= "ab" [^\\x01-\\U0010ffff]'}, "ab"),
         ({"grammar": 'root ::= "aab"', "logit_bias": {ord("b") + N_PREFIX: NEVER}}, "aa"),
         ({"choices": ["ub", "uc"], "logit_bias": {ord("u") + N_PREFIX: NEVER}}, " "),
     ],
 )
 def test_what_cannot_be_finished_fails_alone(
-    context: lh.Context, settings: dict[str, object], after: str
+    context: lh.Context, settings: dict[str, object], after: str | None
 ) -> None:
     params = [SamplingParams(**settings), SamplingParams()]
     bad, good = lh.generate_parallel(context, ["a", "b"], params=params, max_tokens=9)
     assert (bad.text, bad.finish_reason, bad.complete) == (None, "error", False)
     (name,) = {"grammar", "choices"} & settings.keys()
-    assert bad.error.startswith(f'{name} cannot be finished after "{after}": no token')
+    if after is None:
+        assert bad.error == "grammar allows no text: no token may come first"
+        assert bad.error.code == "constraint"
+        with pytest.raises(lh.SamplerError, match="allows no text"):
+            lh.generate(context, "a", params=params[0])
+    else:
+        assert bad.error.startswith(f'{name} cannot be finished after "{after}": no')
     assert good.error is None
 
 

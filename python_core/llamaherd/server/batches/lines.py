@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core import checks
 from llamaherd.server.errors import ApiError
 from llamaherd.server.messages import parse_object
 
@@ -118,18 +119,29 @@ def _problem(line: bytes, endpoint: str, seen: set[str]) -> tuple[str | None, st
         asked = parse_object(line)
     except ApiError as error:
         return None, f"the line cannot be read: {error}"
-    custom_id = asked.get("custom_id")
-    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
-        return "custom_id", f"custom_id must be a text of 1 to {_MOST_ID} characters"
-    if custom_id in seen:
-        return "custom_id", f"custom_id {custom_id[:60]!r} occurs twice in the file"
-    seen.add(custom_id)
+    problem = _problem_of_id(asked.get("custom_id"), seen)
+    if problem is not None:
+        return "custom_id", problem
     for key in asked.keys() - {"custom_id", "method", "url", "body"}:
         return key[:60], f"{key[:60]!r} is not supported here"
     for name, value in (("method", "POST"), ("url", endpoint)):
         if asked.get(name) != value:
             return name, f"{name} must be {value}"
     return _problem_of_body(asked.get("body"))
+
+
+def _problem_of_id(custom_id: object, seen: set[str]) -> str | None:
+    """Return why an identifier is invalid; add a valid one to `seen`."""
+    if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
+        return f"custom_id must be a text of 1 to {_MOST_ID} characters"
+    try:
+        checks.text("custom_id", custom_id)  # a lone surrogate could not be stored
+    except ValueError as error:
+        return str(error)
+    if custom_id in seen:
+        return f"custom_id {custom_id[:60]!r} occurs twice in the file"
+    seen.add(custom_id)
+    return None
 
 
 def _problem_of_body(body: Any) -> tuple[str, str] | None:  # noqa: ANN401 - from JSON
