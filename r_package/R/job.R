@@ -50,10 +50,15 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
   if (verbosity >= 0) {
     told <- c(
       message,
-      if (interactive() && !is.null(results)) "last_results() returns the finished results.",
+      if (interactive() && !is.null(results)) {
+        "last_results() returns the finished results."
+      },
       if (is.character(journal)) {
         path <- full_path(journal)
-        paste("The journal contains the finished results; the same call continues the run:", path)
+        paste(
+          "The journal contains the finished results; the same call continues the run:",
+          path
+        )
       }
     )
     writeLines(c("", told), stderr())
