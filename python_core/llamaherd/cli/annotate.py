@@ -9,13 +9,8 @@ import click
 from llamaherd.asks.annotate_options import CALIBRATE, METHODS, SPLITS, AnnotateOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, Whole, section
-from llamaherd.cli.tables import (
-    EXIT,
-    drawing_options,
-    run_table,
-    table_options,
-    thought_options,
-)
+from llamaherd.cli.table_options import drawing_options, table_options, thought_options
+from llamaherd.cli.tables import EXIT, run_table
 from llamaherd.core.sampling import MAX_TOKENS_OF_SCHEMA
 
 _HELP = """\

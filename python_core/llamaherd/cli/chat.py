@@ -13,7 +13,7 @@ from llamaherd.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
-from llamaherd.cli.tables import drawing_options
+from llamaherd.cli.table_options import drawing_options
 from llamaherd.core.json_text import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:

@@ -10,13 +10,8 @@ from llamaherd.asks.options import ClassifyOptions
 from llamaherd.asks.scores import NORMALIZE
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, section
-from llamaherd.cli.tables import (
-    EXIT,
-    labels_of,
-    run_table,
-    table_options,
-    thought_options,
-)
+from llamaherd.cli.table_options import labels_of, table_options, thought_options
+from llamaherd.cli.tables import EXIT, run_table
 
 _HELP = """\
 Label each row of a table, with the probability of each label.

@@ -9,7 +9,8 @@ import click
 from llamaherd.asks.options import EmbedOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, section
-from llamaherd.cli.tables import EXIT, run_table, table_options
+from llamaherd.cli.table_options import table_options
+from llamaherd.cli.tables import EXIT, run_table
 from llamaherd.native.embedder import POOLING
 
 _HELP = """\

@@ -9,13 +9,8 @@ import click
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, Whole, section
-from llamaherd.cli.tables import (
-    EXIT,
-    drawing_options,
-    labels_of,
-    run_table,
-    table_options,
-)
+from llamaherd.cli.table_options import drawing_options, labels_of, table_options
+from llamaherd.cli.tables import EXIT, run_table
 from llamaherd.core.sampling import (
     DEFAULT_MAX_TOKENS,
     MAX_TOKENS_OF_SCHEMA,
