@@ -420,12 +420,16 @@ def test_a_full_disk_costs_no_result(folder: Path) -> None:
     n_pages = call._journal._db.execute("PRAGMA page_count").fetchone()[0]
     call._journal._db.execute(f"PRAGMA max_page_count = {n_pages + 2}")
     job = Job(HostedCall(FakeContext(), call))
-    with pytest.warns(JournalWarning, match=r"200 results could not .*run.sqlite'.*full"):
+    full = r"results could not .*run.sqlite'.*full"
+    with pytest.warns(JournalWarning, match=full) as warned:
         results = job.results()
     assert all(result.is_finished for result in results)
-    assert entries(folder) == []
+    # On a busy machine, a first group of results is small enough for two pages.
+    n_lost = 200 - len(entries(folder))
+    assert n_lost > 50
+    assert f"{n_lost} results could not" in str(warned[-1].message)
     results, engine = run(folder, requests)
-    assert engine.n_submitted == 200
+    assert engine.n_submitted == n_lost
 
 
 def test_what_could_not_be_written_is_written_later(
