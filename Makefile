@@ -77,7 +77,7 @@ $(TEMPLATES): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-pythons test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
 
 help: ## print this list
@@ -115,6 +115,9 @@ test-capi: system-dev $(DEV) models ## run only the tests of the C API
 
 test-python: system-dev setup $(DEV) models ## run only pytest
 	@scripts/test.sh python
+
+test-pythons: $(DEV) ## run quick tests with other versions of Python: make test-pythons PYTHONS="python3.12 python3.13"
+	@scripts/pythons.sh $(PYTHONS)
 
 test-clients: setup $(DEV) models $(CLIENTS) ## test a real server with client programs: openai, litellm, instructor, LangChain, lm_eval
 	@scripts/test.sh clients

@@ -4,7 +4,7 @@
 # the C tests in a Debian of its own, runs tests there, and records the results in
 # docs/systems.json if all steps pass:
 #   vulkan.sh          all steps
-#   vulkan.sh STEP...  some steps: llama, package, c_tests, python, real_model
+#   vulkan.sh STEP...  some steps: llama, package, c_tests, python, real_model, r
 # Needs root, Linux and mmdebstrap. CROSS_DIR (build/cross) stores the Debian with its builds.
 # lavapipe shows whether results are right. It says nothing about the speed of a GPU.
 # shellcheck source=scripts/common.sh
@@ -110,7 +110,8 @@ copy_project() {
 install_package() {
   copy_project
   inside pip install gguf pytest pytest-xdist pytest-timeout hypothesis
-  inside pip install --no-build-isolation --config-settings=build-dir=/build/package .
+  inside pip install --no-build-isolation --config-settings=build-dir=/build/package \
+    '.[docx,hub,parquet,plot,research,server]'
 }
 
 make_package() {
@@ -135,6 +136,10 @@ run_c_tests() {
     -DPython_EXECUTABLE=/venv/bin/python -DLLAMAHERD_TESTS=ON
   inside cmake --build /build/c
   inside ctest --test-dir /build/c --output-on-failure --timeout 3000
+  # These two load their models with all layers on the "GPU".
+  SETTINGS=(LLAMAHERD_TEST_GPU_LAYERS=-1)
+  inside ctest --test-dir /build/c --output-on-failure --timeout 3000 \
+    --tests-regex '^(engine|embed)$'
 }
 
 make_c_tests() {
@@ -167,6 +172,37 @@ make_real_model() {
   record real_model emulated
 }
 
-if (($# == 0)); then set -- llama package c_tests python real_model; fi
+# R and the R packages of DESCRIPTION are added to the Debian.
+install_r() {
+  local packages
+  mapfile -t -d , packages < <(r_packages)
+  inside apt-get -q update
+  inside env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${packages[@]}"
+  copy_project
+  inside mkdir -p /r
+  inside R CMD INSTALL --no-test-load --library=/r r_package
+}
+
+# testthat_files FOLDER SETTING...: runs R tests, each file in a process of its own.
+testthat_files() {
+  SETTINGS=(R_LIBS=/r RETICULATE_PYTHON=/venv/bin/python "${@:2}")
+  inside Rscript --vanilla scripts/testthat_files.R "$JOBS" "$1"
+}
+
+make_r() {
+  [[ -x $DEBIAN/venv/bin/llamaherd ]] || die "run the step package first"
+  use_models
+  say "the R package and its tests"
+  logged vulkan-r-install install_r
+  # The package's tests leave layers on the processor. libllama nevertheless lets the GPU
+  # multiply long batches, which takes minutes here; so tests that need a model are skipped.
+  logged vulkan-r testthat_files r_package/tests/testthat LLAMAHERD_TEST_SMOLLM2=
+  tail -n 1 "$LOG_DIR/vulkan-r.log"
+  say "real models in R"
+  logged vulkan-r-model testthat_files tests/cross/gpu
+  record r emulated
+}
+
+if (($# == 0)); then set -- llama package c_tests python real_model r; fi
 for step in "$@"; do "make_$step"; done
 write_records

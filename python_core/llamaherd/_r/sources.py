@@ -108,7 +108,11 @@ def hardware_profile() -> dict[str, Any]:
     return {
         **scalars,
         "cpu_features": list(profile.cpu_features),
-        "gpus": [dataclasses.asdict(gpu) for gpu in profile.gpus],
+        # R's integers have 32 bits, and reticulate cuts off the others.
+        "gpus": [
+            {name: _plain(value) for name, value in dataclasses.asdict(gpu).items()}
+            for gpu in profile.gpus
+        ],
         "sizes": {name: [_plain(row[name]) for row in rows] for name in rows[0]},
         "text": clean(str(profile)),
     }

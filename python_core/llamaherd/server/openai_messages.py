@@ -51,7 +51,8 @@ def _message(name: str, message: object) -> dict[str, object]:
         found["tool_calls"] = _calls(f"{name}.tool_calls", message["tool_calls"])
     if of_tools == "tool_call_id" and message.get("tool_call_id") is not None:
         found["tool_call_id"] = _text(f"{name}.tool_call_id", message["tool_call_id"])
-    if "tool_calls" in found and message.get("content") in (None, []):
+    content = message.get("content")
+    if "tool_calls" in found and (content is None or content == []):
         found["content"] = ""  # a call needs no text
     else:
         found["content"] = _content(f"{name}.content", message)

@@ -68,20 +68,25 @@ test_that("a server has several models, and a job names one", {
   path <- file.path(folder, "tiny.gguf")
   write <- reticulate::import("llamaherd.cli.tiny_model")$write_tiny_model
   write(reticulate::import("pathlib")$Path(path))
+  settings <- list(
+    context.type_k = "q8_0",
+    context.flash_attn = TRUE,
+    context.type_v = "q8_0",
+    context.deterministic = TRUE,
+    model.split_mode = "layer"
+  )
+  # At most one share per GPU; without a GPU any number.
+  n_gpus <- length(reticulate::import("llamaherd.native.devices")$gpus())
+  if (n_gpus != 1) {
+    settings$model.tensor_split <- c(3, 1)
+  }
   server <- server_start(
     c(a = path, b = path),
     "two",
     n_threads = 1,
     memory = "1GB",
     n_gpu_layers = -1,
-    settings = list(
-      context.type_k = "q8_0",
-      context.flash_attn = TRUE,
-      context.type_v = "q8_0",
-      context.deterministic = TRUE,
-      model.split_mode = "layer",
-      model.tensor_split = c(3, 1)
-    )
+    settings = settings
   )
   withr::defer(server_stop("two"))
   expect_match(server$model, "^a=.*tiny.gguf, b=.*tiny.gguf$")

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "gpu.h"
 #include "llamaherd.h"
 
 enum { kMost = 64, kTop = 16 };
@@ -394,6 +395,7 @@ int main(void) {
   }
   lh_backend_init(0);
   lh_model_default_params(&params);
+  params.n_gpu_layers = gpu_layers();
   if (lh_model_load(path, &params, &model, &error) != LH_OK) {
     fprintf(stderr, "%s\n", error.message);
     return 2;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "gpu.h"
 #include "llamaherd.h"
 
 enum { kTexts = 4, kMostTokens = 1024, kMostEmbd = 1024 };
@@ -23,6 +24,7 @@ static lh_model* load(const char* path) {
   lh_model_params params;
   lh_model* model = NULL;
   lh_model_default_params(&params);
+  params.n_gpu_layers = gpu_layers();
   if (lh_model_load(path, &params, &model, &error) != LH_OK) {
     fprintf(stderr, "%s\n", error.message);
     exit(2);

@@ -164,6 +164,29 @@ def test_a_model_that_is_gone_is_told(
         hashed(wanted, 1)
 
 
+def test_claimed_processors_belong_to_one_memory_node(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The machine of this test has two nodes with two processors each."""
+    if not cores._CPUS.is_dir():
+        pytest.skip("no Linux")
+    for node, listed in (("node0", "0-1"), ("node1", "2-3")):
+        (tmp_path / node).mkdir()
+        (tmp_path / node / "cpulist").write_text(f"{listed}\n")
+    monkeypatch.setattr(cores, "_NODES", tmp_path)
+    monkeypatch.setattr(cores, "_CPUS", tmp_path)
+    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(cores.os, "getuid", lambda: 987_654_322)
+    assert cores.numa_nodes() == [[0, 1], [2, 3]]
+    claims = [Claim(1), Claim(2), Claim(2)]
+    assert [claim.cores for claim in claims] == [(0,), (2, 3), ()]
+    claims[0].close()
+    claims.append(Claim(2))
+    assert claims[-1].cores == (0, 1)
+    for claim in claims:
+        claim.close()
+
+
 def test_processors_are_claimed_once_and_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BLANKS = ["", " ", "\u00a0", "\ufeff", "NA", "N/A", "nan", "<NA>", None, math.nan]
-BLANKS += [float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("NaN")]
+BLANKS += [float("nan"), np.nan, pd.NA, pd.NaT, Decimal("NaN")]
+BLANKS += [np.datetime64("NaT", "ns")]
 
 
 class Colour(str, enum.Enum):

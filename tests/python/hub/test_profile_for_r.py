@@ -1,0 +1,24 @@
+"""The hardware profile as R receives it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+from llamaherd._r import sources
+from llamaherd.hub.profile import Gpu
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_the_memory_of_a_gpu_is_a_float(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R's integers have 32 bits, and reticulate cuts off the others."""
+    gpu = Gpu(name="a GPU", memory_bytes=24 << 30, source="libllama")
+    profile = dataclasses.replace(lh.hardware_profile(measure=False), gpus=(gpu,))
+    monkeypatch.setattr(lh, "hardware_profile", lambda: profile)
+    status = sources.hardware_profile()
+    [found] = status["value"]["gpus"]
+    assert found == {"name": "a GPU", "memory_bytes": 24.0 * 2**30, "source": "libllama"}
+    assert isinstance(found["memory_bytes"], float)
