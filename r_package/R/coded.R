@@ -291,8 +291,7 @@ print.llamaherd_coded <- function(
     cat(coding$recalibration$line, sep = "\n")
   }
   cat(sprintf("Steps: %s\n", as_text(coding$run$steps$methods)), sep = "")
-  notes <- as_text(coding$run$notes)
-  cat(sprintf("Note: %s\n", notes), sep = "")
+  writeLines(notes_wrapped(sprintf("Note: %s", as_text(coding$run$notes))))
   data <- without_coding(x)
   if (inherits(data, "tbl_df") && tibble) {
     print(data, ..., n = n, width = width)

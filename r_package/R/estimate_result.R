@@ -155,11 +155,17 @@ as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
 format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
 
 # Wraps notes to the width of the console, but not tables.
-notes_wrapped <- function(lines, width = getOption("width")) {
+notes_wrapped <- function(lines) {
   is_note <- grepl("^(Note: |Intervals are )", lines)
-  wrapped <- lapply(lines[is_note], strwrap, width, exdent = 2)
-  unlist(replace(as.list(lines), is_note, wrapped))
+  as.character(unlist(replace(
+    as.list(lines),
+    is_note,
+    lapply(lines[is_note], console_lines)
+  )))
 }
+
+# Wraps sentences to the width of the console.
+console_lines <- function(text) strwrap(text, getOption("width"), exdent = 2)
 
 #' @export
 print.llamaherd_estimates <- function(x, ...) {

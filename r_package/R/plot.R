@@ -131,6 +131,18 @@ plot.llamaherd_result <- function(x, ...) {
 #' @export
 plot.llamaherd_stats <- function(x, ...) draw(picture_stats(x, rlang::current_env()))
 
+#' @export
+plot.llamaherd_fixed <- function(x, ...) {
+  abort(
+    c(
+      "There is no plot of a {.cls {class(x)[[1]]}}.",
+      i = "{.code ?llamaherd::plots} lists the objects that have plots."
+    ),
+    "argument",
+    NULL
+  )
+}
+
 # Draws the plot with ggplot2 if it is installed, unless the option `llamaherd.graphics` selects
 # base graphics.
 draw <- function(picture) {

@@ -449,5 +449,5 @@ print_variants <- function(rows, notes) {
     numbers <- sprintf("%.3f [%.3f, %.3f]", own$estimate, own$low, own$high)
     cat(paste0("  ", wide, "  ", numbers, "\n"), sep = "")
   }
-  cat(paste0("Note: ", notes, "\n")[seq_along(notes)], sep = "")
+  writeLines(notes_wrapped(sprintf("Note: %s", as_text(notes))))
 }

@@ -325,9 +325,11 @@ test_that("a formula is evaluated on all rows, with codes in place of labels", {
 
 test_that("notes are wrapped, numbers are not", {
   lines <- c(strrep("x ", 40), paste("Note:", strrep("word ", 20)))
-  shown <- notes_wrapped(lines, 40)
+  withr::local_options(width = 40)
+  shown <- notes_wrapped(lines)
   expect_identical(shown[[1]], lines[[1]])
   expect_true(all(nchar(shown[-1]) < 40))
+  expect_identical(notes_wrapped(character()), character())
 })
 
 test_that("labels that are numbers have a mean, and are on either side of a formula", {

@@ -48,3 +48,8 @@ test_that("edited codes of a sample are refused, and read from a data frame", {
   edited(suppressWarnings(validate(data, changed)), "table")
   edited(calibrate_batch(matrix(c(0.2, 0.8, 0.6, 0.4), 2, byrow = TRUE)), "prior")
 })
+
+test_that("plot() of an object without a plot names the page of plots", {
+  expect_error(plot(codebook("Which?", c("a", "b"))), "no plot of a <llamaherd_codebook>")
+  expect_error(plot(number_scale(0, 4)), "llamaherd::plots", class = "llamaherd_error")
+})

@@ -51,7 +51,7 @@ def renamed(entry: JournalEntry) -> JournalEntry:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("a\0b", r"a\\x00b' cannot be used: embedded null"),
+        ("a\0b", r"a\\x00b' cannot be used: .*embedded null"),
         ("\ud800", r"\\ud800' cannot be used: .*surrogates not allowed"),
         ("n" * 219, "its name has 219 bytes and its path .* at most 218 and 475"),
         ("é" * 110, "its name has 220 bytes"),
