@@ -51,13 +51,16 @@ def _message(name: str, message: object) -> dict[str, object]:
         found["tool_calls"] = _calls(f"{name}.tool_calls", message["tool_calls"])
     if of_tools == "tool_call_id" and message.get("tool_call_id") is not None:
         found["tool_call_id"] = _text(f"{name}.tool_call_id", message["tool_call_id"])
-    content = message.get("content")
-    if "tool_calls" in found and (content is None or content == []):
+    if "tool_calls" in found and _is_empty(message.get("content")):
         found["content"] = ""  # a call needs no text
     else:
         found["content"] = _content(f"{name}.content", message)
     thought = message.get("reasoning_content") or message.get("reasoning")
     return {**found, "reasoning_content": thought} if thought else found
+
+
+def _is_empty(content: object) -> bool:
+    return content is None or (isinstance(content, list) and not content)
 
 
 def _calls(name: str, calls: object) -> list[dict[str, object]]:

@@ -23,6 +23,7 @@ ALLOWED = {
     ("native/llguidance.py", "finds_pattern"): "the check of an answer",
     ("server/messages.py", "_refuse_constant"): "a hook of json; becomes status 400",
     ("server/messages.py", "_finite"): "a hook of json; becomes status 400",
+    ("server/messages.py", "_integer"): "a hook of json; becomes status 400",
     ("structured/columns.py", "_number"): "a cell; becomes the error of its row",
     ("structured/patterns.py", "finds"): "the check of an answer",
     ("structured/quoting.py", "place"): "the check of an answer",
