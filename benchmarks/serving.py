@@ -1,4 +1,6 @@
-"""Throughput and times to the first token of the server, written into docs/server.md.
+"""Throughput and times to the first token of the server.
+
+The tables are written into docs/server-measured.md.
 
 python benchmarks/serving.py MODEL [--passes N] [--stream-passes N] [--threads N]
     [--slots N ...] [--gpu-layers N] [--small]
@@ -128,7 +130,7 @@ def main() -> None:
     print(about)
     text = "\n\n".join([head, *("\n".join(table) for table in tables)])
     print(text)
-    page = DOCS / ("gpu.md" if options.gpu_layers else "server.md")
+    page = DOCS / ("gpu.md" if options.gpu_layers else "server-measured.md")
     marked.write(page, {MARK: text})
 
 

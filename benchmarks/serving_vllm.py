@@ -1,4 +1,6 @@
-"""Compare `llamaherd serve` with vLLM on processors, written into docs/server.md.
+"""Compare `llamaherd serve` with vLLM on processors.
+
+The table is written into docs/server-measured.md.
 
 python benchmarks/serving_vllm.py MODEL.gguf FOLDER --vllm PYTHON [--quantized Q4.gguf]
     [--preload LIBRARIES] [--passes N] [--threads N] [--sequences N ...]
@@ -204,7 +206,7 @@ def main() -> None:
     print(text)
     part = options.prompts or options.tokens or options.workloads != list(WORKLOADS)
     if not part:
-        marked.write(DOCS / "server.md", {MARK: text})
+        marked.write(DOCS / "server-measured.md", {MARK: text})
 
 
 if __name__ == "__main__":

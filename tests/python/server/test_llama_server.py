@@ -1,7 +1,7 @@
 """Behaviours of llama-server that its own tests check, and that this server shares.
 
-Five test files of llama-server ran once against this server (docs/server.md). The tests
-here check the differences that were found and removed.
+Five test files of llama-server ran once against this server (docs/server-measured.md).
+The tests here check the differences that were found and removed.
 """
 
 from __future__ import annotations
