@@ -5,7 +5,7 @@ python benchmarks/coverage_ppi_ols.py [--draws 2000]
 Texts have a covariate x and codes y = x + error; labels are a + b x plus the same error
 and noise. 100 of 1,000 texts have codes. The last column contains the same estimates with
 the covariance that the paper of PPI++ gives for the minimum of its loss, as ppi-python
-computes it. The table is written into docs/estimates.md.
+computes it. The table is written into docs/estimates-simulated.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from llamaherd.research.statistics import ppi
 from llamaherd.research.statistics.intervals import student_quantile
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates-simulated.md"
 N, N_OTHERS, SEED, LEVEL = 100, 900, 1, 0.95
 CASES = {
     "the same line": (0.0, 1.0),

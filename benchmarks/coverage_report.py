@@ -1,4 +1,6 @@
-"""Writes the results of coverage.py or coverage_heads.py into docs/estimates.md.
+"""Writes the results of coverage.py or coverage_heads.py into the docs.
+
+The page is docs/estimates-simulated.md.
 
 python benchmarks/coverage_report.py [JSON] [--check]
 """
@@ -15,7 +17,7 @@ from typing import Any
 from marked import replaced
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs/estimates.md"
+PAGE = HERE.parent / "docs/estimates-simulated.md"
 _METHODS = {"naive": "naive", "gold": "gold alone", "ppi": "PPI++", "dsl": "DSL"}
 FEW = (50, 30)
 _GOAL = 0.93

@@ -6,8 +6,9 @@ python benchmarks/coverage_waves.py [--only waves|coders|weights|many|check]
 Each simulation draws 1,500 texts in two groups, with codes, and with labels that miss
 more codes in one group. A later wave may depend on earlier codes: texts are then drawn by
 the error rate of their label and group in earlier waves. True values are the values of
-the distribution, not of a sample. The tables are written into docs/estimates.md; with
-`--only`, only the table of the selected part is replaced; `--save` and `--merge` need it.
+the distribution, not of a sample. The tables are written into
+docs/estimates-simulated.md; with `--only`, only the table of the selected part is
+replaced; `--save` and `--merge` need it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "estimates-simulated.md"
 N_TEXTS, LEVEL = 1500, 0.95
 SHARES = np.array([0.25, 0.55])  # shares of texts with the label in groups A and B
 MISSED, FALSE = np.array([0.1, 0.45]), np.array([0.15, 0.05])  # error rates of the model

@@ -1,4 +1,4 @@
-"""The tables of docs/estimates.md are generated from the measurements."""
+"""The tables of docs/estimates-simulated.md are generated from the measurements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_measured_values_become_the_page(
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     coverage, report = load("coverage"), load("coverage_report")
-    output, page = tmp_path / "coverage.json", tmp_path / "estimates.md"
+    output, page = tmp_path / "coverage.json", tmp_path / "page.md"
     monkeypatch.setattr(
         sys, "argv", ["coverage", "--draws", "4", "--output", str(output)]
     )
@@ -40,7 +40,7 @@ def test_measured_values_become_the_page(
     assert {row["draws"] for row in found["rows"] if row["n_gold"] == 200} == {4}
     assert {row["n_gold"] for row in found["rows"]} == {200, 50, 30}
 
-    page.write_text((ROOT / "docs/estimates.md").read_text(encoding="utf-8"), "utf-8")
+    page.write_text(report.PAGE.read_text(encoding="utf-8"), "utf-8")
     monkeypatch.setattr(report, "PAGE", page)
     monkeypatch.setattr(sys, "argv", ["report", str(output)])
     report.main()

@@ -1,4 +1,4 @@
-"""Figures of heads: simulation, measurement, and tables in docs/estimates.md."""
+"""Figures of heads: simulation, measurement, and tables in the docs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs/estimates.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +27,7 @@ def test_simulated_designs_become_a_table(
     some = [each for each in heads.DESIGNS if each.name in names]
     monkeypatch.setattr(heads, "DESIGNS", some)
     monkeypatch.setattr(heads, "_population", lambda _: 1.0)
-    output, page = tmp_path / "heads.json", tmp_path / "estimates.md"
+    output, page = tmp_path / "heads.json", tmp_path / "page.md"
     monkeypatch.setattr(sys, "argv", ["heads", "--draws", "2", "--output", str(output)])
     heads.main()
     found = json.loads(output.read_text(encoding="utf-8"))
@@ -38,7 +37,7 @@ def test_simulated_designs_become_a_table(
         assert row["accuracy"]["recalibrated"] > row["accuracy"]["labels"]
         ways = {(each["way"], each["method"]) for each in row["cells"]}
         assert ("recalibrated", "dsl") in ways
-    page.write_text(PAGE, encoding="utf-8")
+    page.write_text(report.PAGE.read_text(encoding="utf-8"), "utf-8")
     monkeypatch.setattr(report, "PAGE", page)
     monkeypatch.setattr(sys, "argv", ["report", str(output)])
     report.main()
@@ -73,10 +72,10 @@ def test_measured_sets_become_a_table(
     assert abs(draws[0][0]["accuracy"] - others.mean()) < 0.15
     one = {"set": "news", "n_texts": 100, "n_codes": 50, "seeds": 1, "draws": draws}
     one |= {"seconds": 2.0, "seconds_vectors": 1.0}
-    file, page = tmp_path / "rows.json", tmp_path / "estimates.md"
+    file, page = tmp_path / "rows.json", tmp_path / "page.md"
     out = {"model": "m", "embeddings": "e", "sets": [one]}
     file.write_text(json.dumps(out), encoding="utf-8")
-    page.write_text(PAGE, encoding="utf-8")
+    page.write_text(report.PAGE.read_text(encoding="utf-8"), "utf-8")
     monkeypatch.setattr(report, "PAGE", page)
     monkeypatch.setattr(sys, "argv", ["report", str(file)])
     report.main()
