@@ -31,7 +31,7 @@ other$label[1] <- setdiff(levels(other$label), as.character(coded$label[1]))[1]
 kept <- tempfile(fileext = ".rds")
 saveRDS(validate(coded, people), kept)
 earlier <- sample
-earlier$source <- NULL
+earlier <- llamaherd:::with_element(earlier, "source", NULL)
 parts <- list(
   saved = list(validation = readRDS(kept)),
   validation = list(validation = validate(other, people)),

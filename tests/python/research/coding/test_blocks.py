@@ -78,7 +78,7 @@ def test_a_block_is_prepared_while_the_last_one_runs(
 ) -> None:
     """The next block must not start, because results would then depend on timing."""
     n_running, most, n_prepared = 0, 0, 0
-    run, prepare = Call.run, asking.prepare_classify
+    steps, prepare = Call.steps, asking.prepare_classify
     is_prepared = threading.Event()
 
     def spy_prepare(*args: Any, **more: Any) -> Any:
@@ -89,19 +89,19 @@ def test_a_block_is_prepared_while_the_last_one_runs(
             is_prepared.set()
         return made
 
-    def spy_run(call: Call, *args: Any, **more: Any) -> Any:
+    def spy_steps(call: Call, *args: Any, **more: Any) -> Any:
         nonlocal n_running, most
         n_running += 1
         most = max(most, n_running)
         # otherwise the next block would be prepared too late
         waited.append(is_prepared.wait(30))
         try:
-            return run(call, *args, **more)
+            return (yield from steps(call, *args, **more))
         finally:
             n_running -= 1
 
     waited: list[bool] = []
-    monkeypatch.setattr(Call, "run", spy_run)
+    monkeypatch.setattr(Call, "steps", spy_steps)
     monkeypatch.setattr(asking, "prepare_classify", spy_prepare)
     monkeypatch.setattr(coding, "BLOCK", 3)
     data = {"text": [f"Text {i}." for i in range(20)]}
