@@ -5,21 +5,24 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import secrets
 import shutil
 import sys
-import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 _BLOCK = 1 << 20  # bytes; hashing them takes about a millisecond
 # Errors if syncing is unavailable: no read permission, or some network drives.
 _NO_SYNC = {errno.EACCES, errno.EINVAL, errno.ENOTSUP}
 # Numbers of the errors for a full disk, a full quota and the largest size of a file.
 _FULL = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")} - {None}
+# Errors of a file that can be written but not replaced: no permission in its folder, a
+# folder in which only owners may remove files, a mounted file, a read-only folder.
+_CANNOT_REPLACE = {errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS, errno.EXDEV}
 _IS_WINDOWS = sys.platform == "win32"
 _RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8)  # virus scanners keep a new file open for a moment
 
@@ -108,30 +111,50 @@ def replace(draft: Path, target: Path) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file, replacing an existing file only if the new one is complete.
 
-    A link keeps its target's name, and a replaced file keeps its permissions. A device
-    or pipe is written to directly.
+    A link keeps its target's name, and a replaced file keeps its permissions. Two kinds
+    of files are written to directly: devices and pipes, and existing files that cannot be
+    replaced, because of the permissions of their folder or because they are mounted.
 
     Raises:
         OSError: The file cannot be written; an existing file is intact. `filename` is
             `path`.
     """
-    target = path.resolve() if path.is_symlink() else path
     try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(content)
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
             return
-        if target.exists() and not os.access(target, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        draft = target.with_name(f".llamaherd-{os.getpid()}-{threading.get_ident()}")
+        target = Path(os.path.realpath(path))
+        _check_writable(target)
         try:
-            draft.write_bytes(content)
-            if target.exists():
-                shutil.copymode(target, draft)
-            replace(draft, target)
-        finally:
-            draft.unlink(missing_ok=True)
+            _replace_whole(target, content)
+        except OSError as error:
+            if error.errno not in _CANNOT_REPLACE or not target.exists():
+                raise
+            target.write_bytes(content)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _check_writable(target: Path) -> None:
+    if target.is_symlink():  # links that lead to each other
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _replace_whole(target: Path, content: bytes) -> None:
+    draft = target.with_name(f".llamaherd-{os.getpid()}-{secrets.token_hex(4)}")
+    # Nobody else may read the draft, because the file that it replaces may be private.
+    mode = 0o600 if target.exists() else 0o666
+    number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(content)
+        if target.exists():
+            shutil.copymode(target, draft)
+        replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def discard(path: Path) -> None:

@@ -200,6 +200,59 @@ def test_a_write_names_the_file_of_the_caller(
     assert path.read_text(encoding="utf-8") == "old"
 
 
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EBUSY])
+def test_a_file_that_cannot_be_replaced_is_written(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mounted file, and a file in a folder in which the user may not write."""
+    path = tmp_path / "file"
+    path.write_text("old, and longer", encoding="utf-8")
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files, "replace", refuse)
+    write_whole(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OSError, match=os.strerror(number)):
+        write_whole(tmp_path / "other", b"new")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_draft_of_a_private_file_is_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, modes = tmp_path / "file", []
+    path.touch(0o600)
+    monkeypatch.setattr(
+        files.shutil,
+        "copymode",
+        lambda _, draft: modes.append(draft.stat().st_mode & 0o777),
+    )
+    write_whole(path, b"new")
+    assert modes == [0o600]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no /dev/fd")
+def test_a_link_to_a_pipe_is_written_to() -> None:
+    ends = os.pipe()
+    try:
+        write_whole(pathlib.Path(f"/dev/fd/{ends[1]}"), b"new")
+        assert os.read(ends[0], 10) == b"new"
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right in Windows")
+def test_a_circle_of_links_is_an_error_of_the_path(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.symlink_to(path)
+    with pytest.raises(OSError, match=str(path)):
+        write_whole(path, b"new")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full exists on Linux")
 def test_a_device_is_written_to_directly() -> None:
     with pytest.raises(OSError, match="No space left") as caught:
