@@ -45,10 +45,6 @@ _NO_PARAMETERS: dict[str, Any] = {
     "properties": {},
     "additionalProperties": False,
 }
-# Keywords of a schema that may determine the type of a value.
-_WITH_TYPES = frozenset(
-    {"type", "$ref", "$dynamicRef", "const", "enum", "allOf", "anyOf", "oneOf"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +218,9 @@ def _tool(where: str, tool: object) -> dict[str, Any]:
             raise bad_field("tools", f"{where}.function.{key} must be {what}")
     own = {k: v for k, v in function.items() if v is not None and k != "strict"}
     parameters = own.get("parameters", _NO_PARAMETERS)
-    if not parameters.keys() & _WITH_TYPES:  # {} allows any value
-        parameters = {"type": "object", **parameters}
+    types = parameters.get("type")
+    if types is None or (isinstance(types, list) and "object" in types):
+        parameters = {**parameters, "type": "object"}  # arguments are always an object
     return {"type": "function", "function": {**own, "parameters": parameters}}
 
 

@@ -551,7 +551,14 @@ def test_a_function_without_parameters_is_called_without_arguments(
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"properties": {"a": {"type": "null"}}, "maxProperties": 1}]
+    "parameters",
+    [
+        {},
+        {"properties": {"a": {"type": "null"}}, "maxProperties": 1},
+        {"anyOf": [{"type": "null"}, {"type": "object"}]},
+        {"type": ["null", "object"]},
+        {"$ref": "#/$defs/own", "$defs": {"own": {"type": ["object", "null"]}}},
+    ],
 )
 def test_arguments_are_an_object(client: Client, parameters: object) -> None:
     tools = [{"type": "function", "function": {"name": "a", "parameters": parameters}}]
