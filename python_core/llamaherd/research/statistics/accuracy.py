@@ -62,10 +62,11 @@ class Accuracy:
     """Accuracy of labels.
 
     Shares have Wilson's interval; with weights, this interval uses the effective number
-    of units. Means of shares combine these intervals by MOVER. F1 and its mean have
-    percentile intervals from a bootstrap of units; with weights, these intervals include
-    errors that few codes could show, see `unseen`. The interval is NaN if all bootstrap
-    draws give the same value, for example if all labels are right.
+    of units. Means of shares combine these intervals by MOVER. F1 and its mean, and
+    means of shares if a unit may have several labels, have percentile intervals from a
+    bootstrap of units; with weights, these intervals include errors that few codes could
+    show, see `unseen` and `missed`. An interval is NaN if all bootstrap draws give the
+    same value, for example if all labels are right and all weights are equal.
 
     Attributes:
         n: Number of units with both a label and a human code.
@@ -152,7 +153,13 @@ def accuracy_of(
         )
         for j, label in enumerate(names)
     )
-    composed |= _means_of_shares(per_label, sums, len(gold))
+    for name, (part, ends) in _SHARES.items():
+        if several:  # the labels' units are the same, so their errors are not independent
+            value, low, high = _composed(_OF_PART[part], ends, sums, draws, level)
+            mean = Measure(value=value, low=low, high=high, n=len(gold))
+            composed[name] = missed.widened(mean, per_label, part)
+        else:
+            composed[name] = _mean_of_shares(per_label, part, ends, sums, len(gold))
     macro = missed.widened(composed["macro_f1"], per_label, "f1")
     if not several:
         f1 = [each.f1 for each in per_label]
@@ -232,6 +239,15 @@ def _f1(sums: Floats, without: float = 0.0) -> Floats:
     return _ratio(2 * sums[0], sums[1] + sums[2], without)
 
 
+def _precision(sums: Floats) -> Floats:
+    return _ratio(sums[0], sums[1], 0.0)
+
+
+def _recall(sums: Floats) -> Floats:
+    return _ratio(sums[0], sums[2], 0.0)
+
+
+_OF_PART = {"precision": _precision, "recall": _recall}
 # Means over all labels that occur.
 _COMPOSED = {"macro_f1": (_f1, (1, 2))}
 # Means of shares, over the labels among human codes, or over all labels that occur.
@@ -242,19 +258,16 @@ _SHARES = {
 }
 
 
-def _means_of_shares(
-    per_label: Sequence[LabelScores], sums: Floats, n: int
-) -> dict[str, Measure]:
-    """Return the means of precision and recall over labels, with intervals by MOVER.
+def _mean_of_shares(
+    per_label: Sequence[LabelScores], part: str, by: Sequence[int], sums: Floats, n: int
+) -> Measure:
+    """Return the mean of precision or recall over labels, with an interval by MOVER.
 
-    The labels' units are different units. A label that was never given has the value 0.
+    Each unit has one label, so the labels' units are different units. A label that was
+    never given has the value 0.
     """
-    found = {}
-    for name, (part, by) in _SHARES.items():
-        counted = np.flatnonzero(sums[list(by)].sum(axis=0) > 0)
-        parts: list[Measure] = [getattr(per_label[int(j)], part) for j in counted]
-        found[name] = mean_of_parts(parts, n)
-    return found
+    counted = np.flatnonzero(sums[list(by)].sum(axis=0) > 0)
+    return mean_of_parts([getattr(per_label[int(j)], part) for j in counted], n)
 
 
 def _composed(

@@ -26,6 +26,8 @@ from llamaherd.research.statistics.intervals import normal_quantile
 if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats
 
+_ROUNDING = 1e-9  # relative difference of equal weights
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfidenceLimits:
@@ -60,11 +62,16 @@ def heaviest(probs: Floats, level: float) -> float:
     if len(probs) == 0:
         return 0.0
     enough = normal_quantile(level) ** 2
-    if np.ptp(probs) == 0:
+    if are_equal(probs):
         return float(1 / probs[0])
     summed = np.cumsum(np.sort(probs))
     last = min(int(np.searchsorted(summed, enough)), len(summed) - 1)
     return float((last + 1) / summed[last])
+
+
+def are_equal(weights: Floats) -> bool:
+    """Return whether all weights are equal, but for rounding; True without weights."""
+    return len(weights) == 0 or bool(np.ptp(weights) <= _ROUNDING * weights.max())
 
 
 def total(

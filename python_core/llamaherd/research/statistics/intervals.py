@@ -133,8 +133,8 @@ def on_z_scale(value: float, se: float, reach: float) -> tuple[float, float]:
 
     Near 1 the estimates of a coefficient are skewed: a sample with few disagreements has
     a high value and a small standard error. Symmetric intervals are therefore too often
-    above the true value. The limits are NaN for an interval of width
-    0, as in `percentiles`, and for values of 1 or beyond -1.
+    above the true value. The limits are NaN for an interval of width 0, as in
+    `percentiles`, and for a value of 1, or of -1 or below.
 
     Source: Fisher, "On the Probable Error of a Coefficient of Correlation", Metron 1,
     1921, for the scale; the standard error is transformed by the delta method.

@@ -16,8 +16,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from llamaherd.research.statistics import counts
 
 if TYPE_CHECKING:
@@ -80,7 +78,7 @@ def unfound(
         level: Confidence level.
     """
     out, cases = ~is_given, is_gold & ~is_given
-    if len(weights) == 0 or np.ptp(weights) == 0 or not out.any() or not is_gold.any():
+    if counts.are_equal(weights) or not out.any() or not is_gold.any():
         return None
     if cases.sum() >= _FEW:
         return None

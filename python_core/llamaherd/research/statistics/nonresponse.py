@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,15 +10,18 @@ import numpy as np
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, part_of, verb
+from llamaherd.research.statistics.intervals import normal_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-# response rates are treated as different if their difference exceeds this number of
-# standard errors
-_UNLIKELY = 1.96
+# Response rates of labels are treated as different if such a difference is improbable
+# with equal rates, over all labels that are tested together (Bonferroni). A label of
+# which fewer texts were drawn is not tested, because the normal approximation fails.
+_UNLIKELY = 0.05
+_LEAST_DRAWN = 5
 
 
 class DrawnTexts(Protocol):
@@ -164,12 +168,19 @@ def _uneven(names: list[str], strata: Ints, coded: Ints) -> str:
     is_coded = np.zeros(len(strata), dtype=bool)
     is_coded[coded] = True
     labels = np.array(names)
-    listed, differs = [], False
-    for name in dict.fromkeys(names):
+    tested = [name for name, n in Counter(names).items() if n >= _LEAST_DRAWN]
+    unlikely = normal_quantile(1 - _UNLIKELY / max(len(tested), 1))
+    gaps = {}  # by label, in standard errors
+    for name in tested:
         own = labels == name
-        spread = float(np.sqrt((expected[own] * (1 - expected[own])).sum()))
-        gap = abs(float(is_coded[own].sum() - expected[own].sum()))
         rest = 1 - own.sum() / len(own)  # a label is compared with all others
-        differs |= bool(rest > 0 and gap - 0.5 > _UNLIKELY * spread * np.sqrt(rest))
-        listed.append(f"{is_coded[own].mean():.0%} of {name!r}")
-    return ", ".join(listed[:6]) if differs else ""
+        error = float(np.sqrt((expected[own] * (1 - expected[own])).sum() * rest))
+        gap = abs(float(is_coded[own].sum() - expected[own].sum())) - 0.5
+        gaps[name] = gap / error if error > 0 else 0.0
+    if max(gaps.values(), default=0.0) <= unlikely:
+        return ""
+    listed = [
+        f"{is_coded[labels == name].mean():.0%} of {name!r}"
+        for name in sorted(gaps, key=lambda name: -gaps[name])
+    ]
+    return ", ".join(listed[:6])

@@ -54,7 +54,7 @@ def distances(  # noqa: PLR0917 - arrays of one table
         None if the usual intervals are valid: because all units have the same weight, or
         because enough errors were observed.
     """
-    if len(weights) == 0 or np.ptp(weights) == 0 or not 2 <= k <= _MOST:
+    if counts.are_equal(weights) or not 2 <= k <= _MOST:
         return None
     weights = weights / weights.mean()
     cells = np.bincount(given * k + gold, weights, minlength=k * k)

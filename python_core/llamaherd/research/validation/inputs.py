@@ -68,6 +68,7 @@ class Codes:
         names: Labels that the sample allows, in their order; () if unknown.
         response: Notes on drawn texts without a code, if their share differs by label, or
             a stratum has no code.
+        is_by_label: True if the texts are weighted by the response rates of labels.
     """
 
     rows: list[int]
@@ -79,6 +80,7 @@ class Codes:
     design: dict[str, Any] | None = None
     names: tuple[Hashable, ...] = ()
     response: tuple[str, ...] = ()
+    is_by_label: bool = False
 
 
 def label_column_of(
@@ -356,10 +358,12 @@ def _of_sample(
             "must have inclusion probabilities above 0, up to 1", argument="gold"
         )
     response: tuple[str, ...] = ()
+    is_by_label = False
     if 0 < len(kept) < len(given) and hasattr(gold, "draw_strata"):
         own = gold.with_labels([_text_or_none(labels[row]) for row in given])
         found = answered(own, np.array(kept, dtype=np.int64), has_empty_strata=True)
         inclusion = found.probs
+        is_by_label = found.is_by_label
         response = tuple(found.notes if found.is_by_label else found.notes[1:])
     names = getattr(gold, "coders", None) or [
         f"coder {i + 1}" for i in range(len(columns))
@@ -374,6 +378,7 @@ def _of_sample(
         design=getattr(gold, "design", None),
         names=tuple(getattr(gold, "names", ())),
         response=response,
+        is_by_label=is_by_label,
     )
 
 

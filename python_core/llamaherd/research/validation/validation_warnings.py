@@ -56,8 +56,8 @@ def _of_numbers(found: Validation) -> list[str]:
     if few and found.scale not in ("interval", "ratio"):  # a scale has many numbers
         lines.append(
             f"Labels that people gave to fewer than {_FEW_OF_LABEL} texts, too few for "
-            f"reliable results: {', '.join(few)}. Because of these labels, the intervals "
-            "of macro F1 and balanced accuracy are too narrow."
+            f"reliable results: {', '.join(few)}. Because of these labels, the interval "
+            "of macro F1 is too narrow."
         )
     if measured.accuracy.low <= measured.majority_accuracy.value:
         lines.append(
@@ -117,7 +117,7 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
             "The texts were drawn with unknown probabilities: the numbers describe "
             "only these texts."
         )
-    if codes.n_without:
+    if codes.n_without and not codes.is_by_label:
         lines.append(
             f"{count_of(codes.n_without, 'text')} of the sample "
             f"{verb(codes.n_without, 'has', 'have')} no code: the numbers are right "

@@ -8,6 +8,7 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
+from llamaherd.research.statistics.nonresponse import answered
 
 N, N_DRAWN = 1000, 200
 
@@ -156,3 +157,30 @@ def test_a_label_without_codes_beside_a_stratum_without_codes() -> None:
     told = " ".join(found.warnings)
     assert "a label has no coded text" in told
     assert "1 stratum of the sample (or waves) has no code" in told
+
+
+def test_labels_of_few_texts_and_many_labels_are_no_evidence() -> None:
+    """A label of one text that has no code differs "significantly" by itself."""
+    rng = np.random.default_rng(3)
+    labels = [str(each) for each in rng.integers(0, 101, N)]  # a scale from 0 to 100
+    data = {"text": [f"text {i}" for i in range(N)], "label": labels}
+    n_noticed = 0
+    for seed in range(20):
+        drawn = lh.gold_sample(data, N_DRAWN, text="text", label="label", seed=seed)
+        lost = set(np.random.default_rng(seed).choice(N_DRAWN, 10, replace=False))
+        codes = [None if i in lost else labels[row] for i, row in enumerate(drawn.rows)]
+        coded = np.array([i for i, code in enumerate(codes) if code is not None])
+        n_noticed += answered(drawn, coded).is_by_label
+    assert n_noticed <= 3
+
+
+def test_the_label_with_the_most_unusual_rate_is_named_first() -> None:
+    names = [f"label {i}" for i in range(9)] + ["rare"]
+    labels = [names[i % 10] for i in range(N)]
+    data = {"text": [f"text {i}" for i in range(N)], "label": labels}
+    drawn = lh.gold_sample(data, N_DRAWN, text="text", label="label", seed=1)
+    kept = [i for i, row in enumerate(drawn.rows) if labels[row] != "rare" or i % 5 == 0]
+    found = answered(drawn, np.array(kept))
+    assert found.is_by_label
+    assert "not at random: " in found.notes[0]
+    assert "'rare'" in found.notes[0].split("not at random: ")[1].split(", ")[0]

@@ -367,3 +367,21 @@ def test_what_does_not_fit_is_refused() -> None:
         accuracy_of(["a"], ["a"], n_bootstrap=-1)
     with pytest.raises(ValueError, match="accuracy must be between 0 and 1"):
         coverage_curve([0.5], [True]).threshold_for(90)
+
+
+def test_labels_of_the_same_units_are_not_independent() -> None:
+    """Two labels that always occur together contain the information of one."""
+    rng = np.random.default_rng(5)
+    truth = [("a", "b") if each else () for each in rng.random(200) < 0.5]
+    given = [
+        each if right else ()
+        for each, right in zip(truth, rng.random(200) < 0.8, strict=True)
+    ]
+    both = accuracy_of(given, truth, several=True)
+    one = accuracy_of(
+        [each[:1] for each in given], [each[:1] for each in truth], several=True
+    )
+    for name in ("macro_recall", "balanced_accuracy", "macro_f1"):
+        of_both, of_one = getattr(both, name), getattr(one, name)
+        assert of_both.value == pytest.approx(of_one.value)
+        assert of_both.high - of_both.low == pytest.approx(of_one.high - of_one.low)

@@ -46,6 +46,13 @@ def test_equal_weights_and_many_errors_move_no_limit() -> None:
     given, gold = rng.integers(0, 2, (2, 200))
     even = np.ones(200)
     assert unseen.distances(given, gold, even, 2, 0.95, unseen.f1_scores) is None
+    # Products of a weight and its reciprocal are equal but for rounding.
+    weights = rng.uniform(1, 9, 200)
+    rounded = weights / 3 * (3 / weights)
+    assert np.ptp(rounded) > 0
+    gold = given.copy()
+    assert unseen.distances(given, gold, rounded, 2, 0.95, unseen.f1_scores) is None
+    gold = rng.integers(0, 2, 200)
     uneven = rng.uniform(1, 5, 200)
     assert unseen.distances(given, gold, uneven, 2, 0.95, unseen.f1_scores) is None
 
