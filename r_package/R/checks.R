@@ -140,13 +140,19 @@ as_utf8 <- function(x) {
   text
 }
 
-# Returns a path for R's functions. Outside of UTF-8 locales R would convert a path that is declared
-# as UTF-8 to the locale, although the names of files are bytes.
+# Returns a path for R's functions. In a locale without letters other than ASCII, R would convert a
+# path that is declared as UTF-8 to the locale, although the names of files are bytes.
 native_path <- function(x) {
-  if (!l10n_info()[["UTF-8"]] && .Platform$OS.type == "unix") {
+  if (is_ascii_locale()) {
     Encoding(x) <- "unknown"
   }
   x
+}
+
+# Whether the locale has only ASCII letters, as the C locale of cron, clusters and containers.
+is_ascii_locale <- function() {
+  of_locale <- unlist(l10n_info()[c("MBCS", "UTF-8", "Latin-1")])
+  !any(of_locale) && .Platform$OS.type == "unix"
 }
 
 file_exists <- function(path) file.exists(native_path(path))

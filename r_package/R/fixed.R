@@ -12,6 +12,8 @@ fixed_hints <- c(
     {.fn write_codebook}, edit the file and read it with {.fn read_codebook}.",
   llamaherd_gold = "To change codes, edit the columns of coders in
     {.code sheet <- as.data.frame(gold)} and read them: {.code read_gold(sheet, gold)}.",
+  llamaherd_estimates = "To edit numbers, copy the table: {.code table <- as.data.frame(x)}.",
+  llamaherd_validation = "To edit numbers, copy the table: {.code table <- as.data.frame(x)}.",
   llamaherd_scale = "Create another one with {.fn number_scale}.",
   llamaherd_model = "Load the model again with {.fn model_load}.",
   llamaherd_context = "Create another one with {.fn context_create}."

@@ -21,8 +21,7 @@ use_python <- function(error_call) {
 # Evaluates an expression that starts Python. When Python starts, it takes the encoding of paths
 # from the locale. In the C locale it could not open files with names such as "größe.csv".
 with_utf8_paths <- function(expr) {
-  is_plain <- !any(unlist(l10n_info()[c("MBCS", "UTF-8", "Latin-1")]))
-  if (!is_plain || .Platform$OS.type != "unix" || reticulate::py_available()) {
+  if (!is_ascii_locale() || reticulate::py_available()) {
     return(expr)
   }
   old <- Sys.getlocale("LC_CTYPE")
