@@ -40,6 +40,17 @@ def half_coded(
     )
 
 
+def check_share(
+    found: lh.Validation, data: dict[str, list[Any]], gold: lh.GoldSample
+) -> None:
+    """Check that a validation and an estimate by codes have the same share."""
+    share = next(each.share for each in found.accuracy.per_label if each.label == "yes")
+    by_codes = quietly(
+        lambda: lh.estimate(data, gold, outcome="yes", methods=["gold"])
+    ).rows[0]
+    assert share == pytest.approx(by_codes.estimate)
+
+
 def quietly(run: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -98,11 +109,7 @@ def test_a_validation_counts_what_a_missing_code_stands_for() -> None:
         ]
         right[name] = data["label"].count(name) / N * float(np.mean(known))
     assert found.accuracy.accuracy.value == pytest.approx(sum(right.values()))
-    share = next(each.share for each in found.accuracy.per_label if each.label == "yes")
-    by_codes = quietly(
-        lambda: lh.estimate(data, gold, outcome="yes", methods=["gold"])
-    ).rows[0]
-    assert share == pytest.approx(by_codes.estimate)
+    check_share(found, data, gold)
 
 
 def test_a_validation_of_a_simple_sample_is_weighted_by_label() -> None:
@@ -110,11 +117,7 @@ def test_a_validation_of_a_simple_sample_is_weighted_by_label() -> None:
     gold = half_coded(data, 3, {"yes": 0.95, "no": 0.3})
     found = lh.validate(data, gold)
     assert any("and not at random" in line for line in found.warnings)
-    share = next(each.share for each in found.accuracy.per_label if each.label == "yes")
-    by_codes = quietly(
-        lambda: lh.estimate(data, gold, outcome="yes", methods=["gold"])
-    ).rows[0]
-    assert share == pytest.approx(by_codes.estimate)
+    check_share(found, data, gold)
 
 
 def test_even_rates_leave_weights_equal() -> None:
