@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from llamaherd.api.conversation import Conversation
 from llamaherd.api.generate import generate_parallel, start_parallel
@@ -17,6 +17,7 @@ from llamaherd.asks.interfaces import CHAT_DEFAULTS
 from llamaherd.asks.options import ChatSettings, GenerateOptions
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
+from llamaherd.core.process_bound import ClosedByWith
 from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.model.model import Model
 from llamaherd.native import shim
@@ -27,10 +28,9 @@ from llamaherd.run.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from llama_cpp import Llama
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Unpack
 
     from llamaherd.api.questions import Question
     from llamaherd.core.results import Result, Results
@@ -68,7 +68,7 @@ def chat(
     return Chat(ctx, system, turns=turns, **settings)
 
 
-class Chat(Conversation):
+class Chat(Conversation, ClosedByWith):
     """Conversation with a model; a context manager.
 
     Its arguments are the arguments of `chat`.
@@ -208,20 +208,6 @@ class Chat(Conversation):
         """Close the context if it belongs to the chat; a second call does nothing."""
         if self._owned is not None:
             self._owned.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        checks.refuse_copy(self)
 
     def __repr__(self) -> str:
         n = n_exchanges(self._turns)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from llamaherd.core import checks
 from llamaherd.core.errors import Interrupted
+from llamaherd.core.process_bound import ProcessBound
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from llamaherd.run.handle import Handle
 
 
-class Reply:
+class Reply(ProcessBound):
     """Answer of a chat during its generation, returned by `Chat.stream`.
 
     Iteration yields the pieces of its text as they are generated; `pieces` also yields
@@ -94,9 +94,6 @@ class Reply:
         except Exception as error:  # noqa: BLE001 - it failed before it was cancelled
             return Interrupted(getattr(error, "results", None))
         return Interrupted(Results([result], Stats(n_prompts=1)))
-
-    def __reduce__(self) -> NoReturn:
-        checks.refuse_copy(self)
 
     def __repr__(self) -> str:
         return f"<Reply: {self.handle!r}>"

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from io import IOBase
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from llamaherd.core.argument import argument_of
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
@@ -282,18 +282,6 @@ def meant(name: object, names: Collection[str]) -> str:
     # A longer name is not a typing error, and its comparison is slow.
     close = get_close_matches(name[:60], names, n=1) if isinstance(name, str) else []
     return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def refuse_copy(thing: object) -> NoReturn:
-    """Refuse to pickle or copy an object.
-
-    Raises:
-        TypeError: Always.
-    """
-    raise TypeError(
-        f"a {type(thing).__name__} cannot be pickled or copied: it belongs to the "
-        "process that made it; make one in each process, and send results"
-    )
 
 
 def quoted(text: str) -> str:

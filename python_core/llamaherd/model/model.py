@@ -8,16 +8,16 @@ import warnings
 from contextlib import contextmanager
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakMethod, WeakSet
 
-from llamaherd.core import checks
 from llamaherd.core.errors import (
     ArgumentTypeError,
     ContextError,
     ModelClosedError,
 )
 from llamaherd.core.in_use import InUse
+from llamaherd.core.process_bound import ClosedByWith
 from llamaherd.hub.fetch import model_path
 from llamaherd.memory.device import Placement, memory_of_model
 from llamaherd.model.adapters import checked_loras
@@ -40,7 +40,6 @@ from llamaherd.native import models, shim
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from llama_cpp import Llama
 
@@ -60,7 +59,7 @@ class Closable(Protocol):
         """Free the memory of the context."""
 
 
-class Model:
+class Model(ClosedByWith):
     """A GGUF model, loaded once and shared by its contexts.
 
     A model is a context manager. Closing it also closes its contexts.
@@ -384,20 +383,6 @@ class Model:
             context.close()
         self._in_use.wait_for_others()
         self._owner = None
-
-    def __enter__(self) -> Model:  # noqa: PYI034 - typing.Self is of Python 3.11
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        checks.refuse_copy(self)
 
     def __repr__(self) -> str:
         return f"<Model {self.path or 'of a llama_cpp.Llama'}>"

@@ -6,13 +6,13 @@ import asyncio
 from functools import partial
 from threading import Condition
 from time import monotonic
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from llamaherd.asks.answers import as_result, checked
-from llamaherd.core import checks
 from llamaherd.core.errors import PromptError
 from llamaherd.core.outcome import Finish
 from llamaherd.core.pieces import PieceStream, Stripped, TextPiece, TokenLogprob
+from llamaherd.core.process_bound import ProcessBound
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.loop.group import Group
@@ -31,7 +31,7 @@ _SLICE_S = 0.05  # maximum delay until Ctrl-C is noticed
 _ASYNC_SLICE_S = 1.0  # maximum delay until a dead loop is noticed
 
 
-class Handle:
+class Handle(ProcessBound):
     """Handle of a request, returned by `Context.submit`.
 
     A handle may be used in any thread and in asyncio. `await handle` returns the result;
@@ -219,9 +219,6 @@ class Handle:
             with self._changed:
                 self._listeners.remove(listener)
         self.result()
-
-    def __reduce__(self) -> NoReturn:
-        checks.refuse_copy(self)
 
     def __repr__(self) -> str:
         state = "running"

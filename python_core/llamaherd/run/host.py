@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar
 
 from llamaherd.asks.options import GenerateOptions, SubmitSettings
 from llamaherd.asks.requests import make_requests
 from llamaherd.asks.settings import takes
-from llamaherd.core import checks
 from llamaherd.core.errors import ContextClosedError
+from llamaherd.core.process_bound import ClosedByWith
 from llamaherd.model.conversations import single
 from llamaherd.run.embedders import make_embedder
 from llamaherd.run.handle import Handle
@@ -18,9 +18,8 @@ from llamaherd.run.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Unpack
 
     from llamaherd.core.stats import Load
     from llamaherd.loop.group import GroupLoop
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from llamaherd.run.embedding import Embedder
 
 
-class Host(ABC):
+class Host(ClosedByWith):
     """Host of calls: a `Context` in this process, or a herd in other processes.
 
     Attributes:
@@ -135,17 +134,3 @@ class Host(ABC):
     def close(self) -> None:
         """Free the KV cache. Running requests end with `ContextClosedError`."""
         self.loop.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        checks.refuse_copy(self)

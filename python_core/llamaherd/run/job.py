@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from threading import Event
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from llamaherd.core import checks
 from llamaherd.core.errors import JournalWarning
+from llamaherd.core.process_bound import ProcessBound
 from llamaherd.loop.threads import start_thread, wait_for
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Runnable(Protocol[_R_co]):
         ...
 
 
-class Job(Generic[_R]):
+class Job(ProcessBound, Generic[_R]):
     """Work that runs in a thread: a call to a model, a download, the start of a herd.
 
     Args:
@@ -133,9 +133,6 @@ class Job(Generic[_R]):
         if not self._is_done.is_set():
             raise MemoryError("the job's thread ended because memory ran out")
         return self._results  # type: ignore[return-value]  # None only if `run` gave it
-
-    def __reduce__(self) -> NoReturn:
-        checks.refuse_copy(self)
 
     def _run(self) -> None:
         try:

@@ -13,7 +13,7 @@ PLAIN = ("ValueError", "TypeError")
 # Functions whose plain errors concern no argument, by file, with the reason.
 ALLOWED = {
     ("api/turns.py", "last_question"): "the state of a conversation, not an argument",
-    ("core/checks.py", "refuse_copy"): "pickle and copy call it, not a user",
+    ("core/process_bound.py", "__reduce__"): "pickle and copy call it, not a user",
     ("journal/entry.py", "_check_types"): "becomes a DamagedError of the journal",
     ("journal/numbers.py", "_read"): "becomes a DamagedError of the journal",
     ("model/renderer.py", "_raise"): "a chat template calls it; becomes a refusal",
