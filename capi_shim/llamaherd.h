@@ -609,7 +609,7 @@ LH_API int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* error
 /* Tests whether `text` (UTF-8, n_text bytes), in the model's own tokens, is a complete
  * answer under a grammar: every token is allowed, and the answer may end after the last.
  * The kind must not be LH_GRAMMAR_GBNF. *accepted: 1 or 0. LH_SAMPLER_ERROR: llguidance
- * rejects the grammar. */
+ * rejects the grammar, or a schema has a number below -2^63 + 1024. */
 LH_API int32_t lh_grammar_accepts(const lh_model* model, int32_t grammar_kind,
                                   const char* grammar, const char* text, int32_t n_text,
                                   int32_t* accepted, lh_error* error);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <locale>
 #include <mutex>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -328,6 +330,45 @@ const char* name_of_kind(int32_t kind) {
   }
 }
 
+// Returns whether a number is below the float of 64 bits that follows -2^63.
+bool is_too_small(std::string_view number) {
+  constexpr double kLeast = -9223372036854774784.0;
+  constexpr size_t kLength = 20;  // of -2^63
+  if (number.size() < kLength && number.find_first_of("eE") == number.npos) return false;
+  std::istringstream in{std::string(number)};
+  in.imbue(std::locale::classic());
+  double value = 0;
+  in >> value;  // the largest float of the sign if the number is larger
+  return value < kLeast;
+}
+
+// Rejects numbers that llguidance rounds to the smallest integer of 64 bits, because its
+// recursion over ranges of integers never ends there, which ends the process (version
+// 1.9). A Lark grammar has numbers only in its schemas (%json); its quotation marks may
+// be part of a regular expression, so its strings are read, too.
+void check_numbers(int32_t kind, std::string_view text) {
+  const bool is_lark = kind == LH_GRAMMAR_LARK;
+  if (kind == LH_GRAMMAR_REGEX) return;
+  if (is_lark && text.find("%json") == text.npos) return;
+  bool is_in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (is_in_string && text[i] == '\\') {
+      ++i;  // the escaped character
+    } else if (text[i] == '"') {
+      is_in_string = !is_in_string && !is_lark;
+    } else if (!is_in_string && text[i] == '-') {
+      const size_t end = text.find_first_not_of("-+.eE0123456789", i);
+      const std::string_view number = text.substr(i, end - i);
+      if (is_too_small(number)) {
+        throw Error(LH_SAMPLER_ERROR,
+                    "numbers of a schema must be at least -2^63 + 1024: " +
+                        std::string(number.substr(0, 40)));
+      }
+      i += number.size() - 1;
+    }
+  }
+}
+
 }  // namespace
 
 void set_llguidance(const lh_llguidance& given) {
@@ -367,6 +408,7 @@ std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind
     throw Error(LH_SAMPLER_ERROR, std::string("a constraint of the kind ") + name +
                                       " needs llguidance: see lh_set_llguidance");
   }
+  check_numbers(kind, text);
   const Tokenizer& tokenizer = tokenizer_of(model);
   LlgConstraintInit init{};
   functions.constraint_init_set_defaults(&init, tokenizer.native.get());

@@ -335,3 +335,37 @@ TEST_CASE("texts are accepted token by token") {
   CHECK(lh_grammar_accepts(model.get(), LH_GRAMMAR_REGEX, nullptr, "x", 1, &accepted,
                            nullptr) == LH_INVALID_ARGUMENT);
 }
+
+TEST_CASE("numbers that end llguidance's process are rejected before it reads them") {
+  failure = {};
+  const auto model = toy::model();
+  const auto is_rejected = [&](int32_t kind, const std::string& grammar) {
+    int32_t accepted = 0;
+    lh_error error{};
+    lh_grammar_accepts(model.get(), kind, grammar.c_str(), "x", 1, &accepted, &error);
+    return std::string(error.message).find("at least -2^63") != std::string::npos;
+  };
+  const std::string smallest[] = {"-9223372036854775808",
+                                  "-9223372036854775300",
+                                  "-9223372036854775808.0",
+                                  "-1e19",
+                                  "-0.00001E+30",
+                                  "-92233720368547758080",
+                                  "-" + std::string(4000, '9')};
+  const std::string others[] = {
+      "-9223372036854774784", "-9.2e18", "-1e-19", "1e99", "-----", "-"};
+  for (const std::string& number : smallest) {
+    CAPTURE(number);
+    const std::string schema = "{\"a\\\"\":[1, " + number + "]}";
+    CHECK(is_rejected(LH_GRAMMAR_JSON_SCHEMA, schema));
+    CHECK(is_rejected(LH_GRAMMAR_LARK, "start: /\"/ %json " + schema));
+    CHECK_FALSE(is_rejected(LH_GRAMMAR_JSON_SCHEMA, "[\"\\\"" + number + "\"]"));
+    CHECK_FALSE(is_rejected(LH_GRAMMAR_LARK, "start: \"" + number + "\""));
+    CHECK_FALSE(is_rejected(LH_GRAMMAR_REGEX, number));
+  }
+  for (const std::string& number : others) {
+    CAPTURE(number);
+    CHECK_FALSE(is_rejected(LH_GRAMMAR_JSON_SCHEMA, "{\"a\":" + number + "}"));
+    CHECK_FALSE(is_rejected(LH_GRAMMAR_LARK, "start: %json {\"a\":" + number + "}"));
+  }
+}
