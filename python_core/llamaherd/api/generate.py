@@ -155,7 +155,7 @@ def generate(
     stream: Stream = False,
     **settings: Unpack[PromptSettings],
 ) -> Result | Iterator[TextPiece]:
-    """Generate the answer to one prompt. Arguments are those of `generate_parallel`.
+    """Generate the answer to one prompt. Takes the arguments of `generate_parallel`.
 
     Args:
         ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
@@ -173,7 +173,7 @@ def generate(
 
     Raises:
         GenerationError: The prompt failed; a stream raises the error after its last
-            piece. Other errors are those of `generate_parallel`.
+            piece. `generate_parallel` lists other errors.
     """
     context = as_context(ctx)
     options = GenerateOptions.of(PromptSettings, settings, stream=stream, on_error="stop")

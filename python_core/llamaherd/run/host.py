@@ -102,7 +102,7 @@ class Host(ABC):
 
         Args:
             prompt: Text, token ids, or with `chat` a list of messages.
-            stream: Make pieces of the answer available from its first token on.
+            stream: Make pieces of the answer available, starting with its first token.
             **settings: Options of generation, see `GenerateOptions`, and any field of
                 `SamplingParams`.
 

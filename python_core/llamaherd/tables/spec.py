@@ -55,8 +55,8 @@ class RunSpec:
         task: "generate", "classify", "annotate" or "embed".
         input: Path of a table as .csv, .tsv, .jsonl or .parquet; "-" for stdin.
         output: Path of the table with the new columns; "-" for stdout.
-        journal: Path of the journal that stores finished rows. None for a file beside the
-            output; "" for no journal.
+        journal: Path of the journal that stores finished rows. None for a file next to
+            the output; "" for no journal.
         prompt: Template of the prompts; `{column}` is replaced by the row's value.
         column: Column that contains the prompts, as an alternative to `prompt`.
         chat: Whether to format prompts with the model's chat template.

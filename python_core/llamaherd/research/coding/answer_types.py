@@ -1,6 +1,6 @@
 """Types of answers that a codebook can ask for, as a table with one entry per type.
 
-To add a type, write a class here or in a file of its own, add its name to `Kind` and an
+To add a type, write a class here or in a new file, add its name to `Kind` and an
 instance to `TYPES`. Other code reads the attributes of a type; it never tests the name of
 the type.
 """
@@ -81,7 +81,7 @@ class AnswerType:
         """Check that the label of an example fits its text."""
 
     def written(self, own: Mapping[str, Any]) -> str:
-        """Return the JSON Schema of what the model writes; only for generated types."""
+        """Return the JSON Schema of the model's answer; only for generated types."""
         return str(own["schema"])
 
     def table(self, own: Mapping[str, Any]) -> str:

@@ -42,7 +42,7 @@ class SpanRules:
 
     @property
     def written(self) -> str:
-        """JSON Schema of what the model writes."""
+        """JSON Schema of the model's answer."""
         text = {"type": "string", "quote": dict(self.quote)}
         return _schema(self.max_spans, quote=text, label={"enum": list(self.labels)})
 

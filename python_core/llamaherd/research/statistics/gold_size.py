@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SizeMeasure: TypeAlias = Literal["accuracy"] | ErrorMeasure
 SIZE_MEASURES: tuple[SizeMeasure, ...] = ("accuracy", "mae", "rmse")
 # Arguments that have an effect only with `width`, or only with `compare`, and their
-# defaults. In a call where an argument has no effect it must have its default.
+# defaults. An argument that has no effect in a call must have its default value.
 _DEFAULTS: dict[str, object] = {
     "share": 0.5,
     "population": None,
