@@ -45,8 +45,8 @@
 #'   (correlation), between the expected values and the means of the coders' numbers. `NULL` uses
 #'   `"mae"` for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
 #' @param level Confidence level.
-#' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: the confidence
-#'   level is that of each single interval.
+#' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each single
+#'   interval has the confidence level.
 #' @param journal Path of a file that stores all answers, so that another comparison computes only
 #'   missing answers. `TRUE` creates a file in the working directory.
 #' @param progress,verbosity See [annotate_texts()].

@@ -85,7 +85,8 @@ def make_requests(
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range, or cannot be used with this model.
-        ChatTemplateError: The model has no chat template, or it refuses the messages.
+        ChatTemplateError: The model has no chat template, or the template refuses the
+        messages.
     """
     constraints = Constraints(options.sampling, strict=options.strict)
     of_call = params_of_call(constraints.settings)

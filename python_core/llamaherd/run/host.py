@@ -116,7 +116,8 @@ class Host(ABC):
         Raises:
             TypeError: An argument has the wrong type.
             ValueError: An argument is out of range.
-            ChatTemplateError: The model has no chat template, or it refuses the messages.
+            ChatTemplateError: The model has no chat template, or the template refuses the
+            messages.
             ContextClosedError: The context was closed.
         """
         self.check_open()

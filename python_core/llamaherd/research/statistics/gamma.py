@@ -103,7 +103,7 @@ class Gamma:
 
         Args:
             texts: Indices of the texts of the observed disorder; None for each text once.
-                The expected disorder is that of all texts.
+                The expected disorder is computed from all texts.
 
         Returns:
             The coefficient; NaN if nobody marked a unit.
