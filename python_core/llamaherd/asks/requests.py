@@ -312,7 +312,7 @@ def _check_tokens(name: str, tokens: Collection[int], model: Model) -> None:
     last = max(tokens, default=0)
     if last >= model.n_vocab:
         raise ArgumentError(
-            f"is not for a token: the model's token ids are 0 to {model.n_vocab - 1}",
+            f"names no token: the model's token ids are 0 to {model.n_vocab - 1}",
             argument=name,
             place=(Id(last),),
             code="out_of_range",

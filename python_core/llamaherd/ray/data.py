@@ -155,8 +155,8 @@ class Annotator:
             self._host = Context(self._model, **{"n_threads": n_threads, **options})
         elif options:
             raise ArgumentError(
-                f"context does not go with task 'embed', not {sorted(options)}: pass "
-                "n_threads and deterministic directly",
+                f"context cannot be combined with task 'embed' ({sorted(options)}): "
+                "pass n_threads and deterministic directly",
                 code="not_together",
             )
         else:

@@ -168,7 +168,7 @@ def _check_deterministic(
         reason = f"{setting('n_ubatch', n_ubatch)}: {must}"
     if reason:
         raise ArgumentError(
-            f"{setting('deterministic', True)} does not go with {reason}",
+            f"{setting('deterministic', True)} cannot be combined with {reason}",
             argument="deterministic",
             code="conflict",
             form="{problem}",

@@ -110,8 +110,8 @@ class _Scale(AnswerType):
         labels = given["labels"]
         if labels is not None and labels != scale.definitions:
             raise ArgumentError(
-                f"do not go with {setting('type', 'scale')}, whose numbers are the "
-                "labels",
+                f"cannot be combined with {setting('type', 'scale')}, whose numbers "
+                "are the labels",
                 argument="labels",
                 code="conflict",
             )
@@ -231,7 +231,7 @@ def checked_own(kind: AnswerType, given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name == "labels":
             raise ArgumentError(
-                f"do not go with {setting('type', kind.name)}, which has "
+                f"cannot be combined with {setting('type', kind.name)}, which has "
                 f"a {kind.takes[0]}",
                 argument=name,
                 code="conflict",

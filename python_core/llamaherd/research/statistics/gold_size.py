@@ -291,8 +291,8 @@ def _check_use(
             problem = (
                 "is for the errors of numbers: set measure to mae or rmse"
                 if name in of_numbers
-                else "does not go with compare: set differ, the share of texts that "
-                "exactly one codebook labels right"
+                else "cannot be combined with compare: set differ, the share of texts "
+                "that exactly one codebook labels right"
             )
             raise ArgumentError(problem, argument=name, code="conflict")
 
