@@ -1,4 +1,4 @@
-"""Speed of callers that share a context: threads, prompts beside a call, streams.
+"""Speed of callers that share a context: threads, prompts during a call, streams.
 
 The two calls of a comparison run alternately. Results are medians of
 ratios.
@@ -91,7 +91,7 @@ def first_piece_s(pieces: Iterator[str]) -> float:
 
 
 def beside(context: lh.Context, texts: list[str], n_long: int, n: int) -> dict[str, Any]:
-    """Measure single prompts, one after the other, beside a call with many prompts."""
+    """Measure single prompts, one after the other, during a call with many prompts."""
     single = [f"{text} So" for text in texts[:n]]
     many = [f"{texts[i % len(texts)]} {i}" for i in range(n_long)]
     options = {"stream": True, "max_tokens": 4}

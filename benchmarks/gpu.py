@@ -5,8 +5,8 @@
 
 One run measures a loop of llama-cpp-python; concurrent prompts; the time of a step by its
 number of rows, on a random model with 1.1 billion parameters (Q8_0); the cache in host
-memory; and the share of prompts with the same answer when run alone and beside other
-prompts.
+memory; and the share of prompts with the same answer when run alone and together with
+other prompts.
 """
 
 from __future__ import annotations

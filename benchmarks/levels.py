@@ -87,7 +87,7 @@ def only(folder: Path, level: str, into: Path) -> Path:
     for path in folder.iterdir():
         if "ggml-cpu" not in path.name or path.name == f"libggml-cpu-{level}.so":
             (made / path.name).symlink_to(path)
-    # The libraries search for libgomp beside their package.
+    # The libraries search for libgomp next to their package.
     beside = "llama_cpp_python.libs"
     (into / beside).symlink_to(folder.parents[1] / beside)
     return made

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def draw(summary: Summary, path: Path) -> None:
     """Plot the time of each engine as a multiple of T*, with a line per workload."""
     mpl.use("Agg")
-    # Colours that colour-blind people can tell apart, and shapes for grey print.
+    # Colours that colour-blind people can distinguish, and shapes for grey print.
     styles = {
         "server": ("llama-server, best -np", "s", "#E69F00"),
         "loop": ("llama-cpp-python, one by one", "^", "#56B4E9"),

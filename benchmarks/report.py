@@ -147,15 +147,15 @@ def steadiness(summary: Summary) -> str:
             lines.append(
                 f"- {title(model)}, `annotate` {repeat['n_calls']} times on one context: "
                 f"the first call took {first:.2f} s, the second {second:.2f} s and the "
-                f"last {last:.2f} s ({_age(repeat)}); tokens decoded: "
+                f"last {last:.2f} s. {_age(repeat)} Decoded tokens: "
                 f"{', '.join(f'{n:,}' for n in repeat['decoded'])}."
             )
         if many := loads.get("many"):
             (first, last), sizes = many["seconds"], many["resident_bytes"]
             lines.append(
                 f"- {title(model)}, {many['n_calls']:,} small calls: the first tenth "
-                f"took {1000 * first:.1f} ms each, the last {1000 * last:.1f} ms each "
-                f"({_age(many)}); resident memory was {sizes[0] / 2**20:.1f} MiB after "
+                f"took {1000 * first:.1f} ms each, the last {1000 * last:.1f} ms each. "
+                f"{_age(many)} Resident memory was {sizes[0] / 2**20:.1f} MiB after "
                 f"the first tenth and {sizes[1] / 2**20:.1f} MiB at the end."
             )
             if cost := many.get("scheduling"):
@@ -176,10 +176,10 @@ def steadiness(summary: Summary) -> str:
 
 
 def _age(calls: Row) -> str:
-    """Return a phrase about the time of late calls relative to calls on a new context."""
+    """Return a sentence about the time of late calls relative to a new context."""
     return (
-        f"late calls took {calls['to_new']:.3f} times as long as calls on a new context, "
-        "without its first call; the calls on both contexts ran alternately"
+        f"Late calls took {calls['to_new']:.3f} times as long as calls on a new context "
+        "after its first call. The calls on both contexts ran alternately."
     )
 
 

@@ -25,7 +25,7 @@ def answers_table(found: dict[str, Any]) -> str:
         "the same, one prompt at a time": lambda f: _ratio(f["steps_of_one"]),
         "time / time with one token a step, 200 prompts": lambda f: _ratio(f["time_s"]),
         "the same, each prompt by itself": lambda f: _ratio(f["time_of_one_s"]),
-        "32 at once: time / that of as many tokens without a schema": lambda f: (
+        "32 at once: time / time of as many tokens without a schema": lambda f: (
             f"{f['at_once']['together'] / f['at_once']['free']:.2f}"
         ),
         "the same with one token a step": lambda f: (

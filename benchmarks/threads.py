@@ -1,4 +1,4 @@
-"""Speed of R and Python with defaults, on an idle machine and beside busy loops.
+"""Speed of R and Python with defaults, on an idle machine and while busy loops run.
 
 This checkout alternates with another installation of the package, such as an earlier
 version. The time of one call in each checkout is measured, after a warm-up.
@@ -114,7 +114,7 @@ def compare(language: str, options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line and compare."""
-    parser = argparse.ArgumentParser(description="Threads beside busy programs.")
+    parser = argparse.ArgumentParser(description="Threads while other programs are busy.")
     parser.add_argument("model")
     parser.add_argument("other", type=Path)
     parser.add_argument("--rounds", type=int, default=5)

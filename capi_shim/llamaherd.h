@@ -159,7 +159,7 @@ typedef struct lh_adapters {
   const lh_lora* lora;
   int32_t n_lora;
   /* Control vector as in llama_set_adapter_cvec: float32[n_cvec], copied; n_embd values
-   * per layer, from layer 1 on. NULL: none. */
+   * per layer, starting with layer 1. NULL: none. */
   const float* cvec;
   uint64_t n_cvec;
   int32_t cvec_first_layer, cvec_last_layer; /* first and last layer */
@@ -296,9 +296,10 @@ LH_API int32_t lh_tokenize_inside(const lh_model* model, const char* text, int32
 
 /* Converts a prompt to tokens for generation: BOS and EOS are added if the model requires
  * them, but a BOS text written by a chat template is not repeated. parse_special: 1
- * parses the texts of special tokens; 0 treats them as plain text; -1 parses them if the
- * prompt starts with a special token's text or contains literal marks, as the output of
- * chat templates does. Text between the Unicode noncharacters U+FDD0 and U+FDD1 (literal
+ * parses the texts of special tokens; 0 treats them as plain text. -1 parses them if the
+ * prompt starts with a special token's text or contains literal marks; this is the case
+ * for the output of chat templates. Text between the Unicode noncharacters U+FDD0 and
+ * U+FDD1 (literal
  * marks, see lh_mark_literals) is never parsed. Buffer and return values as in
  * lh_tokenize. */
 LH_API int32_t lh_tokenize_prompt(const lh_model* model, const char* text, int32_t n_text,
@@ -414,7 +415,7 @@ LH_API void lh_embedder_abort(lh_embedder* embedder, int32_t abort);
 
 /* ---- prefix tree ---------------------------------------------------------------- */
 
-/* Returns the minimum length in tokens of a shared prefix that is worth a fork
+/* Returns the minimum length in tokens of a shared prefix whose fork saves time
  * (lh_request.fork_from). n_cells: KV cells of the longest prompt with its answer. */
 LH_API int32_t lh_min_prefix_tokens(int64_t n_cells);
 
@@ -602,7 +603,8 @@ typedef struct lh_llguidance {
 } lh_llguidance;
 
 /* Registers llguidance, which must stay loaded until the process ends. Only the first
- * call has an effect. For versions before 1.9 or from 2 on, returns LH_INVALID_ARGUMENT.
+ * call has an effect. For versions below 1.9, and for 2 and later, returns
+ * LH_INVALID_ARGUMENT.
  * Call this function before the first request is submitted. */
 LH_API int32_t lh_set_llguidance(const lh_llguidance* functions, lh_error* error);
 
@@ -893,7 +895,7 @@ typedef struct lh_piece {
 /* Returns the part of an answer after its first n_bytes bytes and n_tokens tokens: 0 and
  * 0 for the start, or n_bytes_now and n_tokens_now of an earlier piece. The text of a
  * choice is available only once the request has finished. Pointers in `out` are valid as
- * long as those of lh_client_get. */
+ * long as pointers from lh_client_get. */
 LH_API int32_t lh_client_read(lh_engine* engine, int64_t id, int32_t n_bytes,
                               int32_t n_tokens, lh_piece* out, lh_error* error);
 

@@ -1,5 +1,5 @@
-# Runs each file of the R package's tests in an R process of its own, so that a file that ends
-# or blocks R does not hide the results of the other files. The package must be installed.
+# Runs each file of the R package's tests in a separate R process, so that a file that ends or
+# blocks R does not hide the results of the other files. The package must be installed.
 # Usage: Rscript testthat_files.R PROCESSES FOLDER SECONDS. PROCESSES is the number of files that
 # run at a time (default: 1), FOLDER contains the files (r_package/tests/testthat), and after
 # SECONDS (3600) a process is killed. Prints a line per file, then the skipped tests with their

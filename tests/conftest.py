@@ -138,7 +138,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of models, empty. Nothing of this user's is seen, or written to."""
     for name in _PLACES:
         monkeypatch.delenv(name, raising=False)
-    for name in ("HOME", "USERPROFILE"):  # the second is that of Windows
+    for name in ("HOME", "USERPROFILE"):  # Windows uses the second name
         monkeypatch.setenv(name, str(tmp_path / "home"))
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "xdg"))

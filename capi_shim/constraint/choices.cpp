@@ -96,7 +96,7 @@ Choices::Choices(std::shared_ptr<const Texts> texts, const lh_model& model,
   }
 }
 
-// Children of the start, then those of nodes 0, 1, ..., each sorted by token.
+// Children of the start, then children of nodes 0, 1, ..., each list sorted by token.
 void Choices::index() {
   const size_t n = tokens_.size();
   first_child_.assign(n + 2, 0);

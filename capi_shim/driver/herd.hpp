@@ -27,7 +27,7 @@ struct HerdSettings {
   int64_t call = 0;    // number of the call in the engine's statistics
 };
 
-// herd_prefixes returns the tree of shared prefixes that are worth a fork, for prompts
+// herd_prefixes returns the tree of shared prefixes whose fork saves time, for prompts
 // with answers of up to `max_tokens`. prefix_depth returns its maximum nesting depth.
 PrefixTree herd_prefixes(const std::vector<HerdPrompt>& prompts, int32_t max_tokens);
 int32_t prefix_depth(const PrefixTree& tree);
@@ -38,7 +38,7 @@ struct HerdResult {
 };
 
 // Runs prompts on an engine that has a sequence for every slot and every held prefix,
-// each with room for the longest prompt and its answer (kv_unified = 0).
+// each with enough cells for the longest prompt and its answer (kv_unified = 0).
 class Herd {
  public:
   Herd(lh_engine& engine, std::vector<HerdPrompt> prompts, PrefixTree tree,

@@ -25,7 +25,8 @@ struct BatchPart {
   float* logits = nullptr;  // next row to be sampled, or null
 };
 
-// Padding tokens, from a position of a sequence on, which are removed after the decode.
+// Padding tokens at the end of a sequence, which start at a position and are removed
+// after the decode.
 struct Padding {
   int32_t seq_id;
   int32_t position;

@@ -304,8 +304,8 @@ Client* lh_engine::find_prefix(const lh_request& request) {
   return &prefix;
 }
 
-// Reuses the stop texts of the last request if they are equal, because they may need much
-// memory.
+// Reuses the stop texts of the last request if the texts are equal, because stop texts
+// may need much memory.
 lh::TextBuffer::Stops lh_engine::stops_of(const lh_request& request) {
   if (request.n_stop > 0) {
     lh::deref(request.stop, "stop");

@@ -31,7 +31,7 @@ void MixedBatch::choose_parts(const std::vector<Client*>& given, int32_t draft_r
   // the only one or has priority. Only the first prompt of a batch is split, so most
   // prompts are computed in the same parts as when they run alone. If a prompt needs
   // several batches, shorter prompts pass it in every second batch, and their last tokens
-  // come with the answers.
+  // are computed together with tokens of answers.
   const std::vector<Client*> clients = in_turn(given);
   const bool has_long =
       std::any_of(clients.begin(), clients.end(), [this](const Client* c) {

@@ -15,11 +15,12 @@ struct PartLength {
 };
 
 // Returns the length to which each part is padded so that the batch takes the least time.
-// libllama computes a batch in rounds: first all parts up to the length of the shortest
-// part, then the rest of the longer parts up to the next length, and so on. Each round
-// has a fixed cost. Padding short parts to a common length saves rounds and adds rows.
-// `parts` are sorted by n_tokens, shortest first. `room` is the maximum number of padding
-// tokens. With AMX (see has_amx) rows are computed in whole blocks.
+// libllama computes a batch in rounds. The first round computes all parts up to the
+// length of the shortest part. The next round computes the longer parts up to the next
+// length, and so on. Each round has a fixed cost. Padding short parts to a common length
+// saves rounds and adds rows. `parts` are sorted by n_tokens, shortest first. `room` is
+// the maximum number of padding tokens. With AMX (see has_amx) rows are computed in
+// complete blocks.
 std::vector<int32_t> padded_lengths(const std::vector<PartLength>& parts, int32_t room,
                                     bool amx);
 

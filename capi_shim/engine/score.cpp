@@ -45,7 +45,7 @@ Score::Score(const lh_score& tree, int32_t n_vocab) : n_vocab_(n_vocab) {
   tokens_.assign(tree.token, tree.token + n);
   parents_.assign(tree.parent, tree.parent + n);
   logprobs_.assign(n, std::nan(""));
-  // Children of the prompt, then those of nodes 0, 1, ...
+  // Children of the prompt, then children of nodes 0, 1, ...
   first_child_.assign(n + 2, 0);
   for (const int32_t parent : parents_) ++first_child_[static_cast<size_t>(parent) + 2];
   for (size_t k = 1; k < first_child_.size(); ++k) first_child_[k] += first_child_[k - 1];

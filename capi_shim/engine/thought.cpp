@@ -187,8 +187,8 @@ void Thought::go_on(const StepServices& step, Client& client, int32_t token) {
   write(step, client, token, step.model.piece(token), 0);
 }
 
-// Adds the text of a token from byte n_before on. Ends the thought if the end marker is
-// complete or the budget is spent.
+// Adds the text of a token, starting at byte n_before. Ends the thought if the end marker
+// is complete or the budget is spent.
 void Thought::write(const StepServices& step, Client& client, int32_t token,
                     std::string_view piece, size_t n_before) {
   const std::string_view text = piece.substr(n_before);

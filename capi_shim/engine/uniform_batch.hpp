@@ -1,5 +1,5 @@
-// Batches whose computations have the same shape for any clients. The deterministic mode
-// uses them, see docs/decisions/0012.
+// Batches whose computations have the same shape for every set of clients. The
+// deterministic mode uses them, see docs/decisions/0012.
 #pragma once
 
 #include "batch_builder.hpp"

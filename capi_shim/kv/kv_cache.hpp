@@ -52,13 +52,13 @@ class KvCache {
 
   // Counts decoded tokens.
   void advance(int32_t seq_id, int32_t n_tokens);
-  // Removes the cells from a position on. Returns false if the memory cannot be truncated
-  // there (recurrent).
+  // Removes all cells at and after a position. Returns false if the memory cannot be
+  // truncated there (recurrent).
   bool cut(int32_t seq_id, int32_t position);
   // Removes the cells of a failed decode or of rejected draft tokens. Returns false in
   // the same case as cut().
   bool rewind(int32_t seq_id) { return positions_.rewind(seq_id); }
-  // Frees the cells from a position on. Returns false in the same case as cut().
+  // Frees all cells at and after a position. Returns false in the same case as cut().
   bool roll_back(int32_t seq_id, int32_t position);
   // Throws Error unless the cells end at the recorded position.
   void verify(int32_t seq_id) const { positions_.verify(seq_id); }

@@ -20,10 +20,10 @@ class Positions {
   void advance(int32_t seq_id, int32_t n_tokens);
   // Sets the recorded position. Call it after the cache has reached this position.
   void set(int32_t seq_id, int32_t position);
-  // Removes the record and every cell of the sequence, whatever the record contains.
+  // Removes the record and every cell of the sequence. The record may have any content.
   void clear(int32_t seq_id);
-  // Removes the cells from the recorded position on, which a failed decode may have left.
-  // Returns false if the memory cannot be truncated there (recurrent).
+  // Removes the cells at and after the recorded position, which a failed decode may have
+  // left. Returns false if the memory cannot be truncated there (recurrent).
   bool rewind(int32_t seq_id);
   // Compares the record with llama_memory_seq_pos_max. Throws Error with both values if
   // they differ.

@@ -102,7 +102,7 @@ std::string broken(const Rule& rule, std::string_view prefix, const Names& names
     if (missing.empty()) return "";
     found += (found.empty() ? "\"" : " or \"") + missing + "\"";
   }
-  return "has no tensor " + found + ", which this architecture needs beside \"" +
+  return "has no tensor " + found + ", which this architecture needs together with \"" +
          in_layer(prefix, split(rule.given, ' ').front()) + "\"";
 }
 

@@ -19,7 +19,7 @@ struct FoundDevice {
 
 // Returns the devices that libllama uses, in its order: computers of RPC, then GPUs, each
 // card once. GPUs that share the memory of the processor are used only if there is no
-// other GPU, and only those of one backend.
+// other GPU, and only the GPUs of one backend.
 //
 // Source: `llama_prepare_model_devices` of llama.cpp.
 std::vector<FoundDevice> used_devices(const std::vector<FoundDevice>& found);

@@ -1,5 +1,5 @@
-// Threads for ggml's computations. With OpenMP ggml uses libgomp's threads; they are
-// replaced by those of threads.hpp (docs/decisions/0031).
+// Threads for ggml's computations. With OpenMP ggml uses libgomp's threads; the threads
+// of threads.hpp replace them (docs/decisions/0031).
 #pragma once
 
 namespace lh {

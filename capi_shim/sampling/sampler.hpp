@@ -72,7 +72,7 @@ class Penalties {
   std::unordered_map<int32_t, int32_t> counts_;
 };
 
-// Throws the same errors as Sampler's constructor, except those of DRY.
+// Throws the same errors as Sampler's constructor, except the errors of DRY.
 void check_sampling(const lh_model& model, const lh_sampling_params& params);
 
 class Sampler {

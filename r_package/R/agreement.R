@@ -178,7 +178,7 @@ coder_columns <- function(dots, error_call) {
   columns
 }
 
-# Converts codes for Python: NA becomes None; numbers, also those with haven's labels, remain
+# Converts codes for Python: NA becomes None; numbers, also numbers with haven's labels, remain
 # numbers; everything else becomes text. Python decides which codes are equal.
 as_codes <- function(x) {
   missing <- is.na(x)

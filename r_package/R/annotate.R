@@ -58,9 +58,9 @@
 #'   `unsure`. With NULL the model labels all texts. Requires a codebook with one label per text.
 #' @param embeddings Model for the embeddings of texts, for `until`: a model from [model_load()], or
 #'   the path of its file.
-#' @param unsure Share of the texts that are labelled a second time: those with the lowest
-#'   probability. With `until`, the model of `context` labels these texts again; with `larger`, the
-#'   larger model.
+#' @param unsure Share of the texts that are labelled a second time. The texts with the lowest
+#'   probability are labelled again. With `until`, the model of `context` labels these texts again;
+#'   with `larger`, the larger model.
 #' @param larger Second model, which labels again the texts whose label from the first step has a
 #'   low probability: a context from [context_create()], or the path of a model file. You can use
 #'   `larger` with or without `until`.

@@ -8,7 +8,7 @@
 #'
 #' @section Examples:
 #' Examples are chosen for each label in turn, so that all labels get about the same number. `by =
-#' "diverse"` first chooses the most typical text of each label, the one nearest to the other texts
+#' "diverse"` first chooses the most typical text of each label, which is nearest to the other texts
 #' of the label. After this, `by = "diverse"` always chooses the text that is farthest from all
 #' examples so far. The distance is 1 minus the cosine similarity of `embeddings`, or of character
 #' trigrams, weighted by their rarity (tf-idf). `by = "hardest"` first chooses texts with a wrong

@@ -2,11 +2,12 @@
 #'
 #' @description
 #' `code_texts()` opens a page in the browser on which people code texts by hand, with the mouse or
-#' the keyboard. The page shows one text after the other, beside the labels of the codebook and
-#' their definitions. The page needs no model, and coders see no label of a model. Every code is
-#' stored in a file immediately, so no code is lost if R, the browser or the computer stops; run the
-#' same call again to continue. The call ends with Ctrl-C (or Esc, or the stop button), or with the
-#' button "End" on the page that shows the agreement. The call returns the codes.
+#' the keyboard. The page shows one text after the other, together with the labels of the
+#' codebook and their definitions. The page needs no model, and coders see no label of a
+#' model. Every code is stored in a file immediately, so no code is lost if R, the browser
+#' or the computer stops; run the same call again to continue. The call ends with Ctrl-C
+#' (or Esc, or the stop button), or with the button "End" on the page that shows the
+#' agreement. The call returns the codes.
 #'
 #' Several people can code at the same time. Each coder uses their own browser and link; the call
 #' prints these links. Only the first link, which is yours, shows the progress and the agreement of

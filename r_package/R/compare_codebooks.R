@@ -26,14 +26,14 @@
 #' @section Evaluate once:
 #' The value of the best candidate on `select` is too high, because the candidate was chosen by this
 #' value. `evaluate_codebook()` unlocks the part `evaluate` and records the time and the chosen
-#' candidate. If `gold` is the path of a CSV file, this record is stored in the file beside the CSV
-#' file. If `gold` is a sample, the record is in the element `gold` of the result; save this
-#' element. If the part was unlocked before, or codes changed since the choice, a warning and the
-#' printed result report this. If the model, the codebook or the settings differ from those of the
-#' chosen candidate, you get an error.
+#' candidate. If `gold` is the path of a CSV file, this record is stored in the JSON file
+#' next to the CSV file. If `gold` is a sample, the record is in the element `gold` of the
+#' result; save this element. If the part was unlocked before, or codes changed since the
+#' choice, a warning and the printed result report this. If the model, the codebook or the settings
+#' differ from the chosen candidate, you get an error.
 #'
 #' @param data Data frame from which the sample was drawn; the function checks that its texts equal
-#'   those of the sample. `NULL` skips this check.
+#'   the texts of the sample. `NULL` skips this check.
 #' @param candidates A named list of codebooks and candidates.
 #' @param gold A coded `llamaherd_gold` with a split, see [gold_split()]; or the path of its CSV
 #'   file.
@@ -45,8 +45,8 @@
 #'   (correlation), between the expected values and the means of the coders' numbers. `NULL` uses
 #'   `"mae"` for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
 #' @param level Confidence level.
-#' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: the confidence
-#'   level is that of each single interval.
+#' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each single
+#'   interval has the confidence level.
 #' @param journal Path of a file that stores all answers, so that another comparison computes only
 #'   missing answers. `TRUE` creates a file in the working directory.
 #' @param progress,verbosity See [annotate_texts()].

@@ -88,7 +88,7 @@
 #'   drawn separately for each combination of stratum, model's label and group of the estimate
 #'   (`by`, or the columns of the formula).
 #' @param n_imputations Number of draws of the right codes by the model of coders' errors.
-#' @param simultaneous `NULL`: the confidence `level` is that of each single interval.
+#' @param simultaneous `NULL`: each single interval has the confidence `level`.
 #'   `"bonferroni"` or `"max_t"`: all intervals of a method are simultaneous, so that together they
 #'   have the confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome,
 #'   and its intervals are shorter than with `"bonferroni"`.

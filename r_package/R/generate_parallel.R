@@ -53,7 +53,7 @@
 #' @section Journal:
 #' With `journal = "run.sqlite"` each answer is on disk within a tenth of a second after it is
 #' finished. After a crash, a power cut or Ctrl-C, run the same call again: answers in the journal
-#' are returned without computation, the others are computed, and the result equals that of an
+#' are returned without computation, the others are computed, and the result equals the result of an
 #' uninterrupted call. Failed prompts are tried again. `attr(result, "stats")$n_journal` is the
 #' number of answers taken from the journal.
 #'

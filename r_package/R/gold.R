@@ -422,7 +422,7 @@ print.llamaherd_gold <- function(x, ..., n = 6L) {
   invisible(x)
 }
 
-# Columns of the probabilities of labels beside the column of labels, as `annotate_texts()` names
+# Names of the columns with probabilities of labels, as `annotate_texts()` names
 # them: "p_<label>", with the prefix of the column "label".
 columns_of_labels <- function(label, data) {
   if (is.null(label)) {

@@ -19,7 +19,7 @@
 #' `gold_size(compare =)` computes how many texts `select` needs.
 #'
 #' @param gold A `llamaherd_gold`, with or without codes; or the path of its CSV file: the split is
-#'   then stored in the JSON file beside the CSV file.
+#'   then stored in the JSON file next to the CSV file.
 #' @param explore,select,evaluate Shares of the texts, with sum 1. `explore` may be 0.
 #' @param seed A whole number. `NULL` uses a random seed, which `design` of the result reports.
 #' @param part `"explore"`, `"select"` or `"evaluate"`. `"evaluate"` is locked until

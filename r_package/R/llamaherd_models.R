@@ -10,8 +10,8 @@
 #' @returns A data frame with one row per model:
 #'
 #'   * `source`: source of the model, for [model_load()].
-#'   * `memory_gb`: memory of a computer that runs the model beside other programs, in GB; 0 if
-#'     the model runs on any computer.
+#'   * `memory_gb`: memory of a computer that runs the model and other programs, in GB; 0
+#'     if the model runs on any computer.
 #'   * `size_bytes`: approximate size of the file.
 #'   * `fits`: TRUE if the model fits with a context into the memory that the argument `memory_gb`
 #'     gives.

@@ -3,8 +3,9 @@
 #' The speed of a model depends on the type of its weights and on the processor. `model_optimize()`
 #' writes the model in several types. For each type the function measures how much the answers
 #' change, and the speed of the new and the original file in alternating runs. The function keeps
-#' the fastest file whose answers differ little enough from those of the original (see `max_kl`),
-#' and removes the other new files. The original file is never changed, and no file is overwritten.
+#' the fastest file whose answers differ little enough from the answers of the original (see
+#' `max_kl`), and removes the other new files. The original file is never changed, and no file is
+#' overwritten.
 #'
 #' Speed is measured on a prompt of 512 tokens and on 8 answers generated together. Files are ranked
 #' by the geometric mean of the two speedups; a speedup below 1.05 is ignored. The change of answers
@@ -36,7 +37,7 @@
 #'   * `perplexity`: perplexity of the sample text.
 #'   * `mean_kl`, `p99_kl`: mean and 99th percentile of the divergence from the original, in nats.
 #'   * `same_top`: share of predictions with the same most likely token as the original.
-#'   * `same_answers`: share of greedy answers that equal those of the original.
+#'   * `same_answers`: share of greedy answers that equal the answers of the original.
 #'
 #'   The attribute `path` is the path of the file to use, and the attribute `chosen` is the type of
 #'   this file. If no file was better, `path` is the original and `chosen` is `NA`.

@@ -53,7 +53,7 @@ base_title <- function(picture) {
   graphics::mtext(title, adj = 0, line = line, font = 2, at = left_edge())
 }
 
-# Returns the position of a title: at the left of the figure, whatever the width of the names.
+# Returns the position of a title: at the left of the figure, for names of any width.
 left_edge <- function() {
   graphics::grconvertX(0.02, "ndc", "user")
 }

@@ -253,7 +253,7 @@ estimates_for_report <- function(x) {
   )
 }
 
-# Replaces the estimates of the first variant by those of all variants.
+# Replaces the estimates of the first variant by the estimates of all variants.
 variants_for_report <- function(x) {
   all <- x$fit
   all$rows <- x$estimates

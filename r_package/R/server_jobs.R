@@ -37,8 +37,8 @@
 #'   `"annotate"` are sent in requests of 32 texts each.
 #'
 #'   `job_results()`: a data frame with one row per text, in the order of the texts. The columns are
-#'   those of the task and `error`: the reason why a row has no result, otherwise NA. The columns of
-#'   `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking` and
+#'   the columns of the task, and `error`: the reason why a row has no result, otherwise NA. The
+#'   columns of `"generate"` are `text`, `finish_reason` and, if the model thought, `thinking` and
 #'   `thinking_complete`. If `max_tokens` cut an answer off inside its `schema`, `text` is NA, as in
 #'   [generate_parallel()], and the column `partial` has the text so far. The columns of
 #'   `"classify"` are `label`, `prob`, `margin`, `entropy`, `coverage` and `p_<label>`; the columns

@@ -12,7 +12,7 @@
 #'   passage.
 #' * `"doccano"`: JSON lines exported by doccano, with the field `label` or `entities`.
 #' * `"labelstudio"`: JSON or JSON-MIN exported by Label Studio. Cancelled annotations are left out.
-#' * `"brat"`: a folder with `.ann` files and the texts beside them. Each part of a discontinuous
+#' * `"brat"`: a folder with `.ann` files and the texts. Each part of a discontinuous
 #'   passage becomes a separate passage.
 #'
 #' If the file does not name its coder, the coder gets the name of the file, or for brat the name of

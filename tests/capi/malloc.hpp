@@ -6,7 +6,7 @@
 #include <malloc.h>
 #endif
 
-// Returns false if another malloc replaces that of glibc, as under valgrind.
+// Returns false if another malloc replaces glibc's malloc, as under valgrind.
 inline bool is_glibc_malloc() {
 #if defined(__GLIBC__)
   return mallinfo2().arena != 0;

@@ -97,7 +97,7 @@ def main() -> None:
             if i % 10 == 9:
                 memory[i // 10] = process.memory_info().rss
     tenth = max(1, n_calls // 10)
-    first = slice(tenth, 2 * tenth)  # the tenth before is the warm-up
+    first = slice(tenth, 2 * tenth)  # the first tenth is the warm-up and not measured
     last = slice(-tenth, None)
     few = max(1, len(memory) // 10)
     report = {

@@ -1,4 +1,4 @@
-// Any bytes as a model file: the check refuses them or tells sizes that can be.
+// Any bytes as a model file: the check refuses them or returns possible sizes.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

@@ -82,7 +82,7 @@ void generated(Input input) {
   if (stops.size() < 2) require_true(in_pieces.text() == at_once.text());
 }
 
-// Marked text has no special tokens in it, whatever it looks like.
+// Marked text contains no special tokens, even if it looks like one.
 void message(const lh_model& model, std::string_view text) {
   const std::string marked = lh::mark_literals(model, text);
   for (const int32_t token : lh::tokenize_prompt(model, marked, 1)) {

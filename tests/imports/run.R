@@ -1,9 +1,9 @@
 # Runs the R package in a library that has its Imports, what these need, and nothing else:
 #   Rscript --vanilla tests/imports/run.R FOLDER
-# FOLDER gets that library, and objects that examples made. Three parts, each in an R session of
-# its own: the examples of all help pages; the files of tests/testthat, by the stand-in for testthat
-# beside this file; and, with no package attached, what can be done with objects that were read
-# from a file. The last also gets what tibble and dplyr made, as a user's saved results would be.
+# FOLDER gets that library, and objects that examples made. Three parts, each in a separate R
+# session: the examples of all help pages; the files of tests/testthat, by the stand-in for testthat
+# in this folder; and, with no package attached, what can be done with objects that were read from a
+# file. The last also gets what tibble and dplyr made, as a user's saved results would be.
 
 folder <- commandArgs(TRUE)[[1]]
 unlink(folder, recursive = TRUE)

@@ -1,5 +1,6 @@
-# The package's own tests, by a stand-in for testthat, which needs tibble and glue by itself. What
-# needs a suggested package is skipped; snapshots are run, not compared.
+# The package's own tests, by a stand-in for testthat, which needs tibble and glue by
+# itself. Tests that need a suggested package are skipped; snapshots are run, not
+# compared.
 source("tests/imports/common.R")
 alone()
 grDevices::pdf(NULL)
@@ -62,7 +63,7 @@ eval_with <- function(expr, handle, kind) {
   }
 }
 
-# What is the same but for attributes, to some digits.
+# Expects equal values; attributes and the last digits may differ.
 nearly <- function(x, y, tolerance = 1.5e-8, ignore_attr = FALSE) {
   if (!isFALSE(ignore_attr) && is.atomic(x)) {
     x <- as.vector(x)

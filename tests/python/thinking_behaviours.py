@@ -214,7 +214,7 @@ BEHAVIOURS = (
         lacks={"annotate": "the codebook sets the words before a label"},
     ),
     Behaviour(
-        name="a failed prompt beside good ones",
+        name="a failed prompt among valid ones",
         texts=("A #0", "x" * 40_000 + " #0", "B #0"),
         told=(CLOSED, FAILED, CLOSED),
     ),

@@ -42,7 +42,8 @@ def contexts() -> None:
         "contexts created, used and closed, results kept: resident memory does not grow",
         N_CONTEXTS,
         N_CONTEXTS if late < early + 20 else 0,
-        f"at most {early:.0f} MB early, {late:.0f} late; up to {peak:.0f} while open",
+        f"at most {early:.0f} MB after the first contexts, {late:.0f} MB after the last; "
+        f"up to {peak:.0f} MB while contexts are open",
     )
 
 

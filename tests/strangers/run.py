@@ -2,7 +2,7 @@
 
 python run.py [TOPIC ...]      runs topics; writes the table if all topics were run
 
-A topic is a script beside this one. It prints rows, one JSON object a line: `item` (its
+A topic is a script in this folder. It prints rows, one JSON object a line: `item` (its
 order in the table), `what`, `tries`, `held` (number of trials that passed) and `note`.
 """
 

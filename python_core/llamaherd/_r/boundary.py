@@ -102,8 +102,8 @@ def _from_one(step: Step) -> Step:
 def known_type(error: Exception) -> str:
     """Return the name of the most specific error class that R knows.
 
-    An error of the file system that has no class of its own, such as that of a full
-    disk, is an OSError.
+    An error of the file system without its own class, such as the error of a full disk,
+    is an OSError.
     """
     if isinstance(error, (lh.LlamaHerdError, ValueError, TypeError)):
         for cls in type(error).__mro__:

@@ -28,7 +28,7 @@ class CodingPageResult(NamedTuple):
     """Result of a coding page.
 
     Attributes:
-        codes: Codes, of the kind that `results_of` returns for the data.
+        codes: Codes, as returned by `results_of`.
         notes: Notes of the coders: columns `coder`, `id`, `note`.
     """
 

@@ -67,7 +67,7 @@ class HerdWork:
         return HerdProgress(n_done=int(self._is_complete))
 
     def cancel(self) -> None:
-        """End all actors, including those that are still starting."""
+        """End all actors, including actors that are still starting."""
         self._is_cancelled = True
         if hasattr(self._herd, "_loop"):
             self._herd.close()

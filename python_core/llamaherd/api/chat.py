@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
-_SEEDS_OF_FORKS = 2**34  # offset of seeds of forks, above those of retries
+_SEEDS_OF_FORKS = 2**34  # offset of seeds of forks, above all seeds of retries
 
 
 @takes(GenerateOptions, ChatSettings, CHAT_DEFAULTS)
@@ -112,7 +112,7 @@ class Chat(Conversation, ClosedByWith):
 
         Raises:
             Interrupted: Ctrl-C cancelled the answer; `results[0].partial` has its text.
-            ChatFullError: The context has no room for an answer.
+            ChatFullError: The context has no cells left for an answer.
             GenerationError: The answer failed; for all errors see `Handle.result`.
         """
         return self._ask(text, settings)
@@ -128,7 +128,7 @@ class Chat(Conversation, ClosedByWith):
             An iterator over pieces of the answer, see `Reply`.
 
         Raises:
-            ChatFullError: The context has no room for an answer.
+            ChatFullError: The context has no cells left for an answer.
             PromptError: The prompt cannot be run.
         """
         return self._stream(text, settings)

@@ -231,8 +231,8 @@ def check_contextual(thinking: object) -> None:
     """
     if isinstance(checked_thinking("thinking", thinking), Thinking):
         raise ArgumentError(
-            "does not go with thinking: a prompt without content gives the model nothing "
-            "to think about. Use 'batch'",
+            "cannot be combined with thinking: a prompt without content gives the "
+            "model nothing to think about. Use 'batch'",
             argument="method",
             code="conflict",
             form=f"{setting('method', 'contextual')} {{problem}}",

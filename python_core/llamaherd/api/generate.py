@@ -73,7 +73,8 @@ def generate_parallel(
             prompts. Otherwise only the affected prompts fail.
         Interrupted: Ctrl-C ended the call; `results` has the finished results.
         GenerationError: A prompt failed, and `on_error` is "stop".
-        ChatTemplateError: The model has no chat template, or it refuses the messages.
+        ChatTemplateError: The model has no chat template, or the template refuses the
+        messages.
         ContextClosedError: The context was closed.
         ContextError: Memory is insufficient.
         JournalError: The journal cannot be used, or is damaged.
@@ -155,7 +156,7 @@ def generate(
     stream: Stream = False,
     **settings: Unpack[PromptSettings],
 ) -> Result | Iterator[TextPiece]:
-    """Generate the answer to one prompt. Arguments are those of `generate_parallel`.
+    """Generate the answer to one prompt. Takes the arguments of `generate_parallel`.
 
     Args:
         ctx: Context to run in; a `llama_cpp.Llama` gets its own context.
@@ -173,7 +174,7 @@ def generate(
 
     Raises:
         GenerationError: The prompt failed; a stream raises the error after its last
-            piece. Other errors are those of `generate_parallel`.
+            piece. `generate_parallel` lists other errors.
     """
     context = as_context(ctx)
     options = GenerateOptions.of(PromptSettings, settings, stream=stream, on_error="stop")

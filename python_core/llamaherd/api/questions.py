@@ -94,7 +94,7 @@ def make_question(
         options: Options of the question.
 
     Raises:
-        ChatFullError: The context has no room for an answer.
+        ChatFullError: The context has no cells left for an answer.
         PromptError: The prompt cannot be run for another reason.
         ChatTemplateError: The model has no chat template.
     """

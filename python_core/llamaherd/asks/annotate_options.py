@@ -95,9 +95,9 @@ class AnnotateOptions(Options):
             requires one label per text and the method "classify".
         embeddings: Model for the embeddings of texts, for `until`. A `Model`, or the path
             of a model file.
-        unsure: Share of the texts that are labelled a second time: those with the lowest
-            probability. With `larger`, the larger model labels these texts; with only
-            `until`, the model itself labels them.
+        unsure: Share of the texts that are labelled a second time. The texts with the
+            lowest probability are labelled again. With `larger`, the larger model labels
+            these texts; with only `until`, the model itself labels them.
         larger: Second model, which labels the texts with the lowest probabilities in the
             first step, see `unsure`. A context, or the path of a model file. `larger`
             can be used without `until`.

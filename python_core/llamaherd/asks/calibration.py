@@ -89,7 +89,7 @@ class Calibration:
         """Check that the calibration was fitted to these labels.
 
         Raises:
-            ValueError: It was fitted to other labels.
+            ValueError: The calibration was fitted to other labels.
         """
         if self.names and tuple(names) != self.names:
             raise ArgumentError(

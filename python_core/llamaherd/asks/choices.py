@@ -31,9 +31,9 @@ class ChoiceCuts:
     `classify_parallel` uses the same tokens. Prompt and choice are tokenized together,
     with a space between them unless the prompt ends in white space, the choice starts
     with white space, or the prompt is a chat. In some prompts it is uncertain whether a
-    space belongs there: after an opening quote or bracket, in a script without spaces,
-    after token ids that end in white space, and in a chat that does not end in white
-    space. Then the tokens of both variants are allowed, provided that the prompt's
+    choice begins with a space: after an opening quote or bracket, in a script without
+    spaces, after token ids that end in white space, and in a chat that does not end in
+    white space. Then the tokens of both variants are allowed, provided that the prompt's
     tokens do not change.
 
     Args:

@@ -120,7 +120,7 @@ PYTHON = {
     "start_parallel": Interface(options=GenerateOptions, lacks={**_TOGETHER, **_JOB}),
     "generate": Interface(
         options=GenerateOptions,
-        lacks={**_SINGLE, **_for("no other prompt runs beside it", "priority")},
+        lacks={**_SINGLE, **_for("no other prompt runs at the same time", "priority")},
     ),
     "submit": Interface(
         options=GenerateOptions,
@@ -167,7 +167,7 @@ R = {
             **_SINGLE,
             **_IN_R,
             **_for("R does not stream answers", "stream"),
-            **_for("no other prompt runs beside it", "priority"),
+            **_for("no other prompt runs at the same time", "priority"),
         },
     ),
     "quick_llama": Interface(

@@ -27,8 +27,8 @@ class PromptScores:
 
     Attributes:
         tokens: The n tokens.
-        logprobs: Natural logarithm of the probability of each token from the second on,
-            given the tokens before it.
+        logprobs: Natural logarithm of the probability of each token but the first, given
+            the tokens before it.
         top: For each of these tokens the most likely alternatives, most likely first: a
             map from token id to log-probability.
         ranks: Rank of each of these tokens among all tokens; the most likely token has 1.

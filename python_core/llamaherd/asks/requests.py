@@ -85,7 +85,8 @@ def make_requests(
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range, or cannot be used with this model.
-        ChatTemplateError: The model has no chat template, or it refuses the messages.
+        ChatTemplateError: The model has no chat template, or the template refuses the
+        messages.
     """
     constraints = Constraints(options.sampling, strict=options.strict)
     of_call = params_of_call(constraints.settings)
@@ -311,7 +312,7 @@ def _check_tokens(name: str, tokens: Collection[int], model: Model) -> None:
     last = max(tokens, default=0)
     if last >= model.n_vocab:
         raise ArgumentError(
-            f"is not for a token: the model's token ids are 0 to {model.n_vocab - 1}",
+            f"names no token: the model's token ids are 0 to {model.n_vocab - 1}",
             argument=name,
             place=(Id(last),),
             code="out_of_range",

@@ -77,7 +77,7 @@ def text_request(
 ) -> tuple[Request, Continuations | None, list[array[int]]]:
     """Create a request for the log-probabilities of a text's tokens except the first.
 
-    Arguments and return values are those of `scoring_request`.
+    Takes the arguments of `scoring_request` and returns the same values.
     """
     if isinstance(text, Refused):
         return _failed(text, array("i"), text.failure), None, []

@@ -161,7 +161,7 @@ def params_of_prompts(
     for name in changed_fields(of_call):
         if name not in OF_REQUEST:
             raise ArgumentError(
-                "is given beside params; set it in params instead",
+                "is given in addition to params; set it in params instead",
                 argument=name,
                 code="conflict",
             )

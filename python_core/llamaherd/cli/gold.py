@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _HELP = """\
 Draw texts for people to code, with known inclusion probabilities.
 
-`sample` writes a sheet with the texts to code, and the design of the sample beside it in
+`sample` writes a sheet with the texts to code, and the design of the sample next to it in
 SHEET.csv.json. With --after it draws more texts after the sheet of earlier waves. `show`
 prints the design, the draws and the number of codes of a sheet.
 """

@@ -93,7 +93,7 @@ def gpu_options(prefix: str = "") -> Callable[[_Function], _Function]:
 
 
 def take_gpu_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Remove the options for GPUs from the arguments of a command, and return those set.
+    """Remove the options for GPUs from a command's arguments, and return them.
 
     Returns:
         Arguments of `Model`.

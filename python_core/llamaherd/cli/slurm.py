@@ -50,7 +50,7 @@ _resources = section("Resources of each task (options of sbatch)")
     "--script",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Path of the script. Default: RUN.slurm.sh beside RUN.toml.",
+    help="Path of the script. Default: RUN.slurm.sh next to RUN.toml.",
 )
 @_array(
     "--submit", is_flag=True, help="Submit the script with sbatch and print the job id."

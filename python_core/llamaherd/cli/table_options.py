@@ -196,7 +196,7 @@ def drawing_options(
     """Declare `--temperature` and `--seed` in a section of the help.
 
     Args:
-        option: Decorator of the section, see `section`.
+        option: Decorator that `section` returned.
         table: Table of the run file that the options belong to.
         declared: Class that declares the options.
         drawn: Setting that makes answers depend on the seed, for the help.
@@ -226,7 +226,7 @@ def thought_options(
     """Declare `--n-thoughts`, and `--seed` for the draws of several thoughts.
 
     Args:
-        option: Decorator of the section, see `section`.
+        option: Decorator that `section` returned.
         table: Table of the run file that the options belong to.
         declared: Class that declares the options.
         seed: Whether to declare `--seed`.

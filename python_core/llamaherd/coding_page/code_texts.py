@@ -70,7 +70,7 @@ def code_texts(
         tie_coder: Name of an additional coder, who codes only texts on which the others
             disagree; None without such a coder.
         path: SQLite file that stores every code immediately. For a CSV file, None uses a
-            file beside it ("sample.codes.sqlite" for "sample.csv"); for other data, None
+            file next to it ("sample.codes.sqlite" for "sample.csv"); for other data, None
             uses a file in the working folder with a name that depends on the texts.
         text: Column of texts, if `data` is not a sample.
         id: Column of identifiers. None uses the column "id" or, if there is no such

@@ -196,7 +196,7 @@ def exported(desk: Desk, export: Export) -> bytes:
 def write_codes(
     desk: Desk, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> list[Path]:
-    """Write the codes, and the design of the sample beside each CSV file.
+    """Write the codes as CSV files, each with the design of its sample in a second file.
 
     Returns:
         Paths of the files with codes: `path`, or for a codebook with fields a file for

@@ -167,7 +167,7 @@ class ContextClosedError(ContextError, ValueError):
 
 
 class ClusterError(ContextError, ConnectionError):
-    """Ray is not installed, or the cluster is unreachable or has no room for an actor.
+    """Ray is not installed, or the cluster is unreachable or too busy for an actor.
 
     Args:
         problem: See below.
@@ -291,7 +291,9 @@ class PromptError(GenerationError):
 
 
 class ChatFullError(PromptError):
-    """A conversation leaves no room for an answer. The conversation is not changed.
+    """A conversation fills its context, so an answer has no cells.
+
+    The conversation is not changed.
 
     Args:
         message: Message.

@@ -200,8 +200,8 @@ _DECISIVE = tuple(each for each in fields(Request) if each.name not in NEUTRAL)
 def decisive(request: Request) -> dict[str, object]:
     """Return the fields that affect the result, without default values.
 
-    The result contains all fields except those in `NEUTRAL`. A new field is therefore
-    automatically part of the keys of journals.
+    The result contains all fields except the fields in `NEUTRAL`. A new field is
+    therefore automatically part of the keys of journals.
     """
     found = {each.name: getattr(request, each.name) for each in _DECISIVE}
     return {

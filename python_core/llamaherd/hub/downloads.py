@@ -70,7 +70,7 @@ def downloaded(
     note: dict[str, str],
     options: FetchOptions,
 ) -> Path:
-    """Download a file, and store a note with its source beside it.
+    """Download a file, and store its source in a file next to it.
 
     Args:
         file_request: File to download.

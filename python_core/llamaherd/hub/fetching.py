@@ -50,7 +50,7 @@ class FetchWork:
         """Find or download the file; return its path, or None if it was cancelled.
 
         Raises:
-            ModelLoadError: There is no such file, or it does not fit into memory.
+            ModelLoadError: The file does not exist, or does not fit into memory.
             DownloadError: The file could not be downloaded, or has an unexpected content.
         """
         try:

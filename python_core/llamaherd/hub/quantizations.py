@@ -24,8 +24,8 @@ PREFERENCE = (
 # Models of up to this size (about a billion weights) lose much quality with four bits,
 # and are small even with eight bits.
 _SMALL_BYTES = 1_500_000_000
-# In addition to the weights, a context needs KV cells and compute buffers. This is a rule
-# of thumb, tested with contexts of 2048 cells for models from 0.1 to 8 billion weights.
+# In addition to the weights, a context needs KV cells and compute buffers. This is a
+# rough rule, tested with contexts of 2048 cells for models from 0.1 to 8 billion weights.
 _REST_SHARE = 0.1
 _LEAST_REST_BYTES = 128_000_000
 

@@ -81,7 +81,7 @@ _LONGEST_NAME = 255 - 29 - 8
 
 
 class DamagedError(Exception):
-    """Stored data differ from what was written."""
+    """Stored data differ from the written data."""
 
 
 def checked_path(name: str, path: object) -> Path:
@@ -101,7 +101,7 @@ def checked_path(name: str, path: object) -> Path:
         )
     given = os.fsdecode(path)
     with refusals(name, given):
-        # SQLite creates its log beside the file itself, not beside a symbolic link.
+        # SQLite creates its log next to the file itself, not next to a symbolic link.
         file = Path(os.path.realpath(given))
         n_path, n_name = (len(os.fsencode(part)) for part in (file, file.name))
         if n_path > _LONGEST_PATH or n_name > _LONGEST_NAME:

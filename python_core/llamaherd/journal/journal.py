@@ -170,7 +170,7 @@ class Journal:
                 f"could not be stored at its path again: {error}"
             ) from error
         self.notice = (
-            f"{shown(self.path)}, or SQLite's log beside it, was removed, moved or "
+            f"{shown(self.path)}, or SQLite's log next to it, was removed, moved or "
             "replaced during the call; all results are stored in the new file at this "
             "path"
         )

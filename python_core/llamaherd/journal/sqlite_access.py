@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import PurePath
 
-# Files that SQLite creates beside a database. The first two may contain data that are not
-# in the database yet.
+# Files that SQLite creates next to a database. The first two may contain data that are
+# not in the database yet.
 WAL, ROLLBACK, SHM = "-wal", "-journal", "-shm"
 
 _BUSY, _LOCKED, _NOTADB = 5, 6, 26  # SQLite's primary result codes
@@ -130,7 +130,7 @@ def identity(file: Path) -> tuple[int, int] | None:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """Return the path of a file that SQLite creates beside a database."""
+    """Return the path of a file that SQLite creates next to a database."""
     return path.with_name(path.name + suffix)
 
 

@@ -84,7 +84,7 @@ def with_thought(
         thought: Row of the thought; None if the journal has no thought for the entry.
 
     Raises:
-        DamagedError: The thought is missing or differs from what was written.
+        DamagedError: The thought is missing or differs from the written thought.
     """
     prompt = f"{entry.prompt!r:.60}"
     if thought is None:
@@ -107,7 +107,7 @@ def found(
     """Return an entry with its thought, if the request asked for a thought.
 
     Raises:
-        DamagedError: The thought is missing or differs from what was written.
+        DamagedError: The thought is missing or differs from the written thought.
     """
     if THOUGHT not in entry.settings:
         return entry

@@ -1,4 +1,4 @@
-"""Create or change the engine so that new groups fit beside the running groups."""
+"""Create or change the engine so that running and new groups fit into it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fit(
     Returns: The current runner; for the first groups, a new runner.
 
     Raises:
-        ContextError: There is not enough memory; running requests continue as before.
+        ContextError: There is not enough memory; running requests continue.
     """
     if runner is None:
         plan = _plan(sizing, groups, MAX_HOLD)
@@ -115,7 +115,7 @@ def _has_changed_layout(
 
 
 def _has_room(runner: Runner, groups: Sequence[Group]) -> bool:
-    """Return whether new groups fit into the current cache beside the running groups."""
+    """Return whether running and new groups fit into the current cache."""
     plan = runner.plan
     n_open = sum(len(group.open) for group in (*runner.groups.values(), *groups))
     return (

@@ -198,7 +198,7 @@ class GroupLoop(Protocol):
         """Start no more requests of a group; running requests finish."""
 
     def watch(self, group: Group) -> None:
-        """Send each new part of the group's answer to its listener from now on."""
+        """Start to send new parts of the group's answer to its listener."""
 
     def wait_for(self, is_done: Event) -> None:
         """Wait for an event that a listener sets.

@@ -46,12 +46,13 @@ class LayoutChoice:
     """Chooses the layout of KV cells for single prompts.
 
     A pool of cells for all prompts ("unified") is chosen if many of the latest prompts
-    ran at once and continue one long prefix with few cells of their own, by the rule for
-    the prompts of a call (`memory.plan`). The layout returns to "per_sequence" when
-    several of the latest prompts ran at once and their own cells exceed twice the share
-    of this rule. A change costs a new native context and the held prefixes. Therefore the
-    number of prompts before the next pool is doubled after each pool, from 32 up to
-    1,024. After a pool that 1,024 prompts used, this number is 32 again.
+    ran at once and continue one long prefix, and if their separate texts need few cells
+    (the rule for the prompts of a call, see `memory.plan`). The layout returns to
+    "per_sequence" when several of the latest prompts ran at once and the cells of their
+    separate texts exceed twice the share of this rule. A change costs a new native
+    context and the held prefixes. Therefore the number of prompts before the next pool is
+    doubled after each pool, from 32 up to 1,024. After a pool that 1,024 prompts used,
+    this number is 32 again.
 
     See docs/decisions/0048.
 

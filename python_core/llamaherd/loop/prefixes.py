@@ -55,7 +55,7 @@ def single_tree(
     """Return the prefixes that a request shares with earlier and later requests.
 
     Cached prefixes are reused. If an earlier prompt shares a longer prefix, that prefix
-    is held from now on, because later prompts may share it, too.
+    is held, because later prompts may share it, too.
 
     Args:
         request: Request.

@@ -301,7 +301,7 @@ class Runner:
         self._end_if_over(group)
 
     def watch(self, group: Group) -> None:
-        """Send new parts of the answer of a group to its listener from now on."""
+        """Start to send new parts of the answer of a group to its listener."""
         for client in self._live.values():
             if client.call == group.number and not client.is_prefix:
                 self._watched[client.id] = group

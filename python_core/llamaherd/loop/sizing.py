@@ -98,7 +98,7 @@ class NativeSizing:
         bytes_per_cell: See `kv_cells.bytes_per_cell`.
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
         device: Device of the KV cache.
-        buffers: Memory beside the cache.
+        buffers: Memory that is needed in addition to the cache.
 
     Attributes:
         n_sharing: See `Sizing`.

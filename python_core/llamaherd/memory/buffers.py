@@ -1,4 +1,4 @@
-"""Upper estimate of the buffers that a context needs beside its KV cache."""
+"""Upper estimate of the buffers that a context needs in addition to its KV cache."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Buffers:
     per_cell: int
 
     def of(self, n_cells: int) -> int:
-        """Return the size of the buffers beside a cache of `n_cells` cells, in bytes."""
+        """Return the size of a context's buffers in bytes, for a cache of `n_cells`."""
         return self.n_bytes + n_cells * self.per_cell
 
 

@@ -26,8 +26,8 @@ def n_cores() -> int:
 def cpu_quotas() -> list[float]:
     """Return the CPU quotas of this process, in CPU seconds per second.
 
-    The quotas are those of control groups (version 2), which containers, services and
-    users have.
+    The quotas come from control groups (version 2), which containers, services and users
+    have.
     """
     quotas = (_quota_of(level) for level in _cgroup_levels())
     return [quota for quota in quotas if quota is not None]

@@ -59,7 +59,7 @@ def least_bytes_per_cell(
     """Return a lower bound of the size of one token in the KV cache in bytes.
 
     Layers with sliding-window attention and recurrent layers store few tokens or none,
-    and layers may have different numbers of heads. The arguments are those of
+    and layers may have different numbers of heads. Takes the arguments of
     `bytes_per_cell`.
     """
     whole = bytes_per_cell(metadata, info, type_k, type_v)

@@ -65,7 +65,7 @@ class Plan:
         memory_bytes: Upper bound of the memory of the KV cache and recurrent states.
         n_idle: Number of additional sequences that pad the batches of a deterministic
             context.
-        n_spare: Number of cells of a sequence that no prompt may use.
+        n_spare: Number of cells in each sequence that stay unused.
     """
 
     n_ctx: int

@@ -59,7 +59,8 @@ def apply_chat_template(
     Raises:
         TypeError: A message is not a mapping, or its role or content is not text.
         ValueError: `variables` contains a name that llamaherd sets, such as `messages`.
-        ChatTemplateError: The model has no template, or it refuses the messages.
+        ChatTemplateError: The model has no template, or the template refuses the
+        messages.
     """
     owner = as_model(model)
     generates = checks.flag("add_generation_prompt", add_generation_prompt)
@@ -104,7 +105,7 @@ def chat_prompts(
     Raises:
         TypeError: A prompt is neither a text nor a list of messages.
         ValueError: `variables` contains a name that llamaherd sets, such as `messages`.
-        ChatTemplateError: The model has no template, or it cannot be parsed.
+        ChatTemplateError: The model has no template, or the template cannot be parsed.
     """
     given = checks.prompt_list(prompts)
     renderer = chat_renderer(model, template=template, variables=variables, tools=tools)
@@ -169,7 +170,7 @@ def chat_renderer(
 
     Raises:
         ValueError: `variables` contains a name that llamaherd sets.
-        ChatTemplateError: The model has no template, or it cannot be parsed.
+        ChatTemplateError: The model has no template, or the template cannot be parsed.
     """
     source = _source(model, template)
     day = template_date(date)

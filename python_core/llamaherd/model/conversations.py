@@ -156,7 +156,7 @@ def rendered(
     """Render a conversation; write earlier thoughts if the template supports thoughts.
 
     Raises:
-        ChatTemplateError: The template refuses it.
+        ChatTemplateError: The template refuses the conversation.
     """
     ways: list[Callable[[dict[str, object]], dict[str, object]]] = [
         lambda message: message,

@@ -21,7 +21,7 @@ def chat_date(date: dt.date | str | None) -> Iterator[dt.date]:
     """Set the current date that chat templates see in all calls within the block.
 
     Some templates (Llama 3.2, gpt-oss, Granite) write the date into each prompt.
-    Without a fixed date, the same call has other prompts on another day.
+    Without a fixed date, the same call has different prompts on different days.
 
     Args:
         date: A `datetime.date` or "2026-01-31". None uses the date of an enclosing

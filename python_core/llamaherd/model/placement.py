@@ -24,8 +24,8 @@ def checked_layers(n_gpu_layers: object) -> int:
     """Check a number of layers in GPU memory; "auto" is all layers, or 0 without a GPU.
 
     Raises:
-        ArgumentTypeError: It is neither a whole number nor a text.
-        ArgumentError: It is another text than "auto", or too large.
+        ArgumentTypeError: The value is neither a whole number nor a text.
+        ArgumentError: The value is a text other than "auto", or too large.
     """
     if isinstance(n_gpu_layers, str):
         if n_gpu_layers != "auto":

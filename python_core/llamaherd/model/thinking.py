@@ -120,7 +120,7 @@ def plan_thinking(
 
     Raises:
         ValueError: The model cannot think, or its thought cannot be closed.
-        ChatTemplateError: The model has no template, or it cannot be parsed.
+        ChatTemplateError: The model has no template, or the template cannot be parsed.
     """
     given = dict(variables or {})
     found = format_of(chat_renderer(model, template=template, variables=given))

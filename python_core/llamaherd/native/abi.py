@@ -45,7 +45,7 @@ def libllama_folder() -> Path:
 def libllama_path(folder: Path) -> Path:
     """Return the path of libllama, which may not exist.
 
-    On Windows the name depends on the compiler: the second is that of MinGW.
+    On Windows the name depends on the compiler: MinGW uses the second name.
     """
     names = {"win32": ("llama.dll", "libllama.dll"), "darwin": ("libllama.dylib",)}
     paths = [folder / name for name in names.get(sys.platform, ("libllama.so",))]

@@ -227,7 +227,7 @@ class _Runner:
         self._many = Context(model, n_seq_max=_N_SLOTS, n_threads=n_threads)
 
     def turn(self, sample: Sample, number: int) -> _Turn:
-        """Run one round, with prompts of its own, so that no prefix is cached."""
+        """Run one round, with new prompts, so that no prefix is cached."""
         long = self._run(self._one, [sample.window(number, self._n_prefill)], 1)
         windows = range(number * _N_SLOTS, (number + 1) * _N_SLOTS)
         starts = [sample.window(i, _N_START) for i in windows]

@@ -49,7 +49,7 @@ def check_settings(task: Kind, settings: Mapping[str, object]) -> None:
     for name in settings:
         if name in _REFUSED and name in parameters:
             raise ArgumentError(
-                f"does not go with batches: {_REFUSED[name]}",
+                f"cannot be combined with batches: {_REFUSED[name]}",
                 argument=name,
                 code="conflict",
             )

@@ -45,11 +45,11 @@ class Annotator:
         )
         ds.write_parquet("labelled/")
 
-    Each actor loads the model and has its own context. Each batch, whatever its type,
-    is returned as a pyarrow table with its rows unchanged. The types of the added
-    columns are the same in all batches. A row that fails has no answer; its reason is
-    in "error". A row also fails if its text is missing, empty or invalid UTF-8. If an
-    actor dies, Ray Data sends its batch to another actor, which draws the same answers.
+    Each actor loads the model and has its own context. Each batch, of any type, is
+    returned as a pyarrow table with its rows unchanged. The types of the added columns
+    are the same in all batches. A row that fails has no answer; its reason is in "error".
+    A row also fails if its text is missing, empty or invalid UTF-8. If an actor dies, Ray
+    Data sends its batch to another actor, which draws the same answers.
 
     Args:
         model: Model as in `Model`: a path that exists on every node, or "hf:owner/repo",
@@ -155,8 +155,8 @@ class Annotator:
             self._host = Context(self._model, **{"n_threads": n_threads, **options})
         elif options:
             raise ArgumentError(
-                f"context does not go with task 'embed', not {sorted(options)}: pass "
-                "n_threads and deterministic directly",
+                f"context cannot be combined with task 'embed' ({sorted(options)}): "
+                "pass n_threads and deterministic directly",
                 code="not_together",
             )
         else:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
-# Language of the program that starts the server, "Python" or "R": its messages about the
-# start are shown to the user of this program.
+# Language of the program that starts the server, "Python" or "R". The program shows the
+# server's messages about the start to its user.
 LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
 KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
 _INFO, _READY, _LOG = "server.json", "ready.json", "server.log"
@@ -78,7 +78,7 @@ def start_server(
 
     Raises:
         ArgumentError: An argument is invalid; or a server with this name is running
-            with another model, or with other options than those given.
+            with another model, or with other options.
         ServerError: The server did not start; the message contains the end of its log.
     """
     folder = _folder(name)

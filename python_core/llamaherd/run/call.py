@@ -151,7 +151,7 @@ class Call:
         known: Mapping[int, Output] | None = None,
         on_output: Callable[[int, Output], None] | None = None,
     ) -> Steps[Results]:
-        """Answer the prompts in steps; arguments and errors are those of `run`."""
+        """Answer the prompts in steps, with the arguments and errors of `run`."""
         self._started_s = time.perf_counter()
         if not self._requests:
             return Results([], Stats(seed=self._seed), has_thoughts=self._thinks)

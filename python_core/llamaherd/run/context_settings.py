@@ -67,7 +67,7 @@ class ContextSettings:
     def buffers(
         self, metadata: Mapping[str, str], info: ModelInfo, device: Device
     ) -> Buffers:
-        """Return the memory that a context needs beside its KV cache."""
+        """Return the memory that a context needs in addition to its KV cache."""
         return buffers_of(
             metadata,
             info,
@@ -95,7 +95,7 @@ def checked_settings(
 
     Args:
         given: All arguments other than the model, by name.
-        told: Values for arguments that are None or "auto", such as those of a Llama.
+        told: Values for arguments that are None or "auto", such as the values of a Llama.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -168,7 +168,7 @@ def _check_deterministic(
         reason = f"{setting('n_ubatch', n_ubatch)}: {must}"
     if reason:
         raise ArgumentError(
-            f"{setting('deterministic', True)} does not go with {reason}",
+            f"{setting('deterministic', True)} cannot be combined with {reason}",
             argument="deterministic",
             code="conflict",
             form="{problem}",

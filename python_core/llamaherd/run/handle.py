@@ -44,7 +44,7 @@ class Handle(ProcessBound):
         request: Request.
         owner: Object to keep alive: the context, or a Llama with the model.
         is_alone: See `Group`.
-        stream: Whether pieces of the text are read, from the first token on.
+        stream: Whether pieces of the text are read, starting with the first token.
         n_again: See `Group`.
     """
 

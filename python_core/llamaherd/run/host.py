@@ -101,7 +101,7 @@ class Host(ClosedByWith):
 
         Args:
             prompt: Text, token ids, or with `chat` a list of messages.
-            stream: Make pieces of the answer available from its first token on.
+            stream: Make pieces of the answer available, starting with its first token.
             **settings: Options of generation, see `GenerateOptions`, and any field of
                 `SamplingParams`.
 
@@ -115,7 +115,8 @@ class Host(ClosedByWith):
         Raises:
             TypeError: An argument has the wrong type.
             ValueError: An argument is out of range.
-            ChatTemplateError: The model has no chat template, or it refuses the messages.
+            ChatTemplateError: The model has no chat template, or the template refuses the
+            messages.
             ContextClosedError: The context was closed.
         """
         self.check_open()

@@ -82,7 +82,7 @@ class HostedCall(Generic[_R]):
             self.host.loop.settle()
 
     def steps(self) -> Steps[_R]:
-        """Answers the prompts in steps; errors are those of `run`."""
+        """Answers the prompts in steps, with the errors of `run`."""
         results = yield from steps_of(self.call, self.host.loop)
         if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
             sys.stderr.write(f"llamaherd: {getattr(results, 'stats', results)}\n")

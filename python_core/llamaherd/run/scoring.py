@@ -84,7 +84,7 @@ class Scoring(Generic[_R]):
         return run_steps(self.steps(loop))
 
     def steps(self, loop: GroupLoop) -> Steps[_R]:
-        """Run the call in steps; errors are those of `run`."""
+        """Run the call in steps, with the errors of `run`."""
         try:
             return self._convert((yield from steps_of(self._call, loop)))
         except GenerationError as error:

@@ -83,7 +83,7 @@ class Stepped(Protocol[_T_co]):
     """A call that can run in steps."""
 
     def steps(self, loop: GroupLoop) -> Steps[_T_co]:
-        """Answer the prompts in steps; errors are those of `LoopCall.run`."""
+        """Answer the prompts in steps, with the errors of `LoopCall.run`."""
         ...
 
 

@@ -107,7 +107,7 @@ class Engine(Protocol):
         """Remove all requests."""
 
     def resize(self, n_ctx: int, n_seq_max: int, kv_layout: str) -> None:
-        """Replace the KV cache by one of another size. All requests must be paused.
+        """Replace the KV cache by a cache of another size. All requests must be paused.
 
         Raises:
             ContextError: There is not enough memory; the cache keeps its size.

@@ -18,9 +18,9 @@ _Turn = tuple[int, tuple[int, int], int]
 class Turns:
     """Queues of all calls, served in turn.
 
-    The next slot is assigned to a call of the highest priority: of these calls, to the
-    one whose last slot is longest ago. A new call is placed before all calls that
-    received a slot at the current time, so it receives the next slot.
+    The next slot is assigned to a call of the highest priority: among these calls, the
+    call that has waited longest since its last slot gets it. A new call is placed before
+    all calls that received a slot at the current time, so it receives the next slot.
     """
 
     def __init__(self) -> None:

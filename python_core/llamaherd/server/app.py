@@ -90,8 +90,8 @@ def create_app_of_models(
     Args:
         specs: Models; requests without a name get the first.
         settings: Settings of the application.
-        options: Arguments of each context, beside the model.
-        loading: Arguments of each model, such as those for GPUs.
+        options: Arguments of each context, without the model.
+        loading: Arguments of each model, such as the arguments for GPUs.
 
     Raises:
         TypeError: A value of `options` or `loading` has the wrong type.

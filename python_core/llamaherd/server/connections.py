@@ -18,8 +18,8 @@ class ConnectionLimits:
     """Limits on connections, so that slow or idle clients do not block others.
 
     Attributes:
-        most: Maximum number of connections. A further connection replaces the one that
-            has been idle the longest, if its idle time is at least `spare_s` seconds;
+        most: Maximum number of connections. A further connection replaces the connection
+            with the longest idle time, if this time is at least `spare_s` seconds;
             otherwise the new connection gets status 503.
         head_s: Maximum time for the head of a request in seconds, from its first byte or
             from the start of a new connection.

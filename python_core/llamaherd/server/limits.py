@@ -142,8 +142,8 @@ class Guard:
         """Check the headers of a request.
 
         A foreign web page in a browser can send requests to a server on the same machine
-        in two ways: through a host name that resolves to this machine, which the Host
-        header shows, or as a cross-origin request, in which the Origin header names the
+        in two ways. It can use a host name that resolves to this machine; the Host header
+        shows this name. Or it sends a cross-origin request; the Origin header names the
         page's own origin.
 
         Args:

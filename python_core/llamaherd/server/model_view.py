@@ -93,7 +93,7 @@ class ModelView(Protocol):
             name: Name of the model.
             receive: Channel that reports a disconnect.
             is_patient: True if the request waits until other models are idle; False if
-                models in use make room for it after a while.
+                models in use are unloaded for it after a while.
 
         Raises:
             ApiError: The model cannot be used.

@@ -102,7 +102,8 @@ class LogprobsWriter:
     Args:
         model: Model with the vocabulary.
         n: Number of alternatives for each token.
-        is_choice: Whether answers are choices, whose texts are not those of their tokens.
+        is_choice: Whether answers are choices, whose texts differ from the texts of their
+        tokens.
     """
 
     def __init__(self, model: Model, n: int, *, is_choice: bool = False) -> None:

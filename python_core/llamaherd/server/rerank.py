@@ -1,7 +1,7 @@
 """`POST /v1/rerank`: documents ordered by their relevance to a query.
 
-As in vLLM and llama-server, the format is that of Jina's and Cohere's APIs. With `texts`,
-the format is that of Text Embeddings Inference.
+As in vLLM and llama-server, the format follows Jina's and Cohere's APIs. With `texts`,
+the format follows Text Embeddings Inference.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class TokenizeApi(_OfModel):
         special = "add_special_tokens" if is_vllms else "add_special"
         strings = "return_token_strs" if is_vllms else "with_pieces"
         for name in _OF_ONE_KIND & given.keys() - {special, strings}:
-            raise bad_field(name, f"{name} does not go with {names[0]}")
+            raise bad_field(name, f"{name} cannot be combined with {names[0]}")
         tokens = tokenize(
             self._model,
             checks.text(names[0], given[names[0]]),

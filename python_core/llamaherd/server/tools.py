@@ -115,7 +115,7 @@ class ToolUse:
         # As in OpenAI's API, the finish reason is "stop" if the client named the
         # function.
         reason = reason if reason == "length" or self.is_named else "tool_calls"
-        # The arguments are those of a stream: the text that the model wrote. Written
+        # The arguments are, as in a stream, the text that the model wrote. Written
         # again by Python, a number could change.
         parts = [each["function"] for each in CallStream(self.forced).add(text)]
         if not parts:  # max_tokens cut the answer off before the arguments
@@ -264,7 +264,7 @@ def _schema(functions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _moved(schema: Mapping[str, Any], start: str) -> dict[str, Any]:
     """Return a schema with references changed for its new position in another schema."""
     moved = deepcopy(dict(schema))
-    for node in subschemas(moved):  # values, such as those of const, have no references
+    for node in subschemas(moved):  # values, such as that of const, have no references
         target = node.get("$ref")
         # The name of an anchor ("#name") is the same at each position.
         if isinstance(target, str) and (target + "/").startswith("#/"):

@@ -157,7 +157,7 @@ class _Answered(Generic[_T]):
             results = (
                 (yield from work.steps()) if isinstance(work, HostedCall) else work.run()
             )
-            # The tokens count even if the answer is the error of one text.
+            # The tokens are counted even if the request ends with the error of one text.
             self._record.stats = results.stats
             return None if self._is_cancelled else self._made.render(results)
 

@@ -22,8 +22,8 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"
 _OF_URI = r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*"
 _OF_IRI = r"[^\s<>\"{}|\\^`]*"
 _POINTER = r"(/([^~/]|~[01])*)*"
-# RFC 3339, 5321 (without quoted strings), 1123, 9562 and 6901; of RFC 3986, 3987, 5890
-# and 6570 only the allowed characters.
+# Checks follow RFC 3339, 5321 (without quoted strings), 1123, 9562 and 6901. For RFC
+# 3986, 3987, 5890 and 6570 only the characters are checked.
 _PATTERNS = {
     "time": _TIME,
     "duration": r"P(\d+W|(?=\d|T\d)(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+S)?)?)",

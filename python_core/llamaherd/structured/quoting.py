@@ -57,8 +57,8 @@ def type_quote(
     Masks allow only a part of the text in place of the quote. An answer therefore
     cannot contain a quote that is not in the text. In parsed answers a quote is a dict
     with "quote", and its position as "start" and "end", so that `text[start:end]` is
-    the quote. If the text contains the quote several times, the position is that of the
-    first occurrence.
+    the quote. If the text contains the quote several times, the position of the first
+    occurrence is used.
 
     Args:
         description: Meaning of the quote, for `schema_prompt`.

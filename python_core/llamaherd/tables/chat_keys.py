@@ -78,7 +78,7 @@ def check_chat_keys(spec: HasChatKeys) -> None:
             raise ArgumentError("needs chat = true", argument=key, code="missing")
         if spec.task == "annotate" and option not in _OF_ANNOTATE:
             raise ArgumentError(
-                "does not go with annotate: a codebook makes the prompts",
+                "cannot be combined with annotate: a codebook makes the prompts",
                 argument=key,
                 code="not_together",
             )

@@ -151,8 +151,8 @@ class Record:
         is_shard = 1 <= self.shard <= self.n_shards
         if not is_shard or min(self.n_rows, self.n_embd, self.n_own) < 0:
             raise ValueError(
-                f"it is of shard {self.shard} of {self.n_shards}, with {self.n_own} of "
-                f"{self.n_rows} rows and {self.n_embd} numbers a vector"
+                f"its numbers are impossible: shard {self.shard} of {self.n_shards}, "
+                f"{self.n_own} of {self.n_rows} rows, vectors of {self.n_embd} numbers"
             )
         for column in self.columns:
             name, kind = column

@@ -55,8 +55,8 @@ class RunSpec:
         task: "generate", "classify", "annotate" or "embed".
         input: Path of a table as .csv, .tsv, .jsonl or .parquet; "-" for stdin.
         output: Path of the table with the new columns; "-" for stdout.
-        journal: Path of the journal that stores finished rows. None for a file beside the
-            output; "" for no journal.
+        journal: Path of the journal that stores finished rows. None for a file next to
+            the output; "" for no journal.
         prompt: Template of the prompts; `{column}` is replaced by the row's value.
         column: Column that contains the prompts, as an alternative to `prompt`.
         chat: Whether to format prompts with the model's chat template.
@@ -174,7 +174,8 @@ class RunSpec:
         check_chat_keys(self)
         if self.task == "embed" and self.chat:
             raise ArgumentError(
-                "= true does not go with embed, which has no prompts", argument="chat"
+                "= true cannot be combined with embed, which has no prompts",
+                argument="chat",
             )
         if self.task == "classify":
             if not self.classify.get("labels"):
@@ -219,7 +220,7 @@ class RunSpec:
         for name in ("sampling", "classify", "embed"):
             if getattr(self, name):
                 raise ArgumentError(
-                    "does not go with task = 'annotate'; its table is [annotate]",
+                    "cannot be combined with task = 'annotate'; its table is [annotate]",
                     argument=f"[{name}]",
                     code="not_together",
                 )
@@ -233,7 +234,7 @@ class RunSpec:
             )
         if self.system is not None:
             raise ArgumentError(
-                "does not go with annotate: a codebook has a system message of its own",
+                "cannot be combined with annotate: a codebook has a system message",
                 argument="system",
                 code="not_together",
             )

@@ -138,7 +138,7 @@ def writing(
         spec: Description of the run.
         source: Input of the run.
         new: Columns that are added.
-        meta: JSON for the file's metadata, or for a separate file beside the output.
+        meta: JSON for the file's metadata, or for a separate file next to the output.
         n_embd: Length of an embedding.
 
     Raises:

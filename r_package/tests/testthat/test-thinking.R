@@ -224,7 +224,7 @@ test_that("labels are scored after several thoughts", {
       chat = TRUE,
       thinking = 6
     ),
-    "method = \"contextual\" does not go with thinking",
+    "method = \"contextual\" cannot be combined with thinking",
     fixed = TRUE
   )
   expect_error(

@@ -1,6 +1,6 @@
-/* Checks that answers of SmolLM2-135M-Instruct equal those of single requests to the last
- * bit, whatever happens between runs: the KV cache is resized during a pause, or other
- * requests are ended. Answers are drawn at a high temperature, so that small differences
+/* Checks that answers of SmolLM2-135M-Instruct equal the answers to single requests to
+ * the last bit. Between runs, the KV cache is resized during a pause, or other requests
+ * are ended. Answers are drawn at a high temperature, so that small differences
  * of logits soon result in another text. */
 #include <stdio.h>
 #include <stdlib.h>

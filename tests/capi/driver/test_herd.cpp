@@ -159,7 +159,7 @@ TEST_CASE("when a batch is refused only the guilty client fails") {
     Herd herd(2048, 4);
     fake::settings().eos_share = 0;
     fake::settings().fault = [fault](int64_t n, const std::vector<int32_t>& ids) {
-      // Refuses every batch with sequence 2 from the tenth decode on.
+      // Refuses batches with sequence 2, starting with the tenth batch.
       const bool guilty = std::find(ids.begin(), ids.end(), 2) != ids.end();
       return n >= 10 && n < 20 && guilty ? fault : Fault::kNone;
     };

@@ -16,7 +16,7 @@ void record_order(std::vector<int32_t>& order) {
   };
 }
 
-// Submits prompts with answers of five tokens, with ids from 0 on.
+// Submits prompts with answers of five tokens, with ids 0, 1, 2 ...
 struct ShortPrompts {
   ShortPrompts(Fixture& fixture, std::vector<std::string> prompts)
       : f(fixture), texts(std::move(prompts)) {

@@ -8,8 +8,8 @@ using toy::Request;
 
 namespace {
 
-// For sequences of 32 cells: a sequence that is nearly full is copied with the next
-// decode, any other sequence at once as a state.
+// For sequences of 32 cells: a nearly full sequence is copied with the next decode. Any
+// other sequence is copied at once, as a state.
 const std::vector<int32_t> kFull = toy::tokens("all of a whole codebook");
 const std::vector<int32_t> kShort = toy::tokens("cut");
 

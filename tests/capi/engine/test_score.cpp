@@ -91,7 +91,7 @@ std::vector<Tokens> random_labels(std::mt19937& random) {
   return labels;
 }
 
-// Random trees run beside answers and prefixes; every number must be right.
+// Random trees run together with answers and prefixes; every number must be right.
 void run_many(Fixture& f, uint32_t seed, bool with_answers) {
   std::mt19937 random(seed);
   std::vector<Tokens> prompts;

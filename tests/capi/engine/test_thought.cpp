@@ -164,7 +164,7 @@ struct Asked {
   int32_t max_tokens = 0;
 };
 
-// Random thoughts run beside plain answers; all begin with the same tokens.
+// Random thoughts run together with plain answers; all begin with the same tokens.
 std::deque<Asked> random_requests(std::mt19937& random, int32_t n) {
   std::deque<Asked> all;
   const Tokens shared = toy::tokens("A shared beginning");

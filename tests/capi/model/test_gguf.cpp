@@ -278,7 +278,7 @@ TEST_CASE("what is unusual but right passes") {
         set(h, "qwen3", "attention.key_length", 128);
         set(h, "qwen3", "attention.value_length", 128);
       },
-      // Headers like those of DeepSeek-V2, Phi-2 and Granite 4.
+      // Headers as in files of DeepSeek-V2, Phi-2 and Granite 4.
       [](auto* h) {
         set_heads(h, "deepseek2", 16, 1);
         set(h, "deepseek2", "attention.key_length", 576);

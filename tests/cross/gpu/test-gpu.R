@@ -1,6 +1,6 @@
 # Compares real models whose layers are all on a GPU with the same models on the
 # processor, in R. The GPU may be one that a driver imitates (scripts/vulkan.sh).
-# Kernels of a GPU round differently than those of the processor, but a wrong cell
+# Kernels of a GPU round differently from kernels of the processor, but a wrong cell
 # of the KV cache would change numbers by far more.
 
 # Of a log-probability. The processor also rounds activations to 8 bits.

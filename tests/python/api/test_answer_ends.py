@@ -106,7 +106,7 @@ def test_what_cannot_be_combined_is_named(context: lh.Context) -> None:
     with pytest.raises(ValueError, match=r"min_tokens is 9, more than max_tokens \(8\)"):
         lh.generate(context, PROMPT, min_tokens=9, max_tokens=8)
     n_vocab = context.model.n_vocab
-    with pytest.raises(ValueError, match=r"stop_token_ids\[\d+\] is not for a token"):
+    with pytest.raises(ValueError, match=r"stop_token_ids\[\d+\] names no token"):
         lh.generate(context, PROMPT, stop_token_ids=[1, n_vocab])
     params = [lh.SamplingParams(min_tokens=n, max_tokens=4) for n in (4, 5)]
     found = lh.generate_parallel(context, [PROMPT] * 2, params=params)

@@ -141,7 +141,7 @@ def test_what_libllama_refuses_is_an_error(smollm2: lh.Model) -> None:
         (
             {"params": lh.SamplingParams(), "top_k": 3},
             ValueError,
-            "top_k is given beside params",
+            "top_k is given in addition to params",
         ),
         ({"chat": 1}, TypeError, "chat must be True or False, not 1"),
         ({"system": "Be brief."}, ValueError, "system needs chat=True.*'Be brief.'"),

@@ -369,7 +369,7 @@ def test_a_conversation_is_not_computed_again(smollm2: lh.Model) -> None:
         for text in ("Name a dog.", "And a cat.", "And a bird.", "A fish.", "A horse."):
             result = chat.ask(text)
             n = result.n_prompt_tokens
-            # New tokens: those of the last answer and of the question.
+            # New tokens: the tokens of the last answer and of the question.
             assert result.stats.n_prefill_tokens <= n - n_before + 1
             n_before = n
         assert n > 130

@@ -254,7 +254,7 @@ def test_what_no_prompt_can_have_is_an_error_before_anything_runs(
 
 
 def test_choices_beside_params_or_a_grammar_are_refused(context: lh.Context) -> None:
-    with pytest.raises(ValueError, match="choices is given beside params"):
+    with pytest.raises(ValueError, match="choices is given in addition to params"):
         lh.generate(context, "a", choices=["a"], params=SamplingParams())
     with pytest.raises(ValueError, match="grammar and choices cannot be given together"):
         SamplingParams(choices=["a"], grammar='root ::= "a"')

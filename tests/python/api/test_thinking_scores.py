@@ -234,7 +234,7 @@ def test_settings_that_do_not_go_together_are_refused(
 
 def test_a_calibration_is_fitted_to_texts_alone(context: lh.Context) -> None:
     how = {"thinking": BUDGET, **CHAT}
-    with pytest.raises(ValueError, match="method='contextual' does not go with thinking"):
+    with pytest.raises(ValueError, match="'contextual' cannot be combined with"):
         lh.classify_calibrated(
             context, ASKED, LABELS, method="contextual", content_free=["N/A"], **how
         )

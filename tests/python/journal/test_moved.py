@@ -116,7 +116,7 @@ def test_what_was_stored_is_stored_again(
         expected.append(key(i))
         assert keys(path) == expected  # at once, not only at the end
         assert journal.find(bytes.fromhex(key(i))).text == entry.text
-    assert "run.sqlite', or SQLite's log beside it, was removed, moved" in journal.notice
+    assert "run.sqlite', or SQLite's log next to it, was removed, moved" in journal.notice
     journal.close()
     assert keys(path) == expected
     beside = {each.name for each in path.parent.iterdir()}

@@ -123,7 +123,7 @@ def test_links_are_followed_to_the_log(folder: Path) -> None:
     journal.add([renamed(entry)])
     run_there = elsewhere / "run.sqlite"
     run_there.symlink_to(folder / "run.sqlite")
-    # Its last result is only in the log, which is not beside the link.
+    # Its last result is only in the log, which is not next to the link.
     assert journal_read(link) == journal_read(run_there) == [entry, renamed(entry)]
     other = Journal(link)
     assert other.find(bytes.fromhex(renamed(entry).key)) == renamed(entry)
@@ -367,7 +367,7 @@ def leave_log(path: Path) -> None:
 def test_a_log_that_cannot_be_read_in_place_is_read_from_a_copy(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As on a full disk: SQLite has no room for the index of the log.
+    # As on a full disk: SQLite has no space for the index of the log.
     run(folder, many(1000))
     path = folder / "run.sqlite"
     leave_log(path)

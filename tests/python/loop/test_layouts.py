@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def test_prompts_that_continue_one_long_prefix_share_a_pool() -> None:
     loop, sizing = in_pool()
     assert loop.plan.kv_layout == "unified"
-    # One copy of the codebook and of the own cells of each prompt that runs, and room for
-    # a prompt that fits into a stream.
+    # Cells for one copy of the codebook, for the separate text of each running prompt,
+    # and for one prompt of the length of a stream.
     assert loop.plan.n_ctx < 400 + (40 + 8) * 20 + 1024 + 256
     n_before = sizing.engine.numbers["n_prefill"]
     run_all(loop, [coding(80 + i) for i in range(40)])

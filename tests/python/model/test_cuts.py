@@ -140,7 +140,7 @@ def test_marks_change_no_character_and_no_other_token(
     if not any(a for a, _ in parts):  # only a user's text
         plain = "".join(b for _, b in parts)
         assert tokens == lh.tokenize(model, plain)
-    # With empty marks, the tokens are those of libllama for the same text.
+    # With empty marks, the tokens equal the tokens of libllama for the same text.
     whole = "".join(a for a, _ in parts)
     empty = f"{OPEN}{CLOSE}".join(["", *(a for a, _ in parts)])
     read = prompt_tokens(model, "p", empty, parse_special=True).tolist()

@@ -20,7 +20,7 @@ def test_a_load_stops_at_a_tensor_after_the_interrupt(tmp_path: Path) -> None:
     assert interrupt.is_set
     with pytest.raises(lh.ModelLoadError, match=r"tiny\.gguf.* was cancelled"):
         lh.Model(path, interrupt=interrupt)
-    # Neither the file nor the process is the worse for it.
+    # The file and the process are unchanged afterwards.
     with lh.Model(path, interrupt=LoadInterrupt()) as model, lh.Context(model) as ctx:
         assert lh.generate(ctx, "one", max_tokens=2).text
 

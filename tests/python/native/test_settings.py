@@ -35,7 +35,7 @@ def test_a_full_cache_keeps_the_settings_of_an_answer_behind_a_thought(
         return settings
 
     def noted_thinking(*args: Any) -> Any:
-        # The settings of the answer, then those of its thought, which emptied the
+        # The settings of the answer, then the settings of its thought, which emptied the
         # cache.
         assert [ref() is not None for ref in made[-2:]] == [True, True]
         return native_thinking(*args)

@@ -228,8 +228,8 @@ def test_fields_beside_those_of_the_schema_are_in_the_text(
         ({"prompt": "{a}", "column": "a"}, ValueError, "one of prompt"),
         ({"prompt": "none"}, ValueError, "names no column"),
         ({"column": "text", "max_token": 3}, TypeError, "did you mean 'max_tokens'"),
-        ({"column": "text", "journal": "x"}, ValueError, "journal does not go"),
-        ({"column": "text", "n": 2}, ValueError, "n does not go"),
+        ({"column": "text", "journal": "x"}, ValueError, "journal cannot be combined"),
+        ({"column": "text", "n": 2}, ValueError, "n cannot be combined"),
         ({"column": "text", "seed": None}, ValueError, "seed must be at least 0"),
         ({"column": "text", "regex": ["a", "b"]}, TypeError, "regex"),
         ({"column": "text", "task": "answer"}, ValueError, "task must be one of"),
@@ -239,7 +239,7 @@ def test_fields_beside_those_of_the_schema_are_in_the_text(
         (
             {"column": "text", "task": "embed", "context": {"n_ctx": 5}},
             ValueError,
-            "context does not go with task 'embed'",
+            "context cannot be combined with task 'embed'",
         ),
         (
             {"column": "t", "task": "classify", "labels": ["a"], "id_column": "i"},

@@ -29,7 +29,7 @@ A, B, C = "a", "b", "c"
             [Wanted(B)],
             Decision(load=(B,)),
         ),
-        # the least recently used model makes room
+        # the least recently used model is unloaded
         (
             _models(
                 a=(5, "loaded", 0, 2), b=(5, "loaded", 0, 1), c=(5, "unloaded", 0, 0)
@@ -139,7 +139,7 @@ def test_memory_is_never_exceeded_and_no_request_loses_its_model(
     for name in got.hold:
         assert (models[name].state, models[name].n_leases) == ("loaded", 1)
     assert len(set(got.unload)) == len(got.unload)
-    # The first model is loaded as soon as all models that make room are unloaded.
+    # The first model is loaded as soon as all other chosen models are unloaded.
     first = models[names[0]]
     if first.state == "unloaded" and first.n_bytes <= n_bytes and wanted[0].is_urgent:
         stays = sum(

@@ -317,7 +317,7 @@ def test_a_model_in_use_makes_room_after_a_while(tmp_path: Path) -> None:
             await first.enter_async_context(case.registry.lease("a", _connected))
             other = case.start("b")
             await case.until_held("a")
-            later = case.start("a")  # this request does not hold a in memory
+            later = case.start("a")  # this request does not keep model a in memory
             await _idle()
             assert case.bench.log == ["+a"]
             assert not later.done()
@@ -376,7 +376,7 @@ def test_a_client_that_goes_leaves_nothing(tmp_path: Path) -> None:
             with pytest.raises(ClientGoneError):
                 await task
             case.bench.gates["a"].set()
-            await case.ask("b")  # a is loaded and unused, and makes room
+            await case.ask("b")  # model a is loaded and unused, so it is unloaded
             assert case.bench.log == ["+a", "-a", "+b"]
 
     asyncio.run(run())

@@ -111,7 +111,7 @@ def test_codes_take_a_bounded_number_of_threads(
         with held(monkeypatch):
             links = [client.connect("/v1/annotate", ANNOTATE) for _ in range(N_REQUESTS)]
             wait_until(lambda: n_open(context) == N_CODING)
-            # Other requests run beside them.
+            # Other requests run at the same time.
             links.append(client.connect("/v1/score", SCORE))
             wait_until(lambda: n_open(context) == N_CODING + 1)
             assert n_threads() <= n_before + N_BOUND

@@ -27,7 +27,7 @@ def test_fields_of_several_objects_are_together(key: str) -> None:
     found = read({key: [CLOSED, WIDE]})
     kinds = {name: each.kind for name, each in found.fields}
     assert kinds == {"a": "integer" if key == "allOf" else "number", "b": "boolean"}
-    # A struct has all its fields; here a value has only those of one alternative.
+    # A struct has all its fields; here a value has only the fields of one alternative.
     assert found.stored == JSON
     inner = json.dumps({"properties": {"x": {key: [CLOSED, WIDE]}}})
     assert columns_of(inner) == {"x": JSON}

@@ -55,7 +55,7 @@ def test_answers_are_those_of_generate_parallel(tmp_path: Path, tiny_path: Tiny)
     table(tmp_path, TEXTS)
     drawn = {**SHORT, "temperature": 1.5, "seed": 7}
     spec = described(tmp_path, tiny_path("llama"), prompt="Say {text}.", sampling=drawn)
-    # With blocks smaller than the table, the draws are those of a single call.
+    # With blocks smaller than the table, the draws equal the draws of a single call.
     outcome = do_run(spec, block=7)
     assert (outcome.n_rows, outcome.n_failed) == (60, 0)
     found = rows_of(tmp_path / "out.csv")

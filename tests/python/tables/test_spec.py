@@ -96,7 +96,7 @@ def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
         ("prompt = 'a { b {text}'", "single '{'"),
         ("prompt = '{}{text}'", "single '{}'"),
         ("system = 'a'", "system needs chat"),
-        ("task = 'embed'\nchat = true", "does not go with embed"),
+        ("task = 'embed'\nchat = true", "cannot be combined with embed"),
         ("task = 'classify'", "classify needs labels"),
         ("task = 'classify'\n[classify]\nlabels = []", "classify needs labels"),
         ("task = 'classify'\n[classify]\nlabels = ['a', 'a']", "is given twice"),
@@ -308,7 +308,7 @@ def test_a_codebook_is_refused_by_other_tasks(task: str, table: str) -> None:
 
 @pytest.mark.parametrize("table", ["sampling", "classify", "embed"])
 def test_annotate_refuses_the_tables_of_other_tasks(table: str) -> None:
-    with pytest.raises(ValueError, match=rf"\[{table}\] does not go with"):
+    with pytest.raises(ValueError, match=rf"\[{table}\] cannot be combined with"):
         RunSpec(task="annotate", codebook=TABLES["codebook"], **{table: TABLES[table]})
 
 

@@ -179,7 +179,7 @@ def test_batch_calibration_reads_all_rows(
         ({"codebook": "no.yaml"}, "'no.yaml'.* cannot be read: No such file"),
         ({"codebook": {"question": "Which?"}}, "needs labels"),
         ({"codebook": {"question": "W", "labels": ["a", ""]}}, r"labels\[1\] must not"),
-        ({"chat": True, "system": "Be kind."}, "system does not go with annotate"),
+        ({"chat": True, "system": "Be kind."}, "system cannot be combined with annotate"),
         ({"annotate.method": "guess"}, "method must be one of"),
         ({"annotate.columns": "x"}, "has no key 'columns'"),
         ({"annotate.splits": "first"}, "did you mean 'split'"),

@@ -1,4 +1,4 @@
-"""Thoughts equal those of two separate calls, alone and beside other prompts."""
+"""Thoughts equal those of two separate calls, alone and together with other prompts."""
 
 from __future__ import annotations
 

@@ -86,7 +86,8 @@ def test_each_token_is_computed_from_the_cells_of_its_sequence(
         out, tokens = answers(model, PROMPTS, **LAYOUTS[layout])
     assert max(furthest(path, out, tokens)) < ROUNDING
     assert out.stats.n_reused_tokens > 6 * len(DOCUMENT)
-    # The numbers are far from those of a prompt whose first two letters are exchanged.
+    # The numbers differ clearly from the numbers of a prompt whose first two letters are
+    # exchanged.
     others = [[x[0], x[2], x[1], *x[3:]] for x in tokens]
     assert np.median(furthest(path, out, others)) > WRONG
 

@@ -511,7 +511,7 @@ def test_a_job_without_a_thread_does_not_keep_the_interpreter(
             pass
 
         def wait(self) -> bool:
-            raise AssertionError("waited for what never started")
+            raise AssertionError("waited for a call that never started")
 
     def fail(*_args: object) -> None:
         raise RuntimeError("can't start new thread")

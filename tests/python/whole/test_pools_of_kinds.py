@@ -78,7 +78,7 @@ def run_beside(
     asked: list[dict[str, object]],
     when_running: list[Callable[[], object]],
 ) -> list[Handle]:
-    """Run long answers beside prompts with a codebook, which then use a pool."""
+    """Run long answers together with prompts with a codebook, which then use a pool."""
     when_running.append(lambda: submit_coding(context))
     with context.loop._lock:
         handles = [

@@ -104,7 +104,7 @@ def read_sets(
         argument: Name of the codes in messages.
 
     Raises:
-        ValueError: As `read`, for single labels.
+        ValueError: The same errors as in `read`.
     """
     known = {_text(plain(name)) for name in names}
     parts = [[_parts(c, known, between, none, argument) for c in col] for col in columns]

@@ -64,7 +64,7 @@ def annotate(
         frame: A data frame of pandas, polars or pyarrow, or a dict of lists.
         text: Name of the column of texts.
         codebook: Codebook: question, labels or fields, examples.
-        context: Context to run in; a `llama_cpp.Llama` gets a context of its own.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         progress: As in `generate_parallel`.
         **settings: Options of annotation, see `AnnotateOptions`.
 
@@ -156,8 +156,7 @@ def prepare_coding(
         ctx: As for `annotate`.
         given: As for `annotate`.
         is_piece: See `CodingWork`.
-        journal: Journal that is already open, used instead of the one that `given`
-            names.
+        journal: Open journal, used instead of the journal that `given` names.
         prints_journal: Whether to print the path of a journal that was named by the
             codebook and the model, to stderr.
     """

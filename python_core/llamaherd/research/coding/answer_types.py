@@ -1,6 +1,6 @@
 """Types of answers that a codebook can ask for, as a table with one entry per type.
 
-To add a type, write a class here or in a file of its own, add its name to `Kind` and an
+To add a type, write a class here or in a new file, add its name to `Kind` and an
 instance to `TYPES`. Other code reads the attributes of a type; it never tests the name of
 the type.
 """
@@ -81,7 +81,7 @@ class AnswerType:
         """Check that the label of an example fits its text."""
 
     def written(self, own: Mapping[str, Any]) -> str:
-        """Return the JSON Schema of what the model writes; only for generated types."""
+        """Return the JSON Schema of the model's answer; only for generated types."""
         return str(own["schema"])
 
     def table(self, own: Mapping[str, Any]) -> str:
@@ -110,8 +110,8 @@ class _Scale(AnswerType):
         labels = given["labels"]
         if labels is not None and labels != scale.definitions:
             raise ArgumentError(
-                f"do not go with {setting('type', 'scale')}, whose numbers are the "
-                "labels",
+                f"cannot be combined with {setting('type', 'scale')}, whose numbers "
+                "are the labels",
                 argument="labels",
                 code="conflict",
             )
@@ -231,7 +231,7 @@ def checked_own(kind: AnswerType, given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name == "labels":
             raise ArgumentError(
-                f"do not go with {setting('type', kind.name)}, which has "
+                f"cannot be combined with {setting('type', kind.name)}, which has "
                 f"a {kind.takes[0]}",
                 argument=name,
                 code="conflict",

@@ -135,7 +135,7 @@ class Codebook:
 
     @property
     def written_schema(self) -> str:
-        """JSON Schema of what the model writes, for types that are generated."""
+        """JSON Schema of the model's answer, for types that are generated."""
         return self.kind.written(self._own)
 
     @property

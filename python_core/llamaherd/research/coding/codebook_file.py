@@ -1,6 +1,6 @@
 """Reading and writing codebooks as YAML files.
 
-Every value is read as text, whatever its type in YAML; so a label called `no` is not
+Every value is read as text and not by its type in YAML, so a label called `no` is not
 False. Only a schema and an example's fields have typed values. Tags, anchors and aliases
 are refused, so that a small file cannot fill the memory.
 """

@@ -72,7 +72,7 @@ class Coding:
     Args:
         context: Context to run in.
         work: Texts to code, with codebook and settings.
-        journal: Journal that is already open, used instead of the one that `work` names.
+        journal: Open journal, used instead of the journal that `work` names.
         calibration: Calibration of an earlier coding of the same kind; None to fit one.
 
     Attributes:

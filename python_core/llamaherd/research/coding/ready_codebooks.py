@@ -138,7 +138,7 @@ def sources_of(codebook: Codebook) -> tuple[str, ...]:
     """Return keys of the references of a ready codebook; () for any other codebook.
 
     A codebook is recognized as ready if its type, question, labels and definitions equal
-    those of a ready codebook; examples may differ.
+    the content of a ready codebook; examples may differ.
     """
     for name, entry in _ENTRIES.items():
         ready = _of_file(name)

@@ -248,14 +248,14 @@ def _check_evidence(codebook: Codebook, split: Split | None) -> None:
                 "use a field of the schema that is a type_quote(), or the type 'spans'"
             )
         raise ArgumentError(
-            f"does not go with {setting('type', codebook.type)}: {problem}",
+            f"cannot be combined with {setting('type', codebook.type)}: {problem}",
             argument="evidence",
             code="conflict",
         )
     if split in ("majority", "mean"):
         raise ArgumentError(
-            f"does not go with split={split!r}, which combines the labels of all parts: "
-            "use 'first' or 'last'",
+            f"cannot be combined with split={split!r}, which combines the labels of "
+            "all parts: use 'first' or 'last'",
             argument="evidence",
             code="conflict",
         )
@@ -273,8 +273,8 @@ def _check_thoughts(given: AnnotateOptions, method: Method) -> None:
     check_n_thoughts(given.thinking, given.n_thoughts)
     if given.calibrate == "contextual" and isinstance(given.thinking, Thinking):
         raise ArgumentError(
-            "does not go with thinking: a thought about a prompt without content is "
-            "meaningless. Use 'batch'",
+            "cannot be combined with thinking: a thought about a prompt without "
+            "content is meaningless. Use 'batch'",
             argument="calibrate",
             code="conflict",
             form=f"{setting('calibrate', 'contextual')} {{problem}}",

@@ -42,7 +42,7 @@ class SpanRules:
 
     @property
     def written(self) -> str:
-        """JSON Schema of what the model writes."""
+        """JSON Schema of the model's answer."""
         text = {"type": "string", "quote": dict(self.quote)}
         return _schema(self.max_spans, quote=text, label={"enum": list(self.labels)})
 
@@ -136,8 +136,8 @@ def flattened(parsed: object) -> object:
     """Return an answer with its distinct passages in the order of the text.
 
     Args:
-        parsed: Answer whose passages have a `Quoted` and a label; None for a text without
-            an answer.
+        parsed: Answer with a list of passages, each a `Quoted` and a label; None for a
+            text without an answer.
     """
     if not isinstance(parsed, Mapping):
         return parsed

@@ -52,20 +52,21 @@ def check_steps(
         )
     if given.evidence is not False and given.until is not None:
         raise ArgumentError(
-            "does not go with until: a head on embeddings writes no quotes",
+            "cannot be combined with until: a head on embeddings writes no quotes",
             argument="evidence",
             code="conflict",
         )
     if given.evidence is not False:
         raise ArgumentError(
-            "does not go with larger: quote the labels of one model",
+            "cannot be combined with larger: quote the labels of one model",
             argument="evidence",
             code="conflict",
         )
     if given.calibrate == "batch" and given.larger is not None:
         raise ArgumentError(
-            f"does not go with {setting('calibrate', 'batch')}, which is fitted to all "
-            "texts; the larger model codes only the unsure texts. Use 'contextual'",
+            f"cannot be combined with {setting('calibrate', 'batch')}, which is "
+            "fitted to all texts; the larger model codes only the unsure texts. "
+            "Use 'contextual'",
             argument="larger",
             code="conflict",
         )

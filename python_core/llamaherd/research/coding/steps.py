@@ -4,7 +4,7 @@
 2. A classifier on embeddings (head) is fitted to the model's probabilities and labels the
    rest.
 3. The least sure texts are labelled again by a larger model. Without a larger model, the
-   same model labels the least sure texts of those that the head labelled.
+   same model labels the least sure of the texts that the head labelled.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ class Steps:
         context: Context of the model.
         work: Texts to code, with codebook and settings.
         models: Models of later steps.
-        journal: Journal that is already open, used instead of the one that `work`
-            names.
+        journal: Open journal, used instead of the journal that `work` names.
 
     Attributes:
         context: Context of the model.

@@ -150,7 +150,7 @@ def _orders(
         made = sorted(seen - {own})
     if made and codebook.kind.is_ordered:
         raise ArgumentError(
-            "do not go with an ordinal scale, whose order has a meaning",
+            "cannot be combined with an ordinal scale, whose order has a meaning",
             argument="orders",
             code="conflict",
         )

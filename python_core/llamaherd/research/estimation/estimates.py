@@ -150,7 +150,7 @@ class Estimates:
         return self.covariances[checks.choice("outcome", outcome, outcomes) or "", method]
 
     def gold_worth(self, method: Method = "dsl") -> float:
-        """Return how many codes alone would give intervals as short as those by `method`.
+        """Return how many codes alone would give intervals as short as `method` gives.
 
         The codes are then used without labels. For each estimate the number is
         n_gold * (variance by codes alone / variance by `method`). If estimates describe

@@ -38,8 +38,8 @@ def freedoms(problem: Problem, n_fitted: int) -> Floats:
     """Return the degrees of freedom of the means of groups, float64[p].
 
     The degrees of freedom of a mean are the number of codes of its group minus the number
-    of fitted parameters, but at most the degrees of freedom of the group's strata; with
-    clusters, at most the number of clusters minus one.
+    of fitted parameters, but at most the degrees of freedom of the group's strata. With
+    clusters they are at most the number of clusters minus one.
 
     Args:
         problem: The regression on groups.

@@ -26,8 +26,8 @@ def explained(
         formula: The formula.
         columns: Columns of the formula.
         known: Names of all columns.
-        terms: For the left side, first, and each term of the right side, a function that
-            evaluates it alone.
+        terms: Functions that evaluate one part of the formula: first the left side, then
+            each term of the right side.
         error: Error of the whole formula.
     """
     for i, (term, evaluate) in enumerate(terms.items()):

@@ -131,7 +131,7 @@ def matrices(
         formula: Formula with a left side.
         kept: int64[m], rows used.
         gold: Codes, with indices into `kept`.
-        predicted: Kinds of predictions; each kind gets matrices of its own. () for the
+        predicted: Kinds of predictions; each kind gets its own matrices. () for the
             labels alone. With probabilities the formula is evaluated for each label, and
             the results are averaged.
 

@@ -232,7 +232,7 @@ def own_ids(frame: object) -> str | None:
 
 
 def _with_probabilities(frame: object, label: str | None, there: set[str]) -> set[str]:
-    """Return the labels that have columns of probabilities beside the column of labels.
+    """Return the labels whose probabilities are in columns of the data.
 
     People may give a label that the model never gave; only its column of probabilities
     shows that it exists. `annotate` writes a column p_<label> for each label, with the

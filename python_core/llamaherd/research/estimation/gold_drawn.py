@@ -438,5 +438,5 @@ def _majority(codes: Sequence[str | None]) -> str | None:
 
 
 def sidecar(path: str | os.PathLike[str]) -> Path:
-    """Return the path of the design beside a CSV file."""
+    """Return the path of the design file that belongs to a CSV file."""
     return Path(f"{os.fspath(path)}.json")

@@ -145,7 +145,7 @@ def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
     except FileNotFoundError as error:
         raise ArgumentError(
             f"must be given: there is no {beside} with the inclusion "
-            "probabilities beside the file",
+            "probabilities next to the file",
             argument="sample",
             code="conflict",
         ) from error

@@ -59,8 +59,7 @@ def numbered(
     """Number the values of a column in the kept rows; return numbers and values.
 
     Raises:
-        ValueError: The column does not exist, or `known`, the values in order, lacks a
-            value.
+        ValueError: The column does not exist, or a value is not in `known`.
     """
     column = frames.column(texts.frame, name, "by")
     values = [column[i] for i in kept]

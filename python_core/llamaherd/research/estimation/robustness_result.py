@@ -36,7 +36,7 @@ class Robustness:
         variants: Names of the v variants; all others are compared with the first.
         names: The k labels.
         rows: int[n], rows of the data frame that were coded.
-        labels: For each variant n labels; None for failed texts.
+        labels: Labels of the n texts in each variant; None for failed texts.
         flips: float64[v], share of texts whose label differs from the label by the first
             variant, among texts with both labels; NaN if no text has both.
         pairwise: float64[v, v], share of texts with different labels for each pair of

@@ -56,7 +56,7 @@ def compare_pairs(
     Args:
         texts: Texts, 2 to 5,000; or texts by name. Default names are indices.
         question: The question, such as "Which text is angrier?".
-        context: Context to run in; a `llama_cpp.Llama` gets a context of its own.
+        context: Context to run in; a `llama_cpp.Llama` gets its own context.
         n_pairs: Number of pairs. None for six times the number of texts, but at most all
             pairs.
         design: "adaptive": two random cycles through all texts, then rounds of the most

@@ -159,7 +159,7 @@ def corrected(contents: Contents) -> str | None:
     found = contents["estimates"]
     if found is None or not _is_corrected(found):
         return None
-    return "by human codes, with intervals; uncorrected estimates beside (Estimates)"
+    return "by human codes, with intervals; uncorrected estimates too (Estimates)"
 
 
 def _is_corrected(found: Mapping[str, Any]) -> bool:

@@ -84,8 +84,8 @@ def reproduce(
         model: The model file; or a model or context to use. None to search for a file of
             the recorded name in the folder of the report, the working directory, and the
             model cache.
-        data: A data frame with the texts. Required for a report without texts; otherwise
-            its texts are compared with the texts of the report.
+        data: A data frame with the texts. Required for a report without texts. For other
+            reports, these texts are compared with the texts of the report.
         text: Name of the column of texts; None for the name in the report.
         n_seq_max: Number of prompts that run at once; None for the number in the report.
         n_threads: Number of threads; None for the number in the report, but at most the

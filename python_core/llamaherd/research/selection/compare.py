@@ -117,7 +117,7 @@ def compare_codebooks(
         check_codebook(name, each.codebook, sample)
         if each.context is None and context is None:
             raise ArgumentTypeError(
-                f"is missing, but candidate {name!r} has no context of its own",
+                f"is missing, but candidate {name!r} has no own context",
                 argument="context",
             )
     check_options(level, adjust)
@@ -171,7 +171,7 @@ def compared(
         measure: As in `compare_codebooks`.
         level: As in `compare_codebooks`.
         adjust: As in `compare_codebooks`.
-        journal: Path of the journal, beside which times of earlier runs are stored; None
+        journal: Path of the journal; a file next to it stores times of earlier runs. None
             without a journal.
     """
     runs = [each.run for each in labels]

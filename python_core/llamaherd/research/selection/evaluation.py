@@ -142,7 +142,7 @@ def evaluate_codebook(
     Args:
         choice: Result of `best_codebook`.
         gold: The split sample, or the path of its CSV file. With a path, the evaluation
-            is also recorded in the design file beside the CSV file.
+            is also recorded in the design file next to the CSV file.
         context: Context on the chosen model.
         coded: Labels that `annotate` made with the chosen codebook, settings and model,
             and that include all texts of "evaluate". These labels are then evaluated, and
@@ -270,8 +270,8 @@ def evaluated(
         codes: Codes of the texts, from `prepared`.
         labels: Labels of these texts.
         level: Confidence level.
-        path: CSV file beside which the evaluation is recorded; None to return the record
-            only in the result.
+        path: CSV file; the evaluation is recorded in the design file next to it. None to
+            return the record only in the result.
     """
     (value,) = measured(codes, [labels], choice.measure, level=level).values
     record = record_of(gold)

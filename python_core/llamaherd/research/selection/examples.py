@@ -49,11 +49,12 @@ def choose_examples(
 
     Examples are chosen from each label in turn, so that all labels have about the same
     number of examples. For each label, "diverse" begins with the most typical text, which
-    is nearest to the other texts of the label. In each further turn, "diverse" adds the
-    text of the label that is farthest from all examples so far. "hardest" begins with the
-    texts that the model labelled wrongly, in the order of its confidence in the wrong
-    label, the highest first. "hardest" then uses the texts whose right label has the
-    lowest probability. Texts that also occur in "select" or "evaluate" are never used.
+    is nearest to the other texts of the label. In each further turn, "diverse"
+    adds, among the texts of the label, the text that is farthest from all examples so
+    far. "hardest" begins with the texts that the model labelled wrongly, in the order of
+    its confidence in the wrong label, the highest first. "hardest" then uses the texts
+    whose right label has the lowest probability. Texts that also occur in "select" or
+    "evaluate" are never used.
 
     Args:
         gold: Sample with codes, split by `gold_split`; or the path of its CSV file.

@@ -54,7 +54,7 @@ def gold_split(
 
     Args:
         gold: Gold sample, with or without codes; or the path of its CSV file. With a
-            path, the split is stored in the design file beside the CSV file.
+            path, the split is stored in the design file next to the CSV file.
         explore: Share of the texts in "explore"; it may be 0.
         select: Share of the texts in "select".
         evaluate: Share of the texts in "evaluate".

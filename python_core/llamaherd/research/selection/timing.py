@@ -1,4 +1,4 @@
-"""Seconds per text of candidates, stored beside the journal with their answers."""
+"""Seconds per text of candidates, stored in a file next to the journal."""
 
 from __future__ import annotations
 

@@ -139,7 +139,8 @@ def satterthwaite(variances: Floats, df: Floats, whole: float) -> float:
     Args:
         variances: float64[h], variances, each estimated from few codes.
         df: float64[h], degrees of freedom of each variance; 0 is replaced by 1.
-        whole: The sum of all variances, including those with infinite degrees of freedom.
+        whole: The sum of all variances, including variances with infinite degrees of
+        freedom.
 
     Source: Satterthwaite, "An Approximate Distribution of Estimates of Variance
     Components", Biometrics Bulletin 2, 1946.

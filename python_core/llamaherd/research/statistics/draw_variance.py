@@ -1,4 +1,4 @@
-"""Variance of a total that is due to the draw of a sample with fixed sizes of strata.
+"""Variance of a total that the draw of a sample causes, with fixed sizes of strata.
 
 Sources: Hajek, "Asymptotic theory of rejective sampling with varying probabilities",
 1964; for a part (domain) of the texts Särndal, Swensson, Wretman, "Model Assisted Survey

@@ -6,9 +6,9 @@ the best alignment (see `unit_alignment`), divided by the mean number of units o
 Texts: units of different texts are not aligned; totals and numbers of units are added
 up over texts. The expected disorder is the mean over random continua: all texts, one
 after the other, form a circle, and each random coder has the units of a coder drawn with
-replacement, all shifted by the same random number of characters. Two shifts differ by
-at least half of the mean length of a unit, if there is room. A unit that begins before
-the end of the circle stays whole.
+replacement, all shifted by the same random number of characters. Two shifts differ by at
+least half of the mean length of a unit, if the text is long enough. A unit that begins
+before the end of the circle stays whole.
 
 Source: Mathet, Widlocher and Metivier (2015), The unified and holistic method gamma for
 inter-annotator agreement measure and alignment, Computational Linguistics 41, 437-479.
@@ -103,7 +103,7 @@ class Gamma:
 
         Args:
             texts: Indices of the texts of the observed disorder; None for each text once.
-                The expected disorder is that of all texts.
+                The expected disorder is computed from all texts.
 
         Returns:
             The coefficient; NaN if nobody marked a unit.

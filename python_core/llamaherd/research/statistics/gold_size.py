@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SizeMeasure: TypeAlias = Literal["accuracy"] | ErrorMeasure
 SIZE_MEASURES: tuple[SizeMeasure, ...] = ("accuracy", "mae", "rmse")
 # Arguments that have an effect only with `width`, or only with `compare`, and their
-# defaults. In a call where an argument has no effect it must have its default.
+# defaults. An argument that has no effect in a call must have its default value.
 _DEFAULTS: dict[str, object] = {
     "share": 0.5,
     "population": None,
@@ -291,8 +291,8 @@ def _check_use(
             problem = (
                 "is for the errors of numbers: set measure to mae or rmse"
                 if name in of_numbers
-                else "does not go with compare: set differ, the share of texts that "
-                "exactly one codebook labels right"
+                else "cannot be combined with compare: set differ, the share of texts "
+                "that exactly one codebook labels right"
             )
             raise ArgumentError(problem, argument=name, code="conflict")
 

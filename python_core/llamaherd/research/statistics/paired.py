@@ -53,7 +53,7 @@ class PairedDifference:
     Attributes:
         first: Index of the first classifier.
         second: Index of the second classifier.
-        value: Measure of the first classifier minus that of the second.
+        value: Measure of the first classifier minus measure of the second.
         low: Lower confidence limit.
         high: Upper confidence limit.
         differ: Weighted share of units for which exactly one classifier is right.

@@ -271,7 +271,7 @@ class _Bounds:
         covariance: Floats,
         strata: Integers,
     ) -> _Bounds:
-        """Collect the measures; `covariance` is that of the measures."""
+        """Collect the measures; `covariance` is the covariance of the measures."""
         values, is_z = np.array([each.value for each in made]), measure == "pearson"
         if is_z:
             of_z = np.array([each.of_z for each in made]).reshape(len(made), -1)

@@ -37,7 +37,8 @@ class LabelCheck:
         n_coded: Number of coded texts with each label.
         expected: Expected number of coded texts with each label in a simple random
             sample.
-        p_value: Probability that a simple random sample differs as much or more.
+        p_value: Probability of at least the observed difference in a simple random
+        sample.
     """
 
     labels: tuple[str | None, ...]

@@ -213,7 +213,7 @@ def _allocated(
     checks.choice("allocation", allocation, ALLOCATIONS)
     if not least.sum() <= n <= totals.sum():
         raise ArgumentError(
-            f"must be between {least.sum()} (2 texts, or the only one, for each of "
+            f"must be between {least.sum()} (at least 2 texts, or all, of each of "
             f"{len(names)} strata) and {totals.sum()}, not {n}",
             argument="n",
             code="out_of_range",

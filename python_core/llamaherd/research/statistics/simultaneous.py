@@ -58,8 +58,9 @@ def max_t(level: float, covariance: Floats, df: float) -> float:
 
 
 def symmetric_root(covariance: Floats) -> Floats:
-    """Return the symmetric root of a covariance matrix, which turns draws into its draws.
+    """Return the symmetric root of a covariance matrix.
 
+    The root times standard normal draws gives draws with this covariance.
     Unlike the eigenvectors, the symmetric root does not change with rounding errors.
 
     Args:

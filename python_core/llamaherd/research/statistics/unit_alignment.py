@@ -41,7 +41,7 @@ class Units:
         start: int64[u], first character.
         end: int64[u], position after the last character.
         label: int64[u], number of the label.
-        n_coders: Number of coders, with those who marked nothing.
+        n_coders: Number of coders, including coders who marked nothing.
     """
 
     coder: Integers

@@ -6,9 +6,9 @@ coefficient of agreement, and a bootstrap, do not include the errors of the othe
 
 The units of each label of the model are treated as a stratum. The total weight of the
 stratum's errors has Wilson's limits, see `counts`. The coefficient is computed again with
-each limit instead of the estimated total: the weight moves between right and wrong codes,
-and wrong codes are distributed as the observed wrong codes of the stratum, or, without
-any, as all other codes. MOVER combines the distances of all strata.
+each limit instead of the estimated total: the weight moves between right and wrong codes.
+Wrong codes are distributed as the observed wrong codes of the stratum. If the stratum has
+none, they are distributed as all other codes. MOVER combines the distances of all strata.
 
 Sources: see `llamaherd.research.statistics.counts`.
 """

@@ -16,7 +16,7 @@ for any s_t that sum to 1 and do not depend on codes. Here s_t is proportional t
 n_t / (M_t (M_t - n_t)), the inverse of the variance if all probabilities are equal. Then
 waves of equal probabilities together are exactly one simple sample. A text of wave t has
 the weight s_t / pi_t(i) + s_(t+1) + s_(t+2) + .. in the estimate. If each wave
-has one text, the weights are those of the estimator R_LURE of Farquhar and others.
+has one text, the weights equal the weights of the estimator R_LURE (Farquhar and others).
 
 Sources: Des Raj, "Some estimators in sampling with varying probabilities without
 replacement", J. Am. Stat. Assoc. 51, 1956 (T_t of single draws); Farquhar, Gal,

@@ -130,7 +130,7 @@ class SpanValidation:
     Attributes:
         measures: Estimates with intervals by part, measure and label; label "" for all
             labels together.
-        notes: Notes on what was compared.
+        notes: Notes on the compared passages.
         level: Confidence level of the intervals.
     """
 

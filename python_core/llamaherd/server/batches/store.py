@@ -306,8 +306,8 @@ class BatchStore:
     def finish(self, batch: Batch) -> Batch:
         """Write the output files of a batch and store it without its outcomes.
 
-        After an error, for example of a full disk, the batch and its outcomes are as
-        before, and no file remains.
+        After an error, for example of a full disk, the batch and its outcomes are
+        unchanged, and no file remains.
         """
         batch = self._counted(batch)
         made: dict[str, StoredFile] = {}

@@ -156,7 +156,7 @@ def _broken(reason: str) -> ApiError:
 
 
 def keep_content(path: Path, upload: Upload, target: Path) -> None:
-    """Copy the file from the form to a path of its own, and flush it to disk."""
+    """Copy the file from the form to a new path, and flush the copy to disk."""
     opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with path.open("rb") as form, os.fdopen(opened, "wb") as file:
         form.seek(upload.start)

@@ -36,8 +36,8 @@ class Wanted:
 
     Attributes:
         name: Name of the model.
-        is_urgent: Whether the requests have waited so long that models in use have to
-            make room.
+        is_urgent: Whether the requests have waited so long that models in use have to be
+            unloaded.
     """
 
     name: str
@@ -51,8 +51,8 @@ class Decision:
     Attributes:
         load: Models to load.
         unload: Models without requests to unload.
-        hold: Models in use that have to make room: running requests finish, new ones
-            wait.
+        hold: Models in use that have to be unloaded: running requests finish, new
+            requests wait.
     """
 
     load: tuple[str, ...] = ()
@@ -65,9 +65,9 @@ def decide(
 ) -> Decision:
     """Decide which models to load and to unload.
 
-    Models without requests are unloaded to make room, the least recently used first. If
-    unloading does not make enough room for a model, later models that fit into the free
-    memory may be loaded before it. An urgent model also gets the room of models in use,
+    Models without requests are unloaded to free memory, the least recently used first. If
+    unloading does not free enough memory for a model, later models that fit into the free
+    memory may be loaded before it. An urgent model also gets the memory of models in use,
     and free memory is reserved for it.
 
     Args:

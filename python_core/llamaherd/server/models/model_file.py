@@ -51,8 +51,8 @@ class Waiter:
         future: Future that is done when the request has a lease of the model, or is
             refused.
         place: Number in the order of arrival.
-        is_urgent: Whether the request has waited so long that models in use have to make
-            room.
+        is_urgent: Whether the request has waited so long that models in use have to be
+            unloaded.
     """
 
     future: asyncio.Future[None]
@@ -73,7 +73,8 @@ class ServedFile:
         loaded: The model and its adapters in memory; None if they are not loaded.
         n_leases: Number of requests that use the model.
         used: Number of the model's last request, counted over all models.
-        is_held: Whether new requests wait, because the model must make room for another.
+        is_held: Whether new requests wait, because the model must be unloaded for another
+        model.
         waiters: Requests that wait for the model.
         load_s: Duration of the last loading in seconds; 1 before the first loading.
         n_loads: Number of times that loading began.

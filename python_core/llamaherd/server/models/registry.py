@@ -43,7 +43,7 @@ class ModelRegistry:
         any_model: Whether requests with an unknown name get the first model.
         least: Least memory for caches and buffers of each model in bytes, see
             `cache_sizes`.
-        patience_s: Time in seconds after which models in use make room for a waiting
+        patience_s: Time in seconds after which models in use are unloaded for a waiting
             request.
     """
 
@@ -99,7 +99,7 @@ class ModelRegistry:
             name: Name of the model.
             receive: Channel that reports a disconnect.
             is_patient: True if the request waits until other models are idle; False if
-                models in use make room for it after `patience_s`.
+                models in use are unloaded for it after `patience_s`.
 
         Raises:
             ApiError: The model can never fit, cannot be loaded, got no memory in time, or

@@ -1,4 +1,4 @@
-"""Model files in memory: loaded for requests, unloaded when others need room."""
+"""Model files in memory: loaded for requests, unloaded when others need memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Residency:
             caches and buffers in bytes, and a flag that interrupts it.
         n_bytes: Memory of weights, KV caches and buffers of all models in bytes.
         wait_s: Maximum time in seconds that a request waits for memory.
-        patience_s: Time in seconds after which models in use make room for a waiting
+        patience_s: Time in seconds after which models in use are unloaded for a waiting
             request.
 
     Attributes:
@@ -84,7 +84,7 @@ class Residency:
             name: Name of the model or of an adapter.
             receive: Channel that reports a disconnect.
             is_patient: True if the request waits until other models are idle; False if
-                models in use make room for it after `patience_s`.
+                models in use are unloaded for it after `patience_s`.
 
         Raises:
             ApiError: The model can never fit, cannot be loaded, or got no memory in time.
@@ -260,7 +260,8 @@ class Residency:
             self._grant(file)  # before another request may unload it
             return
         # The model's real size is now known and does not fit: unload it. The model is
-        # loaded again when there is room, or refused if it exceeds the whole memory.
+        # loaded again when there is free memory, or refused if it exceeds the whole
+        # memory.
         file.state = "unloading"
         await self._unload(file)
         if file.n_bytes > self._n_bytes:

@@ -60,7 +60,7 @@ class ModelSpec:
         )
 
     def n_working(self, settings: ContextSettings, placement: Placement) -> int:
-        """Return the least memory, beside the weights, with which the model is useful.
+        """Return the least memory that a useful model needs in addition to its weights.
 
         The memory is summed over the model and its adapters: KV caches whose total size
         is an eighth of the weights, and compute buffers. Buffers are left out if the file
@@ -150,8 +150,8 @@ def cache_sizes(
     Args:
         weights: Size of the weights of each model in bytes.
         n_bytes: Memory of all models in bytes.
-        least: Least memory beside the weights of each model in bytes; None for an eighth
-            of its weights.
+        least: Least memory of each model in addition to its weights, in bytes; None for
+            an eighth of its weights.
     """
     least = [n // 8 for n in weights] if least is None else least
     share = 0

@@ -664,7 +664,7 @@ def _thoughts(options, good, k=0):
 @_boundary
 def contextual_check(thinking):
     if thinking:
-        raise ValueError("method: 'contextual' does not go with thinking")
+        raise ValueError("method: 'contextual' cannot be combined with thinking")
 
 
 @_boundary

@@ -100,7 +100,7 @@ def test_a_codebook_knows_its_numbers() -> None:
         ({"labels": ["a", "b"], "scale": {"from": 0, "to": 1}}, "goes with type='scale'"),
         (
             {"type": "scale", "labels": ["a"], "scale": {"from": 0, "to": 1}},
-            "labels do not go with type='scale'",
+            "labels cannot be combined with type='scale'",
         ),
         ({"type": "scale", "scale": {"from": 0}}, "to.* is missing"),
         (
@@ -257,7 +257,7 @@ def test_after_a_thought_too(context: lh.Context) -> None:
 
 
 def test_an_order_of_numbers_is_no_variant() -> None:
-    with pytest.raises(ValueError, match="orders do not go with an ordinal scale"):
+    with pytest.raises(ValueError, match="orders cannot be combined with an ordinal"):
         variants_of({"a": ANGER}, ["one"], orders=1)
 
 

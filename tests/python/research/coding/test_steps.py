@@ -286,8 +286,18 @@ SEVERAL = lh.Codebook("Which?", ["a", "b"], type="multiple")
         (TOPICS, {"larger": 3}, TypeError, "larger must be a context or the path"),
         (SEVERAL, {"larger": "x"}, ValueError, "larger needs probabilities of one label"),
         (FIELDS, {"until": 60, "embeddings": "x"}, ValueError, "until needs probab"),
-        (TOPICS, {"larger": "x", "evidence": True}, ValueError, "evidence does not go"),
-        (TOPICS, {"larger": "x", "calibrate": "batch"}, ValueError, "larger does not go"),
+        (
+            TOPICS,
+            {"larger": "x", "evidence": True},
+            ValueError,
+            "evidence cannot be combined",
+        ),
+        (
+            TOPICS,
+            {"larger": "x", "calibrate": "batch"},
+            ValueError,
+            "larger cannot be combined",
+        ),
         (TOPICS, {"larger": "no.gguf"}, lh.ModelLoadError, "larger names no file"),
         (
             TOPICS,

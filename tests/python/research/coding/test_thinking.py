@@ -177,7 +177,7 @@ def test_a_refused_system_role_fails_its_rows_or_is_merged(context: lh.Context) 
         ),
         (
             {"chat": True, "thinking": 8, "calibrate": "contextual"},
-            "calibrate='contextual' does not go with thinking",
+            "calibrate='contextual' cannot be combined with thinking",
         ),
         ({"chat": True, "variables": {"x": {1, 2}}}, "variables must contain only JSON"),
     ],

@@ -88,7 +88,7 @@ def test_small_cells_join_others() -> None:
     second[26:44] = ["y"] * 4 + ["z"] * 9 + ["x"] * 5
     first[30:39] = ["a"] * 9
     found = cells_of([0] * 60, first, [second])
-    # The texts with "a", "y" and with "a", "z" form one cell: "a" without "a", "x".
+    # The texts with "a", "y" and with "a", "z" form one cell, without "a", "x".
     assert np.flatnonzero(found == found[26]).tolist() == list(range(26, 39))
 
 

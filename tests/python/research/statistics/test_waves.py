@@ -75,7 +75,8 @@ def test_simple_waves_are_one_simple_sample() -> None:
     assert found.weights == pytest.approx(np.full(35, 100 / 35))
     assert found.all_probs == pytest.approx(np.full(100, 0.35))
     assert (np.diff(found.rows) > 0).all()
-    # With one variance for all waves, the variance equals that of a simple sample of 35.
+    # With one variance for all waves, the variance equals the variance of a simple sample
+    # of 35.
     variance = float((found.scale**2 * found.left).sum())
     assert variance == pytest.approx(100 * 65 / 35)
 
