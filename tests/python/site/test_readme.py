@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SECTIONS = [
+    "Systems",
     "Install",
     "Twenty lines of R",
     "Ten lines of Python",
     "One line of the command line",
     "One line of HTTP",
     "How fast",
-    "Systems",
     "Two commands",
     "Where to read on",
 ]
