@@ -117,11 +117,15 @@ class BatchRun:
         )
 
     def end(self, how: End) -> None:
-        """End the batch early, and keep the finished answers."""
+        """End the batch early, and keep the finished answers.
+
+        Running requests end at once, even if the store cannot be written at present.
+        """
         if self._end is None:
             self._end = how
             self._end_time = int(time.time())
             self._ended.set()
+            self._cancel_requests()
 
     def shown(self, batch: Batch) -> Batch:
         """Return a stored batch, as cancelled if its cancellation is not stored yet."""
@@ -233,10 +237,13 @@ class BatchRun:
         if self._end == "expired" and path is not None:
             await self._expire(path)
 
-    async def _end_requests(self) -> None:
+    def _cancel_requests(self) -> None:
         self._is_over = True
         for task in self._running:
             task.cancel()
+
+    async def _end_requests(self) -> None:
+        self._cancel_requests()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def _start(self, request: RequestLine) -> None:

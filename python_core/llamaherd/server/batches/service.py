@@ -145,15 +145,16 @@ class BatchService:
             OSError: The batch has no run, and the disk cannot be used.
             sqlite3.OperationalError: As above.
         """
-        run, _ = self._runs.get(batch.id, (None, None))
         try:
             cancelling = await self.do(lambda store: move(store, batch, "cancelling"))
         except NOT_STORED as error:
-            if run is None:
+            if batch.id not in self._runs:
                 raise
             text = "batch %s: its cancellation is not stored yet (%s)"
             log.warning(text, batch.id, reason_of(error))
             cancelling = batch
+        # The run may have ended or started while the store was used.
+        run, _ = self._runs.get(batch.id, (None, None))
         if run is not None:
             run.end("cancelled")
             return self.shown(cancelling)
