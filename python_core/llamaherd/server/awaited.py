@@ -13,9 +13,9 @@ from llamaherd.run.looking import wait_or_look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from concurrent.futures import Executor
 
     from llamaherd.run.steps import GroupEnd, Steps
+    from llamaherd.server.work_threads import Submitting
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -40,10 +40,10 @@ class AwaitedJob(Generic[_T]):
 
     Args:
         work: Work of the job.
-        threads: Pool of threads.
+        threads: Threads of the steps.
     """
 
-    def __init__(self, work: SteppedWork[_T], threads: Executor) -> None:
+    def __init__(self, work: SteppedWork[_T], threads: Submitting) -> None:
         self._work = work
         self._steps = work.steps()
         self._threads = threads

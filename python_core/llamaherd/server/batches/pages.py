@@ -204,7 +204,10 @@ class BatchPages:
 
     async def _body(self, request: Request) -> dict[str, Any]:
         incoming = request.scope["llamaherd.incoming"]
-        given, _ = await read_object(request.scope, incoming, self._shared.bodies)
+        threads = self._shared.threads.pool("long")
+        given, _ = await read_object(
+            request.scope, incoming, self._shared.bodies, threads
+        )
         return {name: value for name, value in given.items() if value is not None}
 
     async def _batches(self, request: Request) -> Response:

@@ -194,7 +194,7 @@ class BatchRun:
             text = f"the file {self._batch.input_file} does not exist"
             n, errors = 0, [line_error("invalid_file", None, None, text)]
         else:
-            pending = self._shared.pool.submit(
+            pending = self._shared.threads.files.submit(
                 check_lines,
                 path,
                 self._batch.endpoint,
