@@ -26,7 +26,7 @@ from llamaherd.server.messages import (
 )
 from llamaherd.server.running import Running
 from llamaherd.server.several import SeveralAnswers, start_several
-from llamaherd.server.work_threads import kind_of
+from llamaherd.server.work_threads import kind_of, n_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -186,7 +186,7 @@ class Answering(Endpoint):
     async def _submit(
         self, fields: dict[str, object], n_bytes: int, record: RequestRecord
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
-        if n_bytes < _LONG_BODY and fields.keys() <= _QUICK:
+        if n_bytes < _LONG_BODY and fields.keys() <= _QUICK and n_items(fields) == 1:
             return self._submit_now(fields, n_bytes, record)
         is_compiled = not CONSTRAINING.isdisjoint(fields)
         kind: Kind = "compile" if is_compiled else kind_of(fields, n_bytes)

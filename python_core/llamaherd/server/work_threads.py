@@ -84,7 +84,14 @@ def kind_of(fields: Mapping[str, object], n_bytes: int) -> Kind:
         fields: Fields of the request.
         n_bytes: Size of its body.
     """
-    n_items = max(
+    n = fields.get("n")
+    n_answers = n_items(fields) * (n if isinstance(n, int) else 1)
+    return "long" if n_bytes > LONG_BYTES or n_answers > _MANY else "short"
+
+
+def n_items(fields: Mapping[str, object]) -> int:
+    """Return the number of prompts or texts of a request, or of its longest list."""
+    return max(
         (
             len(value)
             for value in fields.values()
@@ -93,9 +100,6 @@ def kind_of(fields: Mapping[str, object], n_bytes: int) -> Kind:
         ),
         default=1,
     )
-    n = fields.get("n")
-    n_answers = n_items * n if isinstance(n, int) else n_items
-    return "long" if n_bytes > LONG_BYTES or n_answers > _MANY else "short"
 
 
 class VectorThreads:

@@ -275,8 +275,8 @@ def test_long_lists_encoded_in_parts_are_the_same() -> None:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
-    """Return the names of the threads that parsed and encoded long JSON."""
-    found: dict[str, set[str]] = {"parse": set(), "encode": set()}
+    """Return the names of the threads that parsed, prepared and encoded requests."""
+    found: dict[str, set[str]] = {"parse": set(), "encode": set(), "submit": set()}
 
     def noted(kind: str, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def run(value: Any) -> Any:
@@ -285,6 +285,13 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
 
         return run
 
+    real = answering.Answering._submit_now
+
+    def submit_now(*arguments: Any) -> Any:
+        found["submit"].add(threading.current_thread().name)
+        return real(*arguments)
+
+    monkeypatch.setattr(answering.Answering, "_submit_now", submit_now)
     parse, encode = messages.parse_object, messages.encoded
     monkeypatch.setattr(messages, "parse_object", noted("parse", parse))
     for module in (answering, work_api):
@@ -307,13 +314,15 @@ def test_long_json_is_no_work_of_the_event_loop(
     context: lh.Context, names: dict[str, set[str]], path: str, body: dict[str, object]
 ) -> None:
     """Parsing and encoding would delay the tokens of all streams."""
-    n_bytes = len(json.dumps({**body, "ignore_eos": True}))
+    n_bytes = len(json.dumps(body))
     with served(context, max_body=1 << 20) as client:
-        fields = {**body, "ignore_eos": True} if "max_tokens" in body else body
+        fields = {**body, "ignore_eos": True} if "logprobs" in body else body
         status, got = client.post(path, fields)
         assert status in (200, 400), got
     if n_bytes > 1 << 15:
         assert all(name.startswith("llamaherd-long") for name in names["parse"])
+    if body.get("prompt") != "a" or "n" in body:
+        assert all(name.startswith("llamaherd-") for name in names["submit"])
     if status == 200:
         assert names["encode"]
         assert all(name.startswith("llamaherd-") for name in names["encode"])
