@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from llamaherd.core.outcome import Cost, Output, Piece
     from llamaherd.core.request import Request
     from llamaherd.core.stats import ActorStats, Load
+    from llamaherd.loop.threads import Worker
     from llamaherd.memory.plan import Plan
     from llamaherd.schedule.prefix_tree import PrefixTree
 
@@ -69,6 +70,9 @@ class Group:
         is_cancelled: Whether the group must end.
         is_stopping: Whether the remaining requests of the group must not start.
         is_over: Whether `on_end` of the listener was called, or is being called.
+        worker: Thread of the loop that received the group; None before `hand_in`. If
+            this thread dies for lack of memory, a later thread of the loop does not
+            answer the group, except if the group was still in the queue.
         plan: Plan of the context; None before the loop accepts the group.
         counts: Counts of the group's batches so far.
         n_fallbacks: Number of the group's batches that were refused because of their
@@ -97,6 +101,7 @@ class Group:
         self.is_cancelled = False
         self.is_stopping = False
         self.is_over = False
+        self.worker: Worker | None = None
         self.plan: Plan | None = None
         self.counts = Counts()
         self.n_fallbacks = 0
@@ -177,11 +182,6 @@ class GroupLoop(Protocol):
         """Whether no more groups can be submitted."""
         ...
 
-    @property
-    def is_dead(self) -> bool:
-        """Whether the thread of the loop died for lack of memory."""
-        ...
-
     def hand_in(self, group: Group) -> None:
         """Submit a group of requests; its listener receives their outputs.
 
@@ -200,11 +200,19 @@ class GroupLoop(Protocol):
     def watch(self, group: Group) -> None:
         """Start to send new parts of the group's answer to its listener."""
 
-    def wait_for(self, is_done: Event) -> None:
-        """Wait for an event that a listener sets.
+    def why_lost(self, group: Group) -> MemoryError | None:
+        """Return the error of a group whose thread has ended; None if the thread runs.
+
+        A thread that ends regularly has ended all its groups before. The listener of the
+        group therefore never learns the end if it does not know it after this call.
+        """
+        ...
+
+    def wait_for(self, is_done: Event, group: Group) -> None:
+        """Wait for an event that the listener of a group sets.
 
         Raises:
-            MemoryError: The thread died for lack of memory.
+            MemoryError: The thread that received the group died for lack of memory.
             ForkError: This process was forked; the loop runs in its parent.
         """
 

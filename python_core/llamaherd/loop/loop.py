@@ -115,6 +115,7 @@ class Loop(ThreadedLoop):
             except BaseException:
                 self._arrived.remove(group)
                 raise
+            group.worker = self._worker
 
     def share(self, n: int) -> None:
         """Plan later caches for 1/n of the memory, because n contexts share it."""
@@ -153,6 +154,8 @@ class Loop(ThreadedLoop):
         """Interrupt the thread's current step, so that it processes changes."""
         if self._is_gone:
             self._start()
+            for group in self._arrived:  # an earlier thread may have died
+                group.worker = self._worker
         elif self._runner is not None:
             self._runner.engine.wake()
 
@@ -160,8 +163,9 @@ class Loop(ThreadedLoop):
 
     def _run(self) -> None:
         self._thread = get_ident()
-        if self._groups:
-            self._fail_all("", MemoryError("the context's thread ended early"))
+        if self._groups:  # an earlier thread died
+            text = "the context's thread ended because memory ran out"
+            self._fail_all("", MemoryError(text))
         while self._has_turned():
             pass
 
@@ -211,9 +215,9 @@ class Loop(ThreadedLoop):
         if self._is_closed:
             self._end_all(arrived)
         elif arrived:
-            capacity = MAX_CTX if self.plan is None else self.plan.capacity
-            self._choice.note(arrived, len(self._groups), capacity)
             try:
+                capacity = MAX_CTX if self.plan is None else self.plan.capacity
+                self._choice.note(arrived, len(self._groups), capacity)
                 self._take_groups(arrived)
             except BaseException as error:
                 _refuse(arrived, error)  # earlier groups end together with the engine

@@ -135,11 +135,17 @@ class Runner:
         """
         groups, self.groups = list(self.groups.values()), {}
         failed = Output(finish=Finish.ERROR, message=reason)
+        problems: list[BaseException] = []
         for group in groups:
-            for i in list(group.open) if error is None else ():
-                group.ended(i, failed, perf_counter())
-            self._close_group(group, error)
+            try:
+                for i in list(group.open) if error is None else ():
+                    group.ended(i, failed, perf_counter())
+                self._close_group(group, error)
+            except BaseException as problem:  # noqa: BLE001, PERF203 - raised below
+                problems.append(problem)
         self._start_afresh()
+        if problems:
+            raise problems[0]
 
     def rest(self) -> None:
         """Release the prefixes whose state was lost; called when no group is left."""
@@ -154,12 +160,16 @@ class Runner:
 
     def _close_group(self, group: Group, error: BaseException | None) -> None:
         """Close a group; cancel its requests that have not ended."""
-        group.plan = self.plan
-        group.counts = self.engine.counts(group.number)
-        self.engine.forget(group.number)
-        if error is None:
-            for i in list(group.open):
-                group.ended(i, CANCELLED, perf_counter())
+        try:
+            group.plan = self.plan
+            group.counts = self.engine.counts(group.number)
+            self.engine.forget(group.number)
+            if error is None:
+                for i in list(group.open):
+                    group.ended(i, CANCELLED, perf_counter())
+        except BaseException as problem:
+            group.end(problem)  # nobody else knows the group
+            raise
         group.end(error)
 
     def add(self, group: Group) -> None:

@@ -40,11 +40,14 @@ class ThreadedLoop(ABC):
         """Whether no more groups can be submitted."""
         return self._is_closed
 
-    @property
-    def is_dead(self) -> bool:
-        """Whether the thread of the loop died for lack of memory."""
-        worker = self._worker
-        return worker is not None and worker.is_over and not self._has_left.is_set()
+    def why_lost(self, group: Group) -> MemoryError | None:
+        """See `GroupLoop`."""
+        worker = group.worker
+        if worker is None or not worker.is_over:
+            return None
+        if worker is not group.worker:  # a later thread has received the group meanwhile
+            return None
+        return MemoryError(f"the {self._name}'s thread ended because memory ran out")
 
     def give_up(self, group: Group) -> None:
         """See `GroupLoop`."""
@@ -66,11 +69,13 @@ class ThreadedLoop(ABC):
         for group in self._every():
             self.give_up(group)
 
-    def wait_for(self, is_done: Event) -> None:
+    def wait_for(self, is_done: Event, group: Group) -> None:
         """See `GroupLoop`."""
-        wait_for(is_done, None, self._worker)
-        if not is_done.is_set():
-            raise MemoryError(f"the {self._name}'s thread ended because memory ran out")
+        while not is_done.is_set():
+            wait_for(is_done, None, group.worker)
+            error = self.why_lost(group)
+            if error is not None and not is_done.is_set():
+                raise error
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all work and the loop's thread have ended; return True if they have.
@@ -132,8 +137,9 @@ class ThreadedLoop(ABC):
 
     @property
     def _is_gone(self) -> bool:
-        """Return whether no thread runs."""
-        return self._has_left.is_set() or self.is_dead
+        """Return whether no thread runs, because it has left or has died."""
+        worker = self._worker
+        return worker is None or worker.is_over or self._has_left.is_set()
 
     def _start(self) -> None:
         """Starts the thread.

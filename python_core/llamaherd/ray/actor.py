@@ -267,7 +267,9 @@ class Outbox:
     def put_end(self, chunk: int, error: BaseException | None) -> None:
         """Record that all requests of a chunk have ended."""
         with self._changed:
-            group = self._open.pop(chunk)
+            group = self._open.pop(chunk, None)
+            if group is None:  # its end was reported when its thread had died
+                return
             if error is not None:
                 self._n_open -= len(group.open)
             self._report.counts[chunk] = group.counts
@@ -280,6 +282,7 @@ class Outbox:
         """Return the collected messages; wait for more if no caller needs them now."""
         end_s = monotonic() + _REPORT_S
         with self._changed:
+            self._end_lost()
             while (left_s := self._due_s(end_s) - monotonic()) > 0:
                 self._changed.wait(left_s)
             self._last_s = monotonic()
@@ -290,6 +293,13 @@ class Outbox:
             report.plan = self.loop.plan
             report.n_batches = self.loop.n_batches
         return report
+
+    def _end_lost(self) -> None:
+        """Record the end of chunks whose thread has died for lack of memory."""
+        for chunk, group in list(self._open.items()):
+            error = None if self.loop is None else self.loop.why_lost(group)
+            if error is not None:
+                self.put_end(chunk, error)
 
     def _due_s(self, end_s: float) -> float:
         """Return the time at which to send the collected messages."""

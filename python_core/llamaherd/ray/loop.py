@@ -107,6 +107,7 @@ class HerdLoop(ThreadedLoop):
         with self._lock:
             self._check_open()
             self._put(lambda: self._take_in(work))
+            group.worker = self._worker
 
     def close(self) -> None:
         """See `GroupLoop`; also ends the actors."""
@@ -143,6 +144,9 @@ class HerdLoop(ThreadedLoop):
 
     def _run(self) -> None:
         self._thread = get_ident()
+        for work in list(self._works.values()):  # an earlier thread died
+            text = "the herd's thread ended because memory ran out"
+            self._end(work, MemoryError(text))
         while not self._may_leave():
             self._turn()
 
@@ -181,6 +185,8 @@ class HerdLoop(ThreadedLoop):
         if self._is_closed:
             work.group.end(ContextClosedError("the herd was closed"))
             return
+        with self._lock:
+            work.group.worker = self._worker  # an earlier thread may have died
         self._works[work.group.number] = work
 
     def _pass_on(self, group: Group) -> None:
@@ -395,13 +401,17 @@ class HerdLoop(ThreadedLoop):
     def _end(self, work: GroupWork, error: BaseException | None) -> None:
         if self._works.pop(work.group.number, None) is None:
             return
-        self._change_all(work, "give_up")
-        if error is not None:
-            for actor in self._actors:
-                for number in actor.chunks_of(work):
-                    del actor.chunks[number]
-        work.count()
-        work.group.plan = self.plan
+        try:
+            self._change_all(work, "give_up")
+            if error is not None:
+                for actor in self._actors:
+                    for number in actor.chunks_of(work):
+                        del actor.chunks[number]
+            work.count()
+            work.group.plan = self.plan
+        except BaseException as problem:
+            work.group.end(problem)  # nobody else knows the group
+            raise
         work.group.end(error)
 
     def _end_all(self) -> None:

@@ -207,7 +207,7 @@ class Call:
         requests = [self._request(i) for i in self._open]
         self._group = Group(requests, self, tree=call_tree(requests), is_counted=True)
         self._groups.append(self._group)
-        self._end = GroupEnd(loop)
+        self._end = GroupEnd(loop, self._group)
         # The order of these two lines ensures that a `cancel` between them is noticed.
         self._loop = loop
         loop.hand_in(self._group)

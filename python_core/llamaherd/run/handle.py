@@ -17,6 +17,7 @@ from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.loop.group import Group
 from llamaherd.native import shim
+from llamaherd.run.looking import wait_or_look
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from llamaherd.loop.group import GroupLoop
 
 _SLICE_S = 0.05  # maximum delay until Ctrl-C is noticed
-_ASYNC_SLICE_S = 1.0  # maximum delay until a dead loop is noticed
 
 
 class Handle(ProcessBound):
@@ -214,7 +214,7 @@ class Handle(ProcessBound):
                     yield piece
                 if is_done:
                     break
-                await self._wait_async(event)
+                await wait_or_look(event, self._check_alive)
         finally:
             with self._changed:
                 self._listeners.remove(listener)
@@ -333,19 +333,9 @@ class Handle(ProcessBound):
 
     def _check_alive(self) -> None:
         loop = self._loop
-        if loop is not None and loop.is_dead and not self.done():
-            raise MemoryError("the context's thread ended because memory ran out")
-
-    async def _wait_async(self, event: asyncio.Event) -> None:
-        """Wait until a listener sets the event, or until it is time to check the loop."""
-        running = asyncio.get_running_loop()
-        timer = running.call_later(_ASYNC_SLICE_S, event.set)
-        try:
-            await event.wait()
-        finally:
-            timer.cancel()
-        event.clear()
-        self._check_alive()
+        error = None if loop is None else loop.why_lost(self._group)
+        if error is not None and not self.done():
+            raise error
 
     async def _await_result(self) -> Result:
         running = asyncio.get_running_loop()
@@ -353,7 +343,7 @@ class Handle(ProcessBound):
         self.add_done_callback(lambda _: running.call_soon_threadsafe(event.set))
         try:
             while not self.done():
-                await self._wait_async(event)
+                await wait_or_look(event, self._check_alive)
         except asyncio.CancelledError:
             self.cancel()
             raise

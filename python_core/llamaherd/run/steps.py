@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from llamaherd.loop.group import GroupLoop
+    from llamaherd.loop.group import Group, GroupLoop
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -22,10 +22,12 @@ class GroupEnd:
 
     Args:
         loop: Loop of the group.
+        group: Group.
     """
 
-    def __init__(self, loop: GroupLoop) -> None:
+    def __init__(self, loop: GroupLoop, group: Group) -> None:
         self._loop = loop
+        self._group = group
         self._lock = Lock()
         self._is_over = Event()
         self._listeners: list[Callable[[], object]] = []
@@ -51,19 +53,27 @@ class GroupEnd:
                 return
         listener()
 
+    def remove_listener(self, listener: Callable[[], object]) -> bool:
+        """Remove a listener; return whether it was removed before it was called."""
+        with self._lock:
+            if listener not in self._listeners:
+                return False
+            self._listeners.remove(listener)
+            return True
+
     def wait(self) -> None:
         """Wait for the end.
 
         Raises:
-            MemoryError: The loop's thread died for lack of memory.
+            MemoryError: The thread that received the group died for lack of memory.
             ForkError: This process was forked; the loop runs in its parent.
         """
-        self._loop.wait_for(self._is_over)
+        self._loop.wait_for(self._is_over, self._group)
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the end never comes, because the loop's thread has died."""
-        return self._loop.is_dead and not self._is_over.is_set()
+    def why_lost(self) -> MemoryError | None:
+        """Return the reason why the end never comes; None if it may come."""
+        error = self._loop.why_lost(self._group)
+        return None if self._is_over.is_set() else error
 
 
 # Between two steps a call waits for the yielded end of a group.

@@ -8,16 +8,17 @@ import traceback
 from abc import ABC, abstractmethod
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from llamaherd.core.errors import CutOffError
 from llamaherd.core.sampling import CONSTRAINTS
 from llamaherd.core.words import spoken_in
 from llamaherd.server import answer_form, errors
 from llamaherd.server.awaited import AwaitedWork
-from llamaherd.server.echo import start_echo
+from llamaherd.server.echo import EchoedResult, start_echo
 from llamaherd.server.messages import (
     ClientGoneError,
+    encoded,
     read_object,
     send_event,
     send_json,
@@ -25,8 +26,10 @@ from llamaherd.server.messages import (
 )
 from llamaherd.server.running import Running
 from llamaherd.server.several import SeveralAnswers, start_several
+from llamaherd.server.work_threads import kind_of, n_items
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     from starlette.types import Receive, Scope, Send
@@ -37,13 +40,18 @@ if TYPE_CHECKING:
     from llamaherd.server.api_shape import AnswerWriter, ApiShape, ParsedRequest
     from llamaherd.server.record import RequestRecord
     from llamaherd.server.shared_state import SharedState
+    from llamaherd.server.work_threads import Kind
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 _LAST_WORDS_S = 1.0  # maximum time to send the last event to a client that does not read
 LAST_PRIORITY = -100  # priority of batch requests, which yield to other requests
 # Length that tokenizes in about a millisecond; longer texts leave the event loop.
 _LONG_BODY = 1 << 14
+# Numbers of values in an answer that are encoded within about 1 ms and 20 ms.
+_FEW_VALUES, _MANY_VALUES = 1_000, 20_000
 # Fields that are cheap to parse in a short body. A request with other fields is parsed
 # outside of the event loop, since its cost is not known here.
 _QUICK = frozenset(
@@ -93,7 +101,10 @@ class Endpoint(ABC):
     ) -> None:
         try:
             fields, n_bytes = await read_object(
-                scope, scope["llamaherd.incoming"], self._shared.bodies
+                scope,
+                scope["llamaherd.incoming"],
+                self._shared.bodies,
+                self._shared.threads.pool("long", is_background=record.is_background),
             )
             is_background = record.is_background
             if is_background and "priority" in self._fields:
@@ -175,11 +186,12 @@ class Answering(Endpoint):
     async def _submit(
         self, fields: dict[str, object], n_bytes: int, record: RequestRecord
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
-        if n_bytes < _LONG_BODY and fields.keys() <= _QUICK:
-            return self._submit_now(fields, record)
+        if n_bytes < _LONG_BODY and fields.keys() <= _QUICK and n_items(fields) == 1:
+            return self._submit_now(fields, n_bytes, record)
         is_compiled = not CONSTRAINING.isdisjoint(fields)
-        pool = self._shared.compiling if is_compiled else self._shared.pool
-        pending = pool.submit(self._submit_now, fields, record)
+        kind: Kind = "compile" if is_compiled else kind_of(fields, n_bytes)
+        pool = self._shared.threads.pool(kind, is_background=record.is_background)
+        pending = pool.submit(self._submit_now, fields, n_bytes, record)
         try:
             return await asyncio.wrap_future(pending)
         except asyncio.CancelledError:
@@ -187,7 +199,7 @@ class Answering(Endpoint):
             raise
 
     def _submit_now(
-        self, fields: dict[str, object], record: RequestRecord
+        self, fields: dict[str, object], n_bytes: int, record: RequestRecord
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         with spoken_in(record.terms):
             parsed = self._shape.understand(fields)
@@ -196,7 +208,8 @@ class Answering(Endpoint):
                 parsed = replace(parsed, options={**parsed.options, **last})
             for prompt in parsed.prompts:
                 _check_ids(prompt, self._ctx.model.n_vocab)
-            threads = self._shared.pool
+            kind = kind_of(fields, n_bytes)
+            threads = self._shared.threads.pool(kind, is_background=record.is_background)
             with errors.renamed(parsed.names):
                 if parsed.returns_prompts:
                     return parsed, start_echo(self._ctx, parsed, threads)
@@ -220,14 +233,45 @@ class Answering(Endpoint):
             if parsed.stream:
                 results = await _send_pieces(answer, running, record, send)
                 record.results = results
-                await send_event(send, answer.end(results), is_last=True)
+                last = await self._made(lambda: answer.end(results), results, record)
+                await send_event(send, last, is_last=True)
             else:
                 record.results = results = await running.results()
-                await send_json(send, 200, answer.whole(results))
+                body = await self._made(
+                    lambda: encoded(answer.whole(results)), results, record
+                )
+                await send_json(send, 200, body)
         except errors.ApiError:
             if not running.is_gone:
                 raise
             raise ClientGoneError from None
+
+    async def _made(
+        self, make: Callable[[], _T], results: Sequence[Result], record: RequestRecord
+    ) -> _T:
+        """Return a part of the answer, made outside of the event loop if it is long."""
+        n = sum(_n_values(each) for each in results)
+        if n <= _FEW_VALUES:
+            return make()
+        kind: Kind = "short" if n <= _MANY_VALUES else "long"
+
+        def in_terms() -> _T:
+            with spoken_in(record.terms):
+                return make()
+
+        pool = self._shared.threads.pool(kind, is_background=record.is_background)
+        return await asyncio.wrap_future(pool.submit(in_terms))
+
+
+def _n_values(result: Result) -> int:
+    """Return an estimate of the number of values in the answer of a result."""
+    n = 16 + len(result.tokens) // 16
+    if result.top_logprobs:
+        n += len(result.tokens) * (1 + len(result.top_logprobs[0]))
+    if isinstance(result, EchoedResult) and result.scores_of_prompt is not None:
+        scores = result.scores_of_prompt
+        n += len(scores.tokens) * (1 + len(scores.following))
+    return n
 
 
 def _drop(pending: Future[tuple[ParsedRequest, Handle | SeveralAnswers]]) -> None:

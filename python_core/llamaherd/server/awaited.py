@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from llamaherd.run.looking import wait_or_look
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from concurrent.futures import Executor
 
     from llamaherd.run.steps import GroupEnd, Steps
+    from llamaherd.server.work_threads import Submitting
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
-_LOOK_S = 1.0  # maximum delay until a dead loop is noticed
 
 
 class SteppedWork(Protocol[_T_co]):
@@ -38,10 +40,10 @@ class AwaitedJob(Generic[_T]):
 
     Args:
         work: Work of the job.
-        threads: Pool of threads.
+        threads: Threads of the steps.
     """
 
-    def __init__(self, work: SteppedWork[_T], threads: Executor) -> None:
+    def __init__(self, work: SteppedWork[_T], threads: Submitting) -> None:
         self._work = work
         self._steps = work.steps()
         self._threads = threads
@@ -71,13 +73,7 @@ class AwaitedJob(Generic[_T]):
             self._listeners.append(lambda: loop.call_soon_threadsafe(event.set))
         try:
             while not self._is_done:
-                timer = loop.call_later(_LOOK_S, event.set)
-                try:
-                    await event.wait()
-                finally:
-                    timer.cancel()
-                event.clear()
-                self._check_alive()
+                await wait_or_look(event, self._end_if_lost)
         except asyncio.CancelledError:
             self.cancel()
             raise
@@ -85,28 +81,38 @@ class AwaitedJob(Generic[_T]):
             raise self._error
         return self._result  # type: ignore[return-value]  # None only if a step gave it
 
-    def _check_alive(self) -> None:
+    def _end_if_lost(self) -> None:
+        """End the steps if the thread of the loop died while they wait for it."""
         end = self._end
-        if end is not None and end.is_lost and not self._is_done:
-            raise MemoryError("the context's thread ended because memory ran out")
+        error = None if end is None else end.why_lost()
+        # If the listener was called, a thread runs or will run the next step.
+        if end is not None and error is not None and end.remove_listener(self._go_on):
+            self._submit(partial(self._step, error))
 
     # ---- threads of the pool ----
 
-    def _step(self) -> None:
+    def _step(self, lost: MemoryError | None = None) -> None:
+        """Run the next step; with `lost`, raise this error where the steps wait."""
         try:
-            self._end = self._context.run(next, self._steps)
+            if lost is None:
+                end = self._context.run(next, self._steps)
+            else:
+                end = self._context.run(self._steps.throw, lost)
+            self._end = end
+            end.add_listener(self._go_on)
         except StopIteration as stop:
             self._finish(result=stop.value)
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._finish(error=error)
-        else:
-            self._end.add_listener(self._go_on)
 
     def _go_on(self) -> None:
         """Let a thread run the next step; called by the loop."""
+        self._submit(self._step)
+
+    def _submit(self, step: Callable[[], None]) -> None:
         try:
-            self._threads.submit(self._step)
-        except RuntimeError as error:  # the server has ended its threads
+            self._threads.submit(step)
+        except (RuntimeError, MemoryError) as error:  # the threads have ended
             self._finish(error=error)
 
     def _finish(

@@ -27,12 +27,12 @@ from llamaherd.server.several import SeveralAnswers
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
-    from concurrent.futures import Executor
 
     from llamaherd.model.model import Model
     from llamaherd.run.host import Host
     from llamaherd.run.steps import Steps
     from llamaherd.server.api_shape import ParsedRequest
+    from llamaherd.server.work_threads import Submitting
 
 # With these settings an answer of one token is the most likely token after the prompt.
 _PLAIN = SamplingParams(temperature=0.0, max_tokens=1, stop=(), logit_bias={})
@@ -58,7 +58,7 @@ class EchoedResult(Result):
     scores_of_prompt: PromptScores | None = None
 
 
-def start_echo(ctx: Host, parsed: ParsedRequest, threads: Executor) -> SeveralAnswers:
+def start_echo(ctx: Host, parsed: ParsedRequest, threads: Submitting) -> SeveralAnswers:
     """Start a call for answers that contain their prompts.
 
     Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from llamaherd.run.embed_job import EmbedWork
     from llamaherd.run.job import Runnable
     from llamaherd.server.settings import ServerSettings
+    from llamaherd.server.work_threads import VectorThread, VectorThreads
 
 _OPTIONS = frozenset(SERVER["/v1/embeddings"].expected())
 _FORMATS = ("float", "base64")
@@ -37,6 +37,7 @@ class EmbeddingsApi:
     Args:
         own: Model of the server, used if `model` is None.
         settings: Settings of the server.
+        threads: Threads that compute the vectors of the models.
         model: Model for embeddings; None uses `own`.
     """
 
@@ -45,12 +46,16 @@ class EmbeddingsApi:
     }
 
     def __init__(
-        self, own: Model, settings: ServerSettings, model: Model | None = None
+        self,
+        own: Model,
+        settings: ServerSettings,
+        threads: VectorThreads,
+        model: Model | None = None,
     ) -> None:
         self._own = own
         self._settings = settings
+        self._threads = threads
         self._model = model
-        self._lock = Lock()  # computes the vectors of one request at a time
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
@@ -80,7 +85,11 @@ class EmbeddingsApi:
             usage = {"prompt_tokens": n, "total_tokens": n}
             return {"object": "list", "data": data, "model": name, "usage": usage}
 
-        return Prepared(work, render, is_embedding=True)
+        return Prepared(work, render, self.thread(model))
+
+    def thread(self, model: Model) -> VectorThread:
+        """Return the thread that computes the vectors of a model."""
+        return self._threads.of(model)
 
     def work(
         self,
@@ -89,7 +98,7 @@ class EmbeddingsApi:
         given: Mapping[str, object],
         options: dict[str, object],
     ) -> Runnable[Embeddings]:
-        """Return a job that computes embeddings after the jobs of earlier requests.
+        """Return a job that computes embeddings.
 
         Args:
             model: Model from `chosen`.
@@ -110,7 +119,7 @@ class EmbeddingsApi:
             work = prepare_embed(model, texts, options)  # type: ignore[arg-type]
         except ModelLoadError as error:
             raise _no_vectors(str(error)) from None
-        return _InTurn(work, self._lock)
+        return _Vectors(work)
 
     def chosen(self, given: Mapping[str, object]) -> tuple[str, Model]:
         """Return the model of a request with its name."""
@@ -130,19 +139,17 @@ class EmbeddingsApi:
         return name, self._own
 
 
-class _InTurn:
-    """Job that waits until the jobs of earlier requests have ended.
+class _Vectors:
+    """Job that computes embeddings, with errors for clients of the server.
 
     Args:
         work: Job that computes the embeddings.
-        lock: Lock held by the request that is being computed.
     """
 
     problem = ""
 
-    def __init__(self, work: EmbedWork, lock: Lock) -> None:
+    def __init__(self, work: EmbedWork) -> None:
         self._work = work
-        self._lock = lock
 
     @property
     def progress(self) -> EmbedProgress:
@@ -152,11 +159,10 @@ class _InTurn:
         self._work.cancel()
 
     def run(self) -> Embeddings:
-        with self._lock:
-            try:
-                return self._work.run()
-            except ModelLoadError as error:
-                raise _no_vectors(str(error)) from None
+        try:
+            return self._work.run()
+        except ModelLoadError as error:
+            raise _no_vectors(str(error)) from None
 
 
 def _no_vectors(reason: str) -> ApiError:

@@ -70,7 +70,7 @@ def endpoints_of(
     model: Model,
     ctx: Context | None,
     settings: ServerSettings,
-    embedding_model: Model | None = None,
+    vectors: EmbeddingsApi,
 ) -> dict[str, Endpoint]:
     """Return the application of each path, without `/v1`.
 
@@ -79,7 +79,7 @@ def endpoints_of(
         model: Model that answers.
         ctx: Context of the model; None for a model that computes embeddings only.
         settings: Settings of the server, with the names of the model.
-        embedding_model: Model for embeddings; None to use `model`.
+        vectors: Format of `/v1/embeddings`, with the model for embeddings.
     """
     found: dict[str, Endpoint] = {}
     if ctx is not None:
@@ -90,7 +90,7 @@ def endpoints_of(
             "/responses": Responses(model, settings),
         }
         found |= {path: Answering(shared, ctx, each) for path, each in shapes.items()}
-    for path, shape in _work_shapes(model, ctx, settings, embedding_model).items():
+    for path, shape in _work_shapes(model, ctx, settings, vectors).items():
         found[path] = Working(shared, shape)
     name = settings.model_name
     return {
@@ -103,10 +103,9 @@ def _work_shapes(
     model: Model,
     ctx: Context | None,
     settings: ServerSettings,
-    embedding_model: Model | None,
+    vectors: EmbeddingsApi,
 ) -> dict[str, WorkShape]:
     """Return the formats of paths whose answers are never streamed."""
-    vectors = EmbeddingsApi(model, settings, embedding_model)
     found: dict[str, WorkShape] = {
         "/embeddings": vectors,
         "/rerank": RerankApi(vectors, ctx),

@@ -12,11 +12,17 @@ from llamaherd.core.json_text import DuplicateKeyError, unique_keys
 from llamaherd.server.errors import ApiError, too_slow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Executor
+
     from starlette.types import Message, Receive, Scope, Send
 
     from llamaherd.server.connections import ConnectionLimits
     from llamaherd.server.limits import Bodies
 
+_SHORT_BODY = 1 << 15  # a body that is parsed within about 3 ms
+_AT_ONCE = 8  # items of a list that are encoded at once
+_NUMBERS_AT_ONCE = 4096
 _MOST_DIGITS = 19  # of Content-Length
 _MOST_DIGITS_OF_NUMBER = 4300  # of an integer in JSON, as in Python
 _JSON = (b"content-type", b"application/json")
@@ -28,6 +34,42 @@ _EVENTS = (
 # JSON in ASCII, because some clients treat U+2028 in an event as the end of a line.
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 dumps = _encoder.encode
+
+
+def encoded(value: object) -> bytes:
+    """Return a large value as JSON; call this function outside of the event loop.
+
+    `dumps` lets no other thread run. This function encodes a value in parts, between
+    which other threads run.
+    """
+    return "".join(_parts(value)).encode("ascii")
+
+
+def _parts(value: object) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        start = "{"
+        for key, each in value.items():
+            yield f"{start}{dumps(key)}:"
+            yield from _parts(each)
+            start = ","
+        yield "}"
+    elif isinstance(value, list) and len(value) > _AT_ONCE:
+        is_nested = isinstance(value[0], (dict, list))
+        n = _AT_ONCE if is_nested else _NUMBERS_AT_ONCE
+        start = "["
+        for i in range(0, len(value), n):
+            yield f"{start}{dumps(value[i : i + n])[1:-1]}"
+            start = ","
+        yield "]"
+    elif isinstance(value, list) and value:
+        start = "["
+        for each in value:
+            yield start
+            yield from _parts(each)
+            start = ","
+        yield "]"
+    else:
+        yield dumps(value)
 
 
 class ClientGoneError(Exception):
@@ -126,9 +168,15 @@ def _is_cancelled_again(task: asyncio.Task[Any] | None) -> bool:
 
 
 async def read_object(
-    scope: Scope, incoming: Incoming, bodies: Bodies
+    scope: Scope, incoming: Incoming, bodies: Bodies, threads: Executor | None = None
 ) -> tuple[dict[str, object], int]:
     """Read the JSON object in the body of a request; return it with its size.
+
+    Args:
+        scope: Scope of the request.
+        incoming: Body of the request.
+        bodies: Limits on bodies.
+        threads: Threads that parse long bodies; None parses them on the current thread.
 
     Raises:
         ApiError: The body is too large, too slow, or not a JSON object.
@@ -143,7 +191,10 @@ async def read_object(
             bodies.take(len(part))
             if len(body) > bodies.most:
                 raise _too_large(bodies.most)
-        return parse_object(body), len(body)
+        if threads is None or len(body) <= _SHORT_BODY:
+            return parse_object(body), len(body)
+        pending = threads.submit(parse_object, body)
+        return await asyncio.wrap_future(pending), len(body)
     finally:
         bodies.give_back(len(body))
 
@@ -228,11 +279,11 @@ async def send_json(
     value: object,
     headers: tuple[tuple[str, str], ...] = (),
 ) -> None:
-    """Send a response with JSON."""
+    """Send a response with JSON, already encoded if `value` is bytes."""
     await send_bytes(
         send,
         status,
-        dumps(value).encode("ascii"),
+        value if isinstance(value, bytes) else dumps(value).encode("ascii"),
         (_JSON, *((name.encode(), text.encode()) for name, text in headers)),
     )
 

@@ -88,7 +88,7 @@ class RerankApi:
             )
             return Prepared(work, answer.of_scores)
         vectors = self._vectors.work(model, [query, *texts], given, {"normalize": True})
-        return Prepared(vectors, answer.of_vectors, is_embedding=True)
+        return Prepared(vectors, answer.of_vectors, self._vectors.thread(model))
 
 
 class _Answer:

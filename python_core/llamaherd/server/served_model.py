@@ -12,6 +12,7 @@ from llamaherd.core.outcome import Counts
 from llamaherd.core.stats import Load
 from llamaherd.loop.slot_times import NO_TIMES
 from llamaherd.server.chats import with_defaults
+from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.endpoints import endpoints_of
 from llamaherd.server.model_view import ShownModel
 
@@ -96,9 +97,14 @@ class ServedModel(LoadedModel):
         super().__init__(loaded.model, loaded.ctx)
         if loaded.ctx is not None:
             _warm_up(loaded.model, settings)
-        self.endpoints = endpoints_of(
-            shared, loaded.model, loaded.ctx, settings, embedding_model
-        )
+        self._vectors = shared.threads.vectors()
+        vectors = EmbeddingsApi(loaded.model, settings, self._vectors, embedding_model)
+        self.endpoints = endpoints_of(shared, loaded.model, loaded.ctx, settings, vectors)
+
+    def close(self) -> None:
+        """End all requests and the threads of the model, and free the memory."""
+        self._vectors.close()
+        super().close()
 
 
 def _warm_up(model: Model, settings: ServerSettings) -> None:

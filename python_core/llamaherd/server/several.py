@@ -14,11 +14,11 @@ from llamaherd.server.awaited import AwaitedJob
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from concurrent.futures import Executor
 
     from llamaherd.core.results import Result
     from llamaherd.run.host import Host
     from llamaherd.server.api_shape import ParsedRequest
+    from llamaherd.server.work_threads import Submitting
 
 MOST = 2048  # answers of a request
 _KINDS: dict[str, type[GenerationError]] = {
@@ -29,7 +29,9 @@ _KINDS: dict[str, type[GenerationError]] = {
 }
 
 
-def start_several(ctx: Host, parsed: ParsedRequest, threads: Executor) -> SeveralAnswers:
+def start_several(
+    ctx: Host, parsed: ParsedRequest, threads: Submitting
+) -> SeveralAnswers:
     """Start a call for all answers of a request.
 
     Raises:

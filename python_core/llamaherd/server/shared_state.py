@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from llamaherd.server.limits import Bodies, RequestQueue
@@ -15,9 +14,6 @@ if TYPE_CHECKING:
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings
 
-_N_TOKENIZING = 2  # few threads, which leave the cores to the model
-_N_COMPILING = 2
-
 
 class SharedState:
     """State that all clients of a server share.
@@ -29,9 +25,7 @@ class SharedState:
     Attributes:
         queue: Limit on running and waiting requests.
         bodies: Limit on the memory of bodies.
-        pool: Threads for work that would block the event loop.
-        compiling: Threads that only compile constraints.
-        work_threads: Threads of requests for codes and vectors.
+        threads: Threads for work that would block the event loop.
         timeout_s: Maximum duration of a request in seconds; None for no limit.
         connections: Limits on connections.
         is_ending: Whether new requests are refused during shutdown.
@@ -41,9 +35,7 @@ class SharedState:
     def __init__(self, slots: Loaded, settings: ServerSettings) -> None:
         self.queue = RequestQueue(slots, settings.queue)
         self.bodies = Bodies(settings.max_body)
-        self.pool = ThreadPoolExecutor(_N_TOKENIZING, "llamaherd-tokenize")
-        self.compiling = ThreadPoolExecutor(_N_COMPILING, "llamaherd-compile")
-        self.work_threads = WorkThreads()
+        self.threads = WorkThreads()
         self.timeout_s = settings.timeout_s
         self.connections = settings.connections
         self.is_ending = False
@@ -77,6 +69,4 @@ class SharedState:
 
     def close(self) -> None:
         """Stop the threads."""
-        for pool in (self.pool, self.compiling):
-            pool.shutdown(wait=False, cancel_futures=True)
-        self.work_threads.close()
+        self.threads.close()

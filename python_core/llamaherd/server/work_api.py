@@ -12,9 +12,10 @@ from llamaherd.run.hosted import HostedCall
 from llamaherd.server.answering import CONSTRAINING, Endpoint
 from llamaherd.server.awaited import AwaitedWork
 from llamaherd.server.errors import ApiError, bad_field
-from llamaherd.server.messages import ClientGoneError, send_json
+from llamaherd.server.messages import ClientGoneError, encoded, send_json
 from llamaherd.server.neutral import check_of_client
 from llamaherd.server.running import Running
+from llamaherd.server.work_threads import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from llamaherd.server.record import RequestRecord
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shared_state import SharedState
+    from llamaherd.server.work_threads import Submitting, VectorThread
 
 _T = TypeVar("_T")
 MOST_ITEMS = 2048  # maximum number of prompts or texts of a request
@@ -39,12 +41,12 @@ class Prepared(Generic[_T]):
     Attributes:
         work: Job that computes the results.
         render: Function that converts the results to the body of the answer.
-        is_embedding: Whether the results are vectors, computed for one request at a time.
+        thread: Thread of a job that computes vectors; None for other jobs.
     """
 
     work: Runnable[_T]
     render: Callable[[_T], object]
-    is_embedding: bool = False
+    thread: VectorThread | None = None
 
 
 class WorkShape(Protocol):
@@ -79,27 +81,33 @@ class Working(Endpoint):
     async def answer(
         self,
         fields: dict[str, object],
-        n_bytes: int,  # noqa: ARG002 - texts are always read on other threads
+        n_bytes: int,
         record: RequestRecord,
         receive: Receive,
         send: Send,
     ) -> None:
         """Answer one request."""
+        threads = self._shared.threads
+        kind = kind_of(fields, n_bytes)
+        own = threads.pool(kind, is_background=record.is_background)
         is_compiled = not CONSTRAINING.isdisjoint(fields)
-        pool = self._shared.compiling if is_compiled else self._shared.pool
-        pending = pool.submit(self._start, fields, record)
+        pool = own
+        if is_compiled:
+            pool = threads.pool("compile", is_background=record.is_background)
+        pending = pool.submit(self._start, fields, own, record)
         try:
-            job = await asyncio.wrap_future(pending)
+            started = await asyncio.wrap_future(pending)
         except asyncio.CancelledError:
             pending.add_done_callback(_drop)  # the thread cannot be interrupted
             raise
-        if isinstance(job, dict):
-            await send_json(send, 200, job)
+        if isinstance(started, bytes):
+            await send_json(send, 200, started)
             return
         timeout_s = None if record.is_background else self._shared.timeout_s
-        running = self._shared.enter(Running(job, receive, timeout_s))
+        running = self._shared.enter(Running(started.job, receive, timeout_s))
         try:
-            body = await running.outcome()
+            results = await running.outcome()
+            body = await asyncio.wrap_future(own.submit(started.body, results))
             await send_json(send, 200, body)
         except ApiError:
             if not running.is_gone:
@@ -109,57 +117,73 @@ class Working(Endpoint):
             self._shared.leave(running)
 
     def _start(
-        self, fields: dict[str, object], record: RequestRecord
-    ) -> AwaitedWork[object] | dict[str, object]:
-        """Check a request and start its work."""
+        self, fields: dict[str, object], own: Submitting, record: RequestRecord
+    ) -> _Started[Any] | bytes:
+        """Check a request and start its work, or return the body of its answer.
+
+        Args:
+            fields: Fields of the request.
+            own: Threads for steps of the work that do not wait.
+            record: Record of the request.
+        """
         with spoken_in(record.terms):
             made = self._shape.prepare(fields)
         if isinstance(made, dict):
-            return made
-        if isinstance(made.work, HostedCall) and made.work.is_stepped:
-            threads = self._shared.pool
-        else:
-            threads = self._shared.work_threads.pool(
-                is_embedding=made.is_embedding, is_background=record.is_background
-            )
-        return AwaitedWork(_Answered(made, record), threads)
+            return encoded(made)
+        threads = own
+        if made.thread is not None:
+            threads = made.thread.turns(is_background=record.is_background)
+        elif not (isinstance(made.work, HostedCall) and made.work.is_stepped):
+            is_background = record.is_background
+            threads = self._shared.threads.pool("codes", is_background=is_background)
+        return _Started(made, record, threads)
 
 
-def _drop(pending: Future[AwaitedWork[Any] | dict[str, object]]) -> None:
+def _drop(pending: Future[_Started[Any] | bytes]) -> None:
     """Cancel work whose client has disconnected before the work was known."""
     if not pending.cancelled() and pending.exception() is None:
-        job = pending.result()
-        if not isinstance(job, dict):
-            job.cancel()
+        started = pending.result()
+        if not isinstance(started, bytes):
+            started.job.cancel()
 
 
-class _Answered(Generic[_T]):
-    """Work of a request, and the body of its answer.
+class _Started(Generic[_T]):
+    """Work of a request, started at once.
 
     Args:
         made: Checked request.
         record: Record of the request, which gets the statistics of the work.
+        threads: Threads of the work.
+
+    Attributes:
+        job: Job of the work.
     """
 
-    def __init__(self, made: Prepared[_T], record: RequestRecord) -> None:
+    def __init__(
+        self, made: Prepared[_T], record: RequestRecord, threads: Submitting
+    ) -> None:
         self._made = made
         self._record = record
-        self._is_cancelled = False
+        self.job: AwaitedWork[_T] = AwaitedWork(self, threads)
 
     def cancel(self) -> None:
-        self._is_cancelled = True
         self._made.work.cancel()
 
-    def steps(self) -> Steps[object]:
-        """Compute the body in steps; None after `cancel`."""
+    def steps(self) -> Steps[_T]:
+        """Compute the results in steps."""
         with spoken_in(self._record.terms):
             work: Any = self._made.work
-            results = (
+            results: Any = (
                 (yield from work.steps()) if isinstance(work, HostedCall) else work.run()
             )
             # The tokens are counted even if the request ends with the error of one text.
             self._record.stats = results.stats
-            return None if self._is_cancelled else self._made.render(results)
+            return results  # type: ignore[no-any-return]
+
+    def body(self, results: _T) -> bytes:
+        """Return the body of the answer, as JSON."""
+        with spoken_in(self._record.terms):
+            return encoded(self._made.render(results))
 
 
 def given_fields(

@@ -1,43 +1,188 @@
-"""Threads of requests whose work needs a thread until its end: codes and vectors."""
+"""Threads of requests; short work never waits for long work, nor clients for batches."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from weakref import WeakSet
 
-# Numbers of threads, for requests of clients and of batches. A request for codes starts
-# another thread for each block of texts. Vectors are computed one request at a time.
-_N_CODING = (64, 16)
-_N_EMBEDDING = (2, 1)
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from llamaherd.model.model import Model
+
+Kind = Literal["short", "long", "compile", "codes"]
+# Numbers of threads by kind of work, for requests of clients and of batches. There are
+# few threads, which leave the cores to the model. A request for codes blocks its thread,
+# and starts another thread for each block of texts.
+_N_THREADS: Mapping[Kind, tuple[int, int]] = {
+    "short": (2, 1),  # up to about 20 ms
+    "long": (2, 1),  # seconds: large requests and answers
+    "compile": (2, 1),  # seconds: requests with constraints delay only each other
+    "codes": (64, 16),  # until all texts are coded
+}
+LONG_BYTES = 1 << 16  # a request with more bytes is long
+_MANY = 64  # a request with more prompts, texts or answers is long
+
+
+class Submitting(Protocol):
+    """Protocol of threads that run functions."""
+
+    def submit(self, fn: Callable[[], Any], /) -> Future[Any]:
+        """Let a thread call a function."""
+        ...
 
 
 class WorkThreads:
-    """Threads for requests whose work blocks its thread.
+    """Threads of a server for work that would block its event loop.
 
-    Further requests wait until a thread is free. Requests of batches have their own
-    threads, so that clients do not wait for batches.
+    Attributes:
+        files: One thread that reads and writes files of batches in small steps.
     """
 
     def __init__(self) -> None:
-        names = ("clients", "batches")
-        self._coding, self._embedding = (
-            tuple(
-                ThreadPoolExecutor(n, f"llamaherd-{kind}-{name}")
-                for n, name in zip(numbers, names, strict=True)
+        self._pools = {
+            (kind, bool(i)): ThreadPoolExecutor(n, f"llamaherd-{kind}-{name}")
+            for kind, numbers in _N_THREADS.items()
+            for i, (n, name) in enumerate(
+                zip(numbers, ("clients", "batches"), strict=True)
             )
-            for kind, numbers in (("codes", _N_CODING), ("vectors", _N_EMBEDDING))
-        )
+        }
+        self.files = ThreadPoolExecutor(1, "llamaherd-files")
+        self._vectors: WeakSet[VectorThreads] = WeakSet()
 
-    def pool(self, *, is_embedding: bool, is_background: bool) -> ThreadPoolExecutor:
-        """Return the threads for a request.
+    def pool(self, kind: Kind, *, is_background: bool = False) -> ThreadPoolExecutor:
+        """Return the threads for a kind of work.
 
         Args:
-            is_embedding: Whether the request is for vectors.
-            is_background: Whether the request belongs to a batch.
+            kind: Kind of work.
+            is_background: Whether the work belongs to a request of a batch.
         """
-        pools = self._embedding if is_embedding else self._coding
-        return pools[is_background]
+        return self._pools[kind, is_background]
+
+    def vectors(self) -> VectorThreads:
+        """Return threads for the vectors of a model, which the caller closes."""
+        made = VectorThreads()
+        self._vectors.add(made)
+        return made
 
     def close(self) -> None:
         """End the threads; work that waits for a thread does not run."""
-        for pool in (*self._coding, *self._embedding):
+        for pool in (*self._pools.values(), self.files):
             pool.shutdown(wait=False, cancel_futures=True)
+        for each in tuple(self._vectors):
+            each.close()
+
+
+def kind_of(fields: Mapping[str, object], n_bytes: int) -> Kind:
+    """Return the kind of the work on a request: "short" or "long".
+
+    Args:
+        fields: Fields of the request.
+        n_bytes: Size of its body.
+    """
+    n = fields.get("n")
+    n_answers = n_items(fields) * (n if isinstance(n, int) else 1)
+    return "long" if n_bytes > LONG_BYTES or n_answers > _MANY else "short"
+
+
+def n_items(fields: Mapping[str, object]) -> int:
+    """Return the number of prompts or texts of a request, or of its longest list."""
+    return max(
+        (
+            len(value)
+            for value in fields.values()
+            # Numbers are the tokens of one prompt.
+            if isinstance(value, list) and value and not isinstance(value[0], int)
+        ),
+        default=1,
+    )
+
+
+class VectorThreads:
+    """Threads for vectors of a served model, and of the model for embeddings beside it.
+
+    Each model has its own thread, so that models do not wait for each other.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[Model, VectorThread] = {}
+        self._lock = Lock()
+
+    def of(self, model: Model) -> VectorThread:
+        """Return the thread of a model."""
+        with self._lock:
+            if model not in self._of:
+                self._of[model] = VectorThread()
+            return self._of[model]
+
+    def close(self) -> None:
+        """End the threads; work that waits for a thread does not run."""
+        with self._lock:
+            threads = list(self._of.values())
+        for each in threads:
+            each.close()
+
+
+class VectorThread:
+    """Thread that computes vectors for one request at a time, for clients first."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "llamaherd-vectors")
+        self._waiting: tuple[deque[_Waiting], ...] = (deque(), deque())
+
+    def turns(self, *, is_background: bool) -> Submitting:
+        """Return the turns of the requests of clients, or of those of batches."""
+        return _Turns(self, is_background=is_background)
+
+    def submit(self, fn: Callable[[], Any], *, is_background: bool) -> Future[Any]:
+        """Let the thread call a function after those of earlier requests.
+
+        Raises:
+            RuntimeError: The thread has ended.
+        """
+        future: Future[Any] = Future()
+        self._waiting[is_background].append((future, fn))
+        self._thread.submit(self._run_next)
+        return future
+
+    def _run_next(self) -> None:
+        """Run the next function; called once for each function that waits."""
+        future, fn = (self._waiting[False] or self._waiting[True]).popleft()
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result = fn()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def close(self) -> None:
+        """End the thread; work that waits for it does not run."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        for waiting in self._waiting:
+            for future, _ in tuple(waiting):
+                future.cancel()
+
+
+_Waiting = tuple[Future[Any], "Callable[[], Any]"]
+
+
+class _Turns:
+    """Turns of clients or of batches on a thread.
+
+    Args:
+        thread: Thread.
+        is_background: Whether the turns are those of batches.
+    """
+
+    def __init__(self, thread: VectorThread, *, is_background: bool) -> None:
+        self._submit = partial(thread.submit, is_background=is_background)
+
+    def submit(self, fn: Callable[[], Any], /) -> Future[Any]:
+        """Let the thread call a function."""
+        return self._submit(fn)

@@ -18,7 +18,7 @@ from fake_engine import BAD_GRAMMAR, FakeEngine, answer, make_loop, text_of
 from llamaherd import GenerationError, PromptError, SamplingParams
 from llamaherd.core.request import Request, ThoughtStage
 from llamaherd.loop.loop import Loop
-from llamaherd.run import handle as handle_module
+from llamaherd.run import looking
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
 
@@ -233,7 +233,7 @@ def test_waits_end_if_the_thread_of_the_loop_does(
 ) -> None:
     # As with too little memory, when not even the error can be reported.
     monkeypatch.setattr(Loop, "_has_turned", lambda _: False)
-    monkeypatch.setattr(handle_module, "_ASYNC_SLICE_S", 0.01)
+    monkeypatch.setattr(looking, "_LOOK_S", 0.01)
 
     async def waits() -> Result:
         return await Handle(make_loop(), request([1]), None)

@@ -423,8 +423,13 @@ def test_an_unreadable_line_of_an_older_version_fails_alone(
     custom_id: str,
 ) -> None:
     content = b"\n".join([_jsonl([_line(0)]).strip(), line, _jsonl([_line(2)])])
+
     # The check of an older version accepts the file.
-    monkeypatch.setattr(runner, "check_lines", lambda *_: (3, []))
+    def checked(*_: object) -> Iterator[None]:
+        yield
+        return 3, []
+
+    monkeypatch.setattr(runner, "check_lines", checked)
     with served(fake, data=tmp_path) as client:
         sdk = openai.OpenAI(base_url=f"{client.url}/v1", api_key="none")
         batch = _ended(sdk, _batch(sdk, content))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -14,10 +17,10 @@ from llamaherd.server.batches import lines, runner, service, upload
 from llamaherd.server.batches.storage_errors import StoreError
 from llamaherd.server.batches.store import BatchStore
 from served import served
-from waiting import wait_until
+from waiting import HANGS_S, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from fake_context import FakeContext
@@ -65,10 +68,16 @@ def _sdk(client: Client) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{client.url}/v1", api_key="none", max_retries=0)
 
 
-def _batch(sdk: openai.OpenAI, n: int) -> Any:
+def _batch(sdk: openai.OpenAI, n: int, prompts: str = "") -> Any:
+    """Create a batch of n requests, with one prompt for each letter of `prompts`."""
     requests = [
-        {"custom_id": ID.format(i), "method": "POST", "url": TEXT, "body": BODY}
-        for i in range(n)
+        {
+            "custom_id": ID.format(i),
+            "method": "POST",
+            "url": TEXT,
+            "body": {**BODY, "prompt": prompt},
+        }
+        for i, prompt in enumerate(prompts or "p" * n)
     ]
     content = "".join(json.dumps(each) + "\n" for each in requests).encode()
     file = sdk.files.create(file=("in.jsonl", content), purpose="batch")
@@ -228,6 +237,92 @@ def test_a_batch_can_be_cancelled_without_space(
         # The answers that were finished before the batch was cancelled.
         assert 0 < len(_ids(sdk, ended.output_file_id)) <= min(n, 64)
     assert len(fake.handles) == min(n, 64)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "expired"])
+def test_requests_of_a_batch_that_ends_stop_although_the_disk_is_full(
+    fake: FakeContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """They would hold slots of clients until there is space again."""
+    is_full = threading.Event()
+    change = BatchStore._change
+    ends: list[Callable[[str], object]] = []
+
+    def failing(store: BatchStore) -> Any:
+        if is_full.is_set():
+            raise FULL
+        return change(store)
+
+    class Run(runner.BatchRun):
+        """A run that the test may end."""
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            loop = asyncio.get_running_loop()
+            ends.append(lambda how: loop.call_soon_threadsafe(self.end, how))
+
+    monkeypatch.setattr(BatchStore, "_change", failing)
+    monkeypatch.setattr(runner, "_PAUSES_S", (0.01,))
+    monkeypatch.setattr(service, "BatchRun", Run)
+    fake.may_run.clear()
+    fake.held = "h"
+    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+        batch = _batch(sdk, 12, "pp" + "h" * 10)
+        wait_until(lambda: len(fake.handles) == 12)
+        is_full.set()
+        fake.may_run.set()
+        _problem(sdk, batch)
+        if how == "cancelled":
+            assert sdk.batches.cancel(batch.id).status == "cancelling"
+        else:
+            ends[0](how)
+        wait_until(lambda: all(handle.done() for handle in fake.handles))
+        assert is_full.is_set()
+        is_full.clear()
+        ended = _ended(sdk, batch)
+        assert ended.status == how
+        assert set(_ids(sdk, ended.output_file_id)) <= {ID.format(0), ID.format(1)}
+        assert ended.request_counts.completed > 0
+    assert len(fake.handles) == 12
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_batch_may_end_while_its_cancellation_is_stored(
+    fake: FakeContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_full: bool
+) -> None:
+    """The cancellation does not use a run that has ended in the meantime."""
+    has_come = threading.Event()
+    is_cancelling = ContextVar("is_cancelling", default=False)
+    real_cancel, real_do = service.BatchService.cancel, service.BatchService.do
+
+    async def cancel(self: service.BatchService, batch: Any) -> Any:
+        is_cancelling.set(True)
+        return await real_cancel(self, batch)
+
+    async def do(self: service.BatchService, work: Any) -> Any:
+        if is_cancelling.get():
+            has_come.set()
+            await asyncio.to_thread(wait_until, lambda: not self._runs)
+            if is_full:
+                raise FULL
+        return await real_do(self, work)
+
+    monkeypatch.setattr(service.BatchService, "cancel", cancel)
+    monkeypatch.setattr(service.BatchService, "do", do)
+    fake.may_run.clear()
+    with served(fake, data=tmp_path) as client, _sdk(client) as sdk:
+        batch = _batch(sdk, 2)
+        with ThreadPoolExecutor(1) as pool:
+            cancelled = pool.submit(sdk.batches.cancel, batch.id)
+            assert has_come.wait(HANGS_S)
+            fake.may_run.set()
+            if is_full:
+                with pytest.raises(openai.InternalServerError) as caught:
+                    cancelled.result(HANGS_S)
+                assert caught.value.status_code == 507
+            else:
+                assert cancelled.result(HANGS_S).status == "completed"
+        assert _ended(sdk, batch).status == "completed"
 
 
 def test_a_batch_whose_work_stopped_says_so(

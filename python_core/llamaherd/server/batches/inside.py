@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.server.messages import Incoming
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 
 async def ask(
     app: ASGIApp, shared: SharedState, path: str, body: bytes, terms: LanguageTerms
-) -> tuple[int, dict[str, Any]]:
-    """Send a request to an application; return the status and the body of its answer.
+) -> tuple[int, str]:
+    """Send a request to an application; return the status and the JSON of its answer.
 
     The status is 0 if there is no answer.
 
@@ -59,4 +58,4 @@ async def ask(
     scope["llamaherd.incoming"] = incoming
     await app(scope, incoming.receive, send)
     # The body is empty if the request was abandoned without a response.
-    return status, json.loads(b"".join(parts)) if parts else {}
+    return status, b"".join(parts).decode("ascii") or "{}"

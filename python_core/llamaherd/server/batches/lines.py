@@ -14,8 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from llamaherd.server.batches.turns import ShortSteps
+
 MOST_REQUESTS = 50_000  # as in OpenAI's API
 _MOST_ERRORS = 100
+# Bytes and lines that are read in one step.
+_STEP_BYTES = 1 << 18
+_STEP_LINES = 64
 _MOST_ID = 512  # characters of a custom_id
 
 
@@ -67,8 +72,8 @@ def _custom_id(line: bytes) -> str:
 
 def check_lines(
     path: Path, endpoint: str, most: int, is_cancelled: Callable[[], bool]
-) -> tuple[int, list[dict[str, object]]]:
-    """Check the requests of a file.
+) -> ShortSteps[tuple[int, list[dict[str, object]]]]:
+    """Check the requests of a file, in short steps.
 
     Args:
         path: File.
@@ -82,8 +87,13 @@ def check_lines(
     errors: list[dict[str, object]] = []
     seen: set[str] = set()
     n = 0
+    n_bytes = 0
     with path.open("rb") as file:
         for i, line in enumerate(file):
+            n_bytes += len(line)
+            if n_bytes > _STEP_BYTES:
+                n_bytes = 0
+                yield
             if is_cancelled() or len(errors) == _MOST_ERRORS:
                 break
             if not line.strip():
@@ -104,6 +114,18 @@ def check_lines(
     if n == 0:
         errors.append(line_error("empty_file", None, None, "the file has no requests"))
     return n, errors
+
+
+def next_requests(requests: Iterator[RequestLine]) -> list[RequestLine]:
+    """Read the next requests of a file, at least one if there is one."""
+    found: list[RequestLine] = []
+    n_bytes = 0
+    for request in requests:
+        found.append(request)
+        n_bytes += len(request.body)
+        if n_bytes > _STEP_BYTES or len(found) == _STEP_LINES:
+            break
+    return found
 
 
 def line_error(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from dataclasses import replace
@@ -17,6 +18,7 @@ from llamaherd.server.batches import upload
 from llamaherd.server.batches.records import Batch, StoredFile
 from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
 from llamaherd.server.batches.store import new_id
+from llamaherd.server.batches.turns import in_turns
 from llamaherd.server.errors import (
     ApiError,
     bad_field,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from llamaherd.server.batches.service import BatchService
     from llamaherd.server.batches.store import BatchStore
+    from llamaherd.server.batches.turns import ShortSteps
     from llamaherd.server.shared_state import SharedState
 
     _Page = Callable[[Request], Awaitable[Response]]
@@ -96,9 +99,13 @@ class BatchPages:
         path = await self._service.do(lambda store: store.new_path())
         form = path.with_name(f"{path.name}.form")
         incoming = request.scope["llamaherd.incoming"]
+        threads = self._shared.threads
         try:
-            await upload.receive(incoming, form, self._max_file)
-            file = await self._service.do(lambda s: self._keep(s, form, boundary, path))
+            await upload.receive(incoming, form, self._max_file, threads.files)
+            kept = await in_turns(threads.files, self._keep(form, boundary, path))
+            flushed = threads.pool("long").submit(upload.flush, path)
+            await asyncio.wrap_future(flushed)
+            file = await self._service.do(lambda store: store.add_file(path, *kept))
         except BaseException:
             discard(path)
             raise
@@ -114,18 +121,19 @@ class BatchPages:
             raise ApiError(413, text, code="too_many_files")
 
     def _keep(
-        self, store: BatchStore, form: Path, boundary: bytes, path: Path
-    ) -> StoredFile:
+        self, form: Path, boundary: bytes, path: Path
+    ) -> ShortSteps[tuple[str, str, int | None]]:
+        """Copy a file out of its form; return its name, its purpose and its expiry."""
         found = upload.parse(form, boundary)
         if found.stop - found.start > self._max_file:
             text = f"the file has more than {self._max_file} bytes (see --max-file)"
             raise ApiError(413, text, code="request_too_large")
         purpose, keep_s = _purpose(found.fields)
-        upload.keep_content(form, found, path)
+        yield from upload.keep_content(form, found, path)
         # Keep only the last part of a path on the client's machine.
         name = found.filename.replace("\\", "/").rpartition("/")[2]
         shown = "".join(c for c in name if c.isprintable())[:200]
-        return store.add_file(path, shown or "file", purpose, keep_s)
+        return shown or "file", purpose, keep_s
 
     async def _files(self, request: Request) -> Response:
         purpose = request.query_params.get("purpose")
@@ -134,7 +142,8 @@ class BatchPages:
             files = store.files()
             return [each for each in files if purpose in (None, each.purpose)]
 
-        return _listed(request, await self._service.do(listed), "files")
+        found = await self._service.do(listed)
+        return await asyncio.to_thread(_listed, request, found, "files")
 
     async def _found(self, request: Request) -> StoredFile:
         file_id = request.path_params["id"]
@@ -204,7 +213,10 @@ class BatchPages:
 
     async def _body(self, request: Request) -> dict[str, Any]:
         incoming = request.scope["llamaherd.incoming"]
-        given, _ = await read_object(request.scope, incoming, self._shared.bodies)
+        threads = self._shared.threads.pool("long")
+        given, _ = await read_object(
+            request.scope, incoming, self._shared.bodies, threads
+        )
         return {name: value for name, value in given.items() if value is not None}
 
     async def _batches(self, request: Request) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 Status = Literal[
     "validating",
@@ -169,13 +169,13 @@ class BatchOutcome:
         line: Number of its line, from 0.
         custom_id: Identifier that the client gave.
         status: HTTP status; 0 if it was not computed.
-        body: Body of the answer, or the error of a request that was not computed.
+        body: Body of the answer as JSON, or the error of a request that was not computed.
     """
 
     line: int
     custom_id: str
     status: int
-    body: dict[str, Any]
+    body: str
 
     @property
     def is_good(self) -> bool:
@@ -185,17 +185,8 @@ class BatchOutcome:
     def text(self, batch_id: str) -> str:
         """Return the line of the output file, or of the file of errors."""
         name = f"{batch_id.removeprefix('batch_')}_{self.line}"
-        response: dict[str, object] | None = None
-        if self.status:
-            response = {
-                "status_code": self.status,
-                "request_id": f"req_{name}",
-                "body": self.body,
-            }
-        shown = {
-            "id": f"batch_req_{name}",
-            "custom_id": self.custom_id,
-            "response": response,
-            "error": None if self.status else self.body,
-        }
-        return json.dumps(shown, separators=(",", ":")) + "\n"
+        start = f'{{"id":"batch_req_{name}","custom_id":{json.dumps(self.custom_id)}'
+        if not self.status:
+            return f'{start},"response":null,"error":{self.body}}}\n'
+        response = f'"status_code":{self.status},"request_id":"req_{name}"'
+        return f'{start},"response":{{{response},"body":{self.body}}},"error":null}}\n'

@@ -17,21 +17,25 @@ from llamaherd.server.batches.lines import (
     RequestLine,
     check_lines,
     line_error,
+    next_requests,
     request_lines,
 )
 from llamaherd.server.batches.records import BatchOutcome, BatchProgress
 from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
+from llamaherd.server.batches.turns import in_turns
 from llamaherd.server.errors import ApiError
+from llamaherd.server.messages import dumps
 from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
     from starlette.types import ASGIApp
 
     from llamaherd.server.batches.records import Batch, Status
     from llamaherd.server.batches.store import BatchStore
+    from llamaherd.server.batches.turns import ShortSteps
     from llamaherd.server.shared_state import SharedState
 
 log = logging.getLogger(__name__)
@@ -43,7 +47,7 @@ _TO_RETRY = (0, 429, 503)  # statuses of a full or stopping server
 _RETRY_S = 0.5
 # Pauses between attempts to use the store while the disk is full; the last one repeats.
 _PAUSES_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-_EXPIRED = {"code": "batch_expired", "message": "the batch expired before it ran"}
+_EXPIRED = dumps({"code": "batch_expired", "message": "the batch expired before it ran"})
 
 End = Literal["cancelled", "expired"]
 
@@ -53,6 +57,9 @@ class BatchWork(Protocol):
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store."""
+
+    async def do_in_turns(self, work: Callable[[BatchStore], ShortSteps[_T]]) -> _T:
+        """Run steps with the store; between two steps the store does other work."""
 
 
 def move(store: BatchStore, batch: Batch, status: Status) -> Batch:
@@ -117,11 +124,15 @@ class BatchRun:
         )
 
     def end(self, how: End) -> None:
-        """End the batch early, and keep the finished answers."""
+        """End the batch early, and keep the finished answers.
+
+        Running requests end at once, even if the store cannot be written at present.
+        """
         if self._end is None:
             self._end = how
             self._end_time = int(time.time())
             self._ended.set()
+            self._cancel_requests()
 
     def shown(self, batch: Batch) -> Batch:
         """Return a stored batch, as cancelled if its cancellation is not stored yet."""
@@ -146,17 +157,24 @@ class BatchRun:
                 if self._end == "cancelled":
                     await self._move("cancelling")
                 await self._move("finalizing")
-                self._batch = await self._do(lambda s: s.finish(self._batch))
+                self._batch = await self._do_in_turns(lambda s: s.finish(self._batch))
             return self._batch
         finally:
             timer.cancel()
 
     async def _do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store; try again until the disk can be used."""
+        return await self._again(lambda: self._work.do(work))
+
+    async def _do_in_turns(self, work: Callable[[BatchStore], ShortSteps[_T]]) -> _T:
+        return await self._again(lambda: self._work.do_in_turns(work))
+
+    async def _again(self, use: Callable[[], Awaitable[_T]]) -> _T:
+        """Use the store; try again until the disk can be used."""
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         while True:
             try:
-                found = await self._work.do(work)
+                found = await use()
             except NOT_STORED as error:  # noqa: PERF203 - it waits
                 self._report(error)
                 await asyncio.sleep(next(pauses))
@@ -190,14 +208,13 @@ class BatchRun:
             text = f"the file {self._batch.input_file} does not exist"
             n, errors = 0, [line_error("invalid_file", None, None, text)]
         else:
-            pending = self._shared.pool.submit(
-                check_lines,
+            steps = check_lines(
                 path,
                 self._batch.endpoint,
                 self._shared.bodies.most,
                 lambda: self._end == "cancelled",
             )
-            n, errors = await asyncio.wrap_future(pending)
+            n, errors = await in_turns(self._shared.threads.files, steps)
 
         def store_check(store: BatchStore) -> Batch:
             now = store.batch(self._batch.id) or self._batch
@@ -214,14 +231,9 @@ class BatchRun:
         """Run the requests that have no outcome, until the end of the batch."""
         done = await self._do(lambda store: store.done_lines(self._batch))
         self._n_before, self._began_s = len(done), time.monotonic()
-        requests = () if path is None else request_lines(path, done)
         try:
-            for request in requests:
-                while len(self._running) >= _AT_ONCE and not self._ended.is_set():
-                    await self._wait()
-                if self._ended.is_set():
-                    break
-                self._start(request)
+            if path is not None:
+                await self._start_all(request_lines(path, done))
             while self._running and not self._ended.is_set():
                 await self._wait()
         except BaseException:
@@ -233,10 +245,24 @@ class BatchRun:
         if self._end == "expired" and path is not None:
             await self._expire(path)
 
-    async def _end_requests(self) -> None:
+    async def _start_all(self, requests: Iterator[RequestLine]) -> None:
+        """Start each request when few others run, until the end of the batch."""
+        files = self._shared.threads.files
+        while found := await asyncio.wrap_future(files.submit(next_requests, requests)):
+            for request in found:
+                while len(self._running) >= _AT_ONCE and not self._ended.is_set():
+                    await self._wait()
+                if self._ended.is_set():
+                    return
+                self._start(request)
+
+    def _cancel_requests(self) -> None:
         self._is_over = True
         for task in self._running:
             task.cancel()
+
+    async def _end_requests(self) -> None:
+        self._cancel_requests()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def _start(self, request: RequestLine) -> None:
@@ -291,8 +317,8 @@ class BatchRun:
         self._outcomes.append(outcome)
         self._n_here += 1
 
-    async def _answer(self, request: RequestLine) -> tuple[int, dict[str, object]]:
-        """Run a request; return the status and the body of its answer or error."""
+    async def _answer(self, request: RequestLine) -> tuple[int, str]:
+        """Run a request; return the status and the JSON of its answer or error."""
         path, terms = self._batch.endpoint, self._batch.metadata.get(LANGUAGE)
         try:
             if request.error is not None:
@@ -301,17 +327,18 @@ class BatchRun:
                 self._app, self._shared, path, request.body, terms_of(terms, JSON)
             )
         except ApiError as error:  # only this request fails
-            return error.status, error.body
+            return error.status, dumps(error.body)
 
     async def _expire(self, path: Path) -> None:
         """Store errors for the requests that did not run in time."""
 
-        def expire(store: BatchStore) -> None:
-            done = store.done_lines(self._batch)
-            lost = (
-                BatchOutcome(each.line, each.custom_id, 0, dict(_EXPIRED))
-                for each in request_lines(path, done)
-            )
-            store.add_outcomes(self._batch, lost)
+        def expire(store: BatchStore) -> ShortSteps[None]:
+            left = request_lines(path, store.done_lines(self._batch))
+            while found := next_requests(left):
+                lost = [
+                    BatchOutcome(each.line, each.custom_id, 0, _EXPIRED) for each in found
+                ]
+                store.add_outcomes(self._batch, lost)
+                yield
 
-        await self._do(expire)
+        await self._do_in_turns(expire)

@@ -11,6 +11,7 @@ from llamaherd.server.batches.lines import line_error
 from llamaherd.server.batches.runner import BatchRun, move
 from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
 from llamaherd.server.batches.store import BatchStore
+from llamaherd.server.batches.turns import in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from llamaherd.server.batches.records import Batch, BatchProgress
+    from llamaherd.server.batches.turns import ShortSteps
     from llamaherd.server.shared_state import SharedState
 
 log = logging.getLogger(__name__)
@@ -99,13 +101,22 @@ class BatchService:
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store, on the thread of the store."""
+        return await asyncio.wrap_future(
+            self._thread.submit(lambda: work(self._opened()))
+        )
 
-        def with_store() -> _T:
-            if self._store is None:
-                self._store = BatchStore(None)
-            return work(self._store)
+    async def do_in_turns(self, work: Callable[[BatchStore], ShortSteps[_T]]) -> _T:
+        """Run steps with the store; between two steps the store does other work."""
 
-        return await asyncio.wrap_future(self._thread.submit(with_store))
+        def steps() -> ShortSteps[_T]:
+            return (yield from work(self._opened()))
+
+        return await in_turns(self._thread, steps())
+
+    def _opened(self) -> BatchStore:
+        if self._store is None:
+            self._store = BatchStore(None)
+        return self._store
 
     async def resume(self) -> None:
         """Start the batches that an earlier server did not finish."""
@@ -145,24 +156,25 @@ class BatchService:
             OSError: The batch has no run, and the disk cannot be used.
             sqlite3.OperationalError: As above.
         """
-        run, _ = self._runs.get(batch.id, (None, None))
         try:
             cancelling = await self.do(lambda store: move(store, batch, "cancelling"))
         except NOT_STORED as error:
-            if run is None:
+            if batch.id not in self._runs:
                 raise
             text = "batch %s: its cancellation is not stored yet (%s)"
             log.warning(text, batch.id, reason_of(error))
             cancelling = batch
+        # The run may have ended or started while the store was used.
+        run, _ = self._runs.get(batch.id, (None, None))
         if run is not None:
             run.end("cancelled")
             return self.shown(cancelling)
 
-        def finish(store: BatchStore) -> Batch:
+        def finish(store: BatchStore) -> ShortSteps[Batch]:
             now = store.batch(batch.id) or cancelling
-            return store.finish(now) if now.is_active else now
+            return (yield from store.finish(now)) if now.is_active else now
 
-        ended = await self.do(finish)
+        ended = await self.do_in_turns(finish)
         self._stopped.pop(batch.id, None)
         self._ended = None
         return ended

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from llamaherd.server.batches.records import Status
+    from llamaherd.server.batches.turns import ShortSteps
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS file (id TEXT PRIMARY KEY, filename TEXT, purpose TEXT,
@@ -52,8 +53,8 @@ _COUNT = """
 SELECT count(*), coalesce(sum(status = 200), 0) FROM outcome WHERE batch = ?
 """
 _SELECT_OUTCOMES = """
-SELECT line, custom_id, status, body FROM outcome WHERE batch = ? AND (status = 200) = ?
-ORDER BY line
+SELECT line, custom_id, status, body FROM outcome WHERE batch = ? AND line > ?
+  AND (status = 200) = ? ORDER BY line LIMIT 64
 """
 _VERSION = 1
 _ID = re.compile(r"(?:file-|batch_)[0-9a-f]{24}")
@@ -295,7 +296,7 @@ class BatchStore:
     def add_outcomes(self, batch: Batch, outcomes: Iterable[BatchOutcome]) -> None:
         """Store outcomes, which are on disk when the call returns."""
         rows = [
-            (batch.id, each.line, each.custom_id, each.status, json.dumps(each.body))
+            (batch.id, each.line, each.custom_id, each.status, each.body)
             for each in outcomes
         ]
         with self._change():
@@ -303,8 +304,11 @@ class BatchStore:
                 "INSERT OR IGNORE INTO outcome VALUES (?, ?, ?, ?, ?)", rows
             )
 
-    def finish(self, batch: Batch) -> Batch:
+    def finish(self, batch: Batch) -> ShortSteps[Batch]:
         """Write the output files of a batch and store it without its outcomes.
+
+        The batch may be cancelled between two steps. Then its answers are complete, but
+        its status is "cancelled", as its client was told.
 
         After an error, for example of a full disk, the batch and its outcomes are
         unchanged, and no file remains.
@@ -315,9 +319,11 @@ class BatchStore:
             for name, is_good in (("output", True), ("error", False)):
                 path = self.new_path()
                 undo.callback(discard, path)
-                if self._write(path, batch, is_good=is_good):
+                if (yield from self._write(path, batch, is_good=is_good)):
                     shown = f"{batch.id}_{name}.jsonl"
                     made[name] = self._file_at(path, shown, "batch_output", batch.keep_s)
+            now = self.batch(batch.id) or batch
+            batch = replace(batch, times={**batch.times, **now.times})
             last = self._last_status(batch)
             ended = replace(
                 batch,
@@ -342,17 +348,18 @@ class BatchStore:
         ).fetchone()
         return "expired" if n_expired else "completed"
 
-    def _write(self, path: Path, batch: Batch, *, is_good: bool) -> bool:
+    def _write(self, path: Path, batch: Batch, *, is_good: bool) -> ShortSteps[bool]:
         """Write outcomes to a file; return False if there are none."""
-        rows = self._db.execute(_SELECT_OUTCOMES, (batch.id, is_good))
-        n = 0
+        n, at = 0, -1
         with path.open("w", encoding="utf-8", newline="\n") as file:
             os.chmod(path, 0o600)  # noqa: PTH101 - the file is still empty
-            for line, custom_id, status, body in rows:
-                file.write(
-                    BatchOutcome(line, custom_id, status, json.loads(body)).text(batch.id)
-                )
-                n += 1
+            # Each step has its own query, because other batches change the table between.
+            while rows := self._db.execute(
+                _SELECT_OUTCOMES, (batch.id, at, is_good)
+            ).fetchall():
+                file.writelines(BatchOutcome(*row).text(batch.id) for row in rows)
+                n, at = n + len(rows), rows[-1][0]
+                yield
             file.flush()
             os.fsync(file.fileno())
         if n == 0:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import mmap
 import os
 import re
 from dataclasses import dataclass
 from email.message import Message
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from llamaherd.server.errors import ApiError, bad_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from starlette.types import Scope
 
+    from llamaherd.server.batches.turns import ShortSteps
     from llamaherd.server.messages import Incoming
 
 FORM_BYTES = 1 << 16  # bytes of a form in addition to its file
@@ -43,14 +46,21 @@ class Upload:
     stop: int
 
 
-async def receive(incoming: Incoming, path: Path, most: int) -> None:
+async def receive(incoming: Incoming, path: Path, most: int, thread: Executor) -> None:
     """Write the body of a request to a new file.
+
+    Args:
+        incoming: Body of the request.
+        path: Path of the file.
+        most: Maximum size of the file in the form in bytes.
+        thread: Executor that writes, because a slow disk would block the event loop.
 
     Raises:
         ApiError: The body is too large or arrives too slowly.
         ClientGoneError: The client disconnected.
     """
     n_bytes = 0
+    block = bytearray()
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(opened, "wb", buffering=_BLOCK) as file:
         while not incoming.is_whole:
@@ -59,7 +69,16 @@ async def receive(incoming: Incoming, path: Path, most: int) -> None:
             if n_bytes > most + FORM_BYTES:
                 text = f"the file has more than {most} bytes (see --max-file)"
                 raise ApiError(413, text, code="request_too_large")
-            file.write(part)
+            block += part
+            if len(block) >= _BLOCK:
+                await asyncio.wrap_future(thread.submit(file.write, block))
+                block = bytearray()
+        await asyncio.wrap_future(thread.submit(_write_last, file, block))
+
+
+def _write_last(file: BinaryIO, block: bytearray) -> None:
+    file.write(block)
+    file.flush()
 
 
 def boundary_of(scope: Scope) -> bytes:
@@ -128,13 +147,25 @@ def _parts(form: mmap.mmap, mark: bytes) -> Iterator[tuple[str, str | None, int,
             return
         head_end = form.find(b"\r\n\r\n", at, at + _MOST_HEAD)
         # In an empty part, the end of the head is also the end of the part.
-        stop = form.find(b"\r\n" + mark, head_end + 2)
+        stop = _found(form, b"\r\n" + mark, head_end + 2)
         if form[at : at + 2] != b"\r\n" or head_end < 0 or stop < 0:
             raise _broken("a part has no head or no end")
         name, filename = _names(form[at + 2 : head_end])
         yield name, filename, min(head_end + 4, stop), stop
         at = stop + 2 + len(mark)
     raise _broken(f"it has more than {_MOST_PARTS} parts")
+
+
+def _found(form: mmap.mmap, mark: bytes, start: int) -> int:
+    """Return the first position of a mark; -1 if there is none.
+
+    One search of the whole form would let no other thread run.
+    """
+    for at in range(start, len(form), _BLOCK):
+        position = form.find(mark, at, at + _BLOCK + len(mark) - 1)
+        if position >= 0:
+            return position
+    return -1
 
 
 def _names(head: bytes) -> tuple[str, str | None]:
@@ -155,8 +186,8 @@ def _broken(reason: str) -> ApiError:
     return ApiError(400, f"the form is broken: {reason}", code="invalid_form")
 
 
-def keep_content(path: Path, upload: Upload, target: Path) -> None:
-    """Copy the file from the form to a new path, and flush the copy to disk."""
+def keep_content(path: Path, upload: Upload, target: Path) -> ShortSteps[None]:
+    """Copy the file from the form to a new path, in short steps."""
     opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with path.open("rb") as form, os.fdopen(opened, "wb") as file:
         form.seek(upload.start)
@@ -167,5 +198,10 @@ def keep_content(path: Path, upload: Upload, target: Path) -> None:
                 break
             file.write(block)
             n_left -= len(block)
-        file.flush()
+            yield
+
+
+def flush(path: Path) -> None:
+    """Flush the content of a file to disk."""
+    with path.open("rb+") as file:
         os.fsync(file.fileno())

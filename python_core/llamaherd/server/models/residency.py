@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_N_THREADS = 4  # threads that load or unload models
+_N_THREADS = 4  # threads that load models
 
 
 class Residency:
@@ -67,6 +67,8 @@ class Residency:
         self._wait_s = wait_s
         self._patience_s = patience_s
         self._threads = ThreadPoolExecutor(_N_THREADS, "llamaherd-models")
+        # Memory is freed at once, even if all other threads load models.
+        self._closing = ThreadPoolExecutor(1, "llamaherd-unload")
         self._work: set[asyncio.Task[None]] = set()
         self._n_requests = 0
         self.past: Counts = sum_of_counts(())
@@ -272,7 +274,7 @@ class Residency:
         if loaded is not None:
             counts = [each.counts for each in loaded.served.values()]
             self.past = sum_of_counts([self.past, *counts])
-            pending = self._threads.submit(loaded.close)
+            pending = self._closing.submit(loaded.close)
             del loaded  # memory is freed once nothing refers to it
             try:
                 await asyncio.wrap_future(pending)
@@ -302,6 +304,7 @@ class Residency:
                 file.state = "unloading"
                 await self._unload(file)
         self._threads.shutdown()
+        self._closing.shutdown()
 
     # ---- errors ----
 

@@ -92,7 +92,7 @@ class ShowModels(Endpoint):
         asked = asked_of_show(fields)
         name = known_name(self._models, asked.removesuffix(LATEST))
         record.model = name
-        pending = self._shared.pool.submit(self._models.header, name)
+        pending = self._shared.threads.pool("long").submit(self._models.header, name)
         header = await asyncio.wrap_future(pending)
         shown = next(each for each in self._models.shown() if each.name == name)
         n_params = None if shown.model is None else shown.model.info.n_params

@@ -1,0 +1,209 @@
+"""Long work with files of batches takes turns with other work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+from llamaherd.server.batches import upload
+from llamaherd.server.batches.lines import check_lines, next_requests, request_lines
+from llamaherd.server.batches.records import Batch, BatchOutcome
+from llamaherd.server.batches.runner import move
+from llamaherd.server.batches.store import BatchStore, new_id
+from llamaherd.server.batches.turns import _step, in_turns
+from llamaherd.server.errors import ApiError
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from llamaherd.server.batches.turns import ShortSteps
+
+
+@pytest.fixture
+def thread() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as made:
+        yield made
+
+
+def _counting(name: str, n: int, seen: list[str]) -> ShortSteps[str]:
+    try:
+        for _ in range(n):
+            seen.append(name)
+            yield
+        return name
+    finally:
+        seen.append(f"end of {name}")
+
+
+def test_two_works_take_turns(thread: ThreadPoolExecutor) -> None:
+    seen: list[str] = []
+
+    async def main() -> list[str]:
+        works = [in_turns(thread, _counting(name, 3, seen)) for name in "ab"]
+        return await asyncio.gather(*works)
+
+    assert asyncio.run(main()) == ["a", "b"]
+    assert seen[:6] == ["a", "b"] * 3
+
+
+def test_an_error_and_a_cancellation_end_the_steps(thread: ThreadPoolExecutor) -> None:
+    seen: list[str] = []
+
+    def failing() -> ShortSteps[None]:
+        yield
+        raise ValueError("no")
+
+    async def main() -> None:
+        with pytest.raises(ValueError, match="no"):
+            await in_turns(thread, failing())
+        endless = asyncio.ensure_future(in_turns(thread, _counting("x", 1 << 60, seen)))
+        await asyncio.to_thread(wait_until, lambda: "x" in seen)
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+        await asyncio.to_thread(wait_until, lambda: seen[-1] == "end of x")
+
+    asyncio.run(main())
+
+
+def _drained(steps: ShortSteps[Any]) -> tuple[int, Any]:
+    """Run all steps; return their number and the result."""
+    n = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return n, stop.value
+        n += 1
+
+
+def test_a_file_is_checked_and_read_in_steps(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    body = {"prompt": "a" * 500}
+    with path.open("w") as file:
+        for i in range(4000):
+            line = {"custom_id": f"{i}", "method": "POST", "url": "/u", "body": body}
+            file.write(json.dumps(line) + "\n")
+    n_steps, found = _drained(check_lines(path, "/u", 1000, lambda: False))
+    assert found == (4000, [])
+    assert n_steps > 5
+    left = request_lines(path, {0, 1})
+    parts = list(iter(lambda: next_requests(left), []))
+    assert len(parts) > 20
+    assert [each.line for part in parts for each in part] == list(range(2, 4000))
+
+
+@pytest.mark.parametrize("size", [0, 5, upload._BLOCK - 10, 3 * upload._BLOCK + 7])
+def test_a_form_is_copied_in_steps(tmp_path: Path, size: int) -> None:
+    """The end of the file may lie at the limit of two blocks of the search."""
+    for shift in range(3) if size > upload._BLOCK else (0,):
+        content = b"\r\n--xy" + b"a" * (size + shift)
+        form, target = tmp_path / "form", tmp_path / f"file{shift}"
+        head = b'content-disposition: form-data; name="file"; filename="f"'
+        form.write_bytes(b"--xyz\r\n" + head + b"\r\n\r\n" + content + b"\r\n--xyz--")
+        found = upload.parse(form, b"xyz")
+        n_steps, _ = _drained(upload.keep_content(form, found, target))
+        assert n_steps == -(-len(content) // upload._BLOCK)
+        upload.flush(target)
+        assert target.read_bytes() == content
+
+
+def test_marks_at_every_place_of_a_block_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload, "_BLOCK", 16)
+    head = b'--xyz\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\n'
+    form = tmp_path / "form"
+    for n in range(50):
+        form.write_bytes(head + b"a" * n + b"\r\n--xyz--")
+        found = upload.parse(form, b"xyz")
+        assert (found.start, found.stop) == (len(head), len(head) + n)
+    form.write_bytes(head + b"a" * 100)
+    with pytest.raises(ApiError, match="no end"):
+        upload.parse(form, b"xyz")
+
+
+def _stored(store: BatchStore, n: int) -> Batch:
+    batch = Batch(
+        id=new_id("batch_"),
+        endpoint="/u",
+        input_file="f",
+        created=1,
+        expires=2,
+        window="1h",
+        status="finalizing",
+        n_total=n,
+    )
+    store.save(batch)
+    store.add_outcomes(
+        batch,
+        [BatchOutcome(i, f"id-{i}", 400 if i % 3 else 200, '{"a":1}') for i in range(n)],
+    )
+    return batch
+
+
+def _fail_to_change(store: BatchStore) -> None:
+    def fail() -> NoReturn:
+        with store._change():
+            store._db.execute("DELETE FROM outcome")
+            raise OSError("the disk is broken")
+
+    with pytest.raises(OSError, match="broken"):
+        fail()
+
+
+def test_other_work_uses_the_store_while_a_batch_ends(tmp_path: Path) -> None:
+    store = BatchStore(tmp_path)
+    batch, other = _stored(store, 300), _stored(store, 5)
+    steps = store.finish(batch)
+    n = 0
+    ended: Batch | None = None
+    while ended is None:
+        over = _step(steps)
+        if over:
+            (ended,) = over
+        else:
+            n += 1
+            outcome = BatchOutcome(100 + n, f"new-{n}", 200, "{}")
+            store.add_outcomes(other, [outcome])
+            _fail_to_change(store)
+    assert n > 4
+    assert (ended.status, ended.n_done, ended.n_failed) == ("completed", 100, 200)
+    assert len(store.done_lines(other)) == 5 + n
+    for name, status in ((ended.output_file, 200), (ended.error_file, 400)):
+        file = store.file(str(name))
+        assert file is not None
+        rows = [json.loads(line) for line in store.path(file).read_text().splitlines()]
+        wanted = [i for i in range(300) if (i % 3 == 0) == (status == 200)]
+        assert [row["custom_id"] for row in rows] == [f"id-{i}" for i in wanted]
+        assert {row["response"]["status_code"] for row in rows} == {status}
+        assert all(row["response"]["body"] == {"a": 1} for row in rows)
+    store.close()
+
+
+def test_a_batch_that_is_cancelled_while_it_ends_is_cancelled(tmp_path: Path) -> None:
+    store = BatchStore(tmp_path)
+    batch = _stored(store, 100)
+    steps = store.finish(batch)
+    next(steps)
+    assert move(store, batch, "cancelling").status == "cancelling"
+    _, ended = _drained(steps)
+    assert ended.status == "cancelled"
+    assert "cancelling" in ended.times
+    assert store.batch(batch.id) == replace(ended)
+    store.close()
+
+
+def test_an_end_that_is_given_up_leaves_no_file(tmp_path: Path) -> None:
+    store = BatchStore(tmp_path)
+    steps = store.finish(_stored(store, 100))
+    next(steps)
+    steps.close()
+    assert list((tmp_path / "files").iterdir()) == []
+    store.close()

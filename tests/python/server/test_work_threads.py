@@ -1,0 +1,328 @@
+"""Threads of a server: no kind of work delays another, nor one model another."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+import thorough
+import tiny_models
+from hypothesis import given
+from hypothesis import strategies as st
+from llamaherd.run.embed_job import EmbedWork
+from llamaherd.server import answering, messages, shared_state, work_api
+from llamaherd.server.models.loading import ModelFiles
+from llamaherd.server.work_threads import (
+    _N_THREADS,
+    VectorThread,
+    WorkThreads,
+    kind_of,
+)
+from served import NAME, room_for, served, served_models
+from waiting import HANGS_S, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from llamaherd.core.embeddings import Embeddings
+    from llamaherd.server.served_model import ServedModel
+    from served import Client
+
+SHORT: list[tuple[str, dict[str, object]]] = [
+    ("/v1/score", {"prompts": ["The sea"], "continuations": [[" is", " was"]]}),
+    ("/v1/classify", {"prompts": ["The sea"], "labels": ["blue", "green"]}),
+    ("/v1/completions", {"prompt": "a", "max_tokens": 1, "n": 2}),
+    ("/v1/completions", {"prompt": "a", "max_tokens": 1, "echo": True, "logprobs": 1}),
+    ("/v1/rerank", {"query": "a", "documents": ["b", "c"]}),
+    ("/tokenize", {"prompt": "a"}),
+    ("/v1/embeddings", {"input": "a"}),
+]
+MANY = 65
+# Requests whose body, answers or texts are many.
+LONG: list[tuple[str, dict[str, object]]] = [
+    ("/v1/score", {"prompts": ["a"] * MANY, "continuations": [[" b"]] * MANY}),
+    ("/v1/completions", {"prompt": ["a"] * MANY, "max_tokens": 1}),
+    ("/v1/completions", {"prompt": "a", "max_tokens": 1, "n": MANY}),
+    ("/v1/embeddings", {"input": ["a"] * MANY}),
+    ("/tokenize", {"prompt": "a " * 40_000}),
+]
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
+    path = tiny_models.write(tmp_path_factory.mktemp("own") / "own.gguf", "llama")
+    with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
+        yield context
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[WorkThreads]:
+    """Return a list that gets the threads of each server."""
+    made: list[WorkThreads] = []
+
+    def make() -> WorkThreads:
+        made.append(WorkThreads())
+        return made[-1]
+
+    monkeypatch.setattr(shared_state, "WorkThreads", make)
+    return made
+
+
+@contextmanager
+def busy(pools: list[ThreadPoolExecutor]) -> Iterator[None]:
+    """Keep all threads of the pools busy."""
+    may_end = threading.Event()
+    n = 0
+    has_begun = threading.Semaphore(0)
+
+    def work() -> None:
+        has_begun.release()
+        may_end.wait(HANGS_S)
+
+    for pool in pools:
+        for _ in range(pool._max_workers):
+            pool.submit(work)
+            n += 1
+    try:
+        for _ in range(n):
+            assert has_begun.acquire(timeout=HANGS_S)
+        yield
+    finally:
+        may_end.set()
+
+
+def test_short_requests_wait_for_no_other_kind_of_work(
+    context: lh.Context, threads: list[WorkThreads]
+) -> None:
+    with served(context) as client:
+        (own,) = threads
+        others = [
+            own.pool(kind, is_background=is_background)
+            for kind in _N_THREADS
+            for is_background in (False, True)
+            if (kind, is_background) != ("short", False)
+        ]
+        with busy([*others, own.files]):
+            for path, body in SHORT:
+                assert client.post(path, body)[0] == 200, path
+
+
+def test_long_requests_use_no_thread_of_short_ones(
+    context: lh.Context, threads: list[WorkThreads]
+) -> None:
+    with served(context) as client:
+        (own,) = threads
+        with busy([own.pool("short")]):
+            for path, body in LONG:
+                if path != "/v1/completions":  # its answers may be short
+                    assert client.post(path, body)[0] == 200, path
+
+
+@pytest.mark.parametrize(
+    ("fields", "n_bytes", "kind"),
+    [
+        ({"prompt": "a"}, 100, "short"),
+        ({"prompt": "a"}, 100_000, "long"),
+        ({"prompt": [1] * 1000}, 5000, "short"),  # the tokens of one prompt
+        ({"prompt": ["a"] * 8, "n": 8}, 100, "short"),
+        ({"prompt": ["a"] * 8, "n": 9}, 100, "long"),
+        ({"prompt": ["a"] * MANY}, 1000, "long"),
+        ({"prompt": [], "n": "x"}, 100, "short"),
+    ],
+)
+def test_kinds_of_requests(fields: dict[str, object], n_bytes: int, kind: str) -> None:
+    assert kind_of(fields, n_bytes) == kind
+
+
+# ---- vectors ----
+
+
+@contextmanager
+def held_vectors(monkeypatch: pytest.MonkeyPatch, model: lh.Model) -> Iterator[None]:
+    """Let the vectors of a model wait until the block ends."""
+    may_run = threading.Event()
+    run = EmbedWork.run
+
+    def waiting(work: EmbedWork) -> Embeddings:
+        if work._model is model:
+            assert may_run.wait(HANGS_S)
+        return run(work)
+
+    monkeypatch.setattr(EmbedWork, "run", waiting)
+    try:
+        yield
+    finally:
+        may_run.set()
+
+
+def test_models_do_not_wait_for_the_vectors_of_each_other(
+    context: lh.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tiny_models.write(tmp_path / "other.gguf", "bert")
+    with (
+        lh.Model(path) as other,
+        served(context, embedding_model=other, embedding_name="other") as client,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        for held, held_name, free_name in (
+            (other, "other", NAME),
+            (context.model, NAME, "other"),
+        ):
+            with held_vectors(monkeypatch, held):
+                slow = {"input": "a", "model": held_name}
+                post = client.post
+                asked = [pool.submit(post, "/v1/embeddings", slow) for _ in range(4)]
+                wait_until(lambda: in_queue(client) == 4)
+                fast = {"input": "a", "model": free_name}
+                assert client.post("/v1/embeddings", fast)[0] == 200
+            assert {each.result(HANGS_S)[0] for each in asked} == {200}
+
+
+def in_queue(client: Client) -> int:
+    return int(client.ask("GET", "/dashboard.json")[1]["n_requests"])
+
+
+def test_clients_come_before_batches() -> None:
+    thread = VectorThread()
+    ran: list[str] = []
+    may_run = threading.Event()
+    first = thread.turns(is_background=True).submit(lambda: may_run.wait(HANGS_S))
+    pending = [
+        thread.turns(is_background=is_background).submit(lambda n=name: ran.append(n))  # type: ignore[misc]
+        for name, is_background in [("b1", True), ("b2", True), ("c1", False)]
+    ]
+    late = thread.turns(is_background=False)
+    dropped = late.submit(lambda: ran.append("dropped"))
+    failed = late.submit(lambda: int("x"))
+    assert dropped.cancel()
+    may_run.set()
+    for each in (first, *pending):
+        each.result(HANGS_S)
+    assert ran == ["c1", "b1", "b2"]
+    with pytest.raises(ValueError, match="int"):
+        failed.result(HANGS_S)
+    thread.close()
+    with pytest.raises(RuntimeError):
+        late.submit(lambda: None)
+
+
+def test_a_thread_that_ends_runs_nothing_more() -> None:
+    own = WorkThreads()
+    vectors = own.vectors()
+    thread = vectors.of("a model")  # type: ignore[arg-type]
+    assert vectors.of("a model") is thread  # type: ignore[arg-type]
+    with busy([thread._thread]):
+        waiting = thread.submit(lambda: None, is_background=False)
+        own.close()
+        assert waiting.cancelled()
+
+
+def test_threads_of_a_model_end_when_it_is_unloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from llamaherd.server.models.spec import ModelSpec  # noqa: PLC0415
+
+    closed: list[ServedModel] = []
+    close = ModelFiles.close
+
+    def recorded(files: ModelFiles) -> None:
+        close(files)
+        closed.extend(files.served.values())
+
+    monkeypatch.setattr(ModelFiles, "close", recorded)
+    names = ("one", "two")
+    paths = [tiny_models.write(tmp_path / f"{each}.gguf", "bert") for each in names]
+    specs = [ModelSpec(*each) for each in zip(names, paths, strict=True)]
+    with served_models(specs, memory=max(map(room_for, specs))) as client:
+        for name in names:
+            body = {"model": name, "input": "yes"}
+            assert client.post("/v1/embeddings", body)[0] == 200
+        wait_until(lambda: bool(closed))
+        (thread,) = closed[0]._vectors._of.values()
+        with pytest.raises(RuntimeError):
+            thread.submit(lambda: None, is_background=False)
+
+
+# ---- JSON ----
+
+_SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
+_JSON = st.recursive(
+    _SCALARS | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: (
+        st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=3), inner)
+    ),
+    max_leaves=60,
+)
+
+
+@thorough.examples(500)
+@given(_JSON)
+def test_values_encoded_in_parts_are_the_same(value: object) -> None:
+    assert messages.encoded(value) == messages.dumps(value).encode()
+
+
+def test_long_lists_encoded_in_parts_are_the_same() -> None:
+    value = {"data": [{"embedding": [i / 7] * 5000, "index": i} for i in range(30)]}
+    assert messages.encoded(value) == messages.dumps(value).encode()
+    assert json.loads(messages.encoded(list(range(10_000)))) == list(range(10_000))
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """Return the names of the threads that parsed, prepared and encoded requests."""
+    found: dict[str, set[str]] = {"parse": set(), "encode": set(), "submit": set()}
+
+    def noted(kind: str, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            found[kind].add(threading.current_thread().name)
+            return fn(value)
+
+        return run
+
+    real = answering.Answering._submit_now
+
+    def submit_now(*arguments: Any) -> Any:
+        found["submit"].add(threading.current_thread().name)
+        return real(*arguments)
+
+    monkeypatch.setattr(answering.Answering, "_submit_now", submit_now)
+    parse, encode = messages.parse_object, messages.encoded
+    monkeypatch.setattr(messages, "parse_object", noted("parse", parse))
+    for module in (answering, work_api):
+        monkeypatch.setattr(module, "encoded", noted("encode", encode))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        *LONG,
+        ("/v1/completions", {"prompt": "a", "max_tokens": 300, "logprobs": 5}),
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "a" * 40_000}]},
+        ),
+    ],
+)
+def test_long_json_is_no_work_of_the_event_loop(
+    context: lh.Context, names: dict[str, set[str]], path: str, body: dict[str, object]
+) -> None:
+    """Parsing and encoding would delay the tokens of all streams."""
+    n_bytes = len(json.dumps(body))
+    with served(context, max_body=1 << 20) as client:
+        fields = {**body, "ignore_eos": True} if "logprobs" in body else body
+        status, got = client.post(path, fields)
+        assert status in (200, 400), got
+    if n_bytes > 1 << 15:
+        assert all(name.startswith("llamaherd-long") for name in names["parse"])
+    if body.get("prompt") != "a" or "n" in body:
+        assert all(name.startswith("llamaherd-") for name in names["submit"])
+    if status == 200:
+        assert names["encode"]
+        assert all(name.startswith("llamaherd-") for name in names["encode"])
