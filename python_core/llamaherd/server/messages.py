@@ -187,7 +187,7 @@ def parse_object(body: bytes | bytearray) -> dict[str, object]:
     except DuplicateKeyError as error:
         raise _bad_json(f"the body cannot be read: {error}") from None
     except ValueError as error:  # an invalid number
-        raise _bad_json(f"the body is not JSON: {error}") from None
+        raise _bad_json(f"the body cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise _bad_json("the body must be a JSON object")
     return value
@@ -204,7 +204,7 @@ def _refuse_constant(name: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError("a number is too large")
+        raise ValueError(f"the number {text[:40]} is too large for a float of 64 bits")
     return number
 
 
