@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MOST_DIGITS = 19  # of Content-Length
 _MOST_DIGITS_OF_NUMBER = 4300  # of an integer in JSON, as in Python
+_MOST_EXACT = 2**53  # floats have each integer up to this one
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -201,11 +202,17 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
 
 
-def _finite(text: str) -> float:
+def _number(text: str) -> float:
+    """Read a number with a fraction or an exponent.
+
+    JSON has one type of numbers, and in JSON Schema 2.0 is an integer. 2.0 and 2e0 are
+    therefore read as 2, so that each field that takes an integer accepts them.
+    """
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"the number {text[:40]} is too large for a float of 64 bits")
-    return number
+    is_exact = number.is_integer() and abs(number) <= _MOST_EXACT
+    return int(number) if is_exact else number
 
 
 def _integer(text: str) -> int:
@@ -217,7 +224,7 @@ def _integer(text: str) -> int:
 _decoder = json.JSONDecoder(
     object_pairs_hook=unique_keys,
     parse_constant=_refuse_constant,
-    parse_float=_finite,
+    parse_float=_number,
     parse_int=_integer,
 )
 

@@ -226,10 +226,7 @@ def _prompts(given: Mapping[str, object]) -> list[object]:
 
 def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
     """Return the number of answers to each prompt."""
-    value = given.get("n", 1)
-    if isinstance(value, float) and value.is_integer():  # JSON: 1 equals 1.0
-        value = int(value)
-    n = checks.integer("n", value, 1, MOST_SAMPLES)
+    n = checks.integer("n", given.get("n", 1), 1, MOST_SAMPLES)
     if n * n_prompts > several.MOST:
         text = f"a request may have {several.MOST} answers, not {n * n_prompts}"
         raise bad_field("n" if n > 1 else "prompt", text)

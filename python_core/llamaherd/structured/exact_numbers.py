@@ -110,18 +110,18 @@ def _check_object(schema: dict[str, Any], *, has_limits: bool) -> None:
                 raise _refused(key, number)
 
 
-def _is_value(number: float) -> bool:
+def _is_value(number: Any) -> bool:  # noqa: ANN401 - a float or an integer
     """Return whether masks allow exactly the text of a number."""
     if abs(number) >= _TOO_LARGE:
         return False
     if isinstance(number, float) or abs(number) <= _EXACT or number == _INT64 - 1:
         return True
     if -_INT64 <= number < _INT64:
-        return number >= LEAST_IN_GRAMMAR and int(float(number)) == number
-    return decimal(float(number)) == number
+        return bool(number >= LEAST_IN_GRAMMAR and int(float(number)) == number)
+    return bool(decimal(float(number)) == number)
 
 
-def decimal(number: float) -> float | Fraction:
+def decimal(number: Any) -> float | Fraction:  # noqa: ANN401 - a float or an integer
     """Return the decimal number with which JSON writes a float, or an integer itself."""
     is_written = isinstance(number, float) and math.isfinite(number)
     return Fraction(repr(number)) if is_written else number
