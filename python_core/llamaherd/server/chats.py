@@ -95,6 +95,13 @@ def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[
     return {"chat": True, **with_defaults(found, settings)}
 
 
+def thinking_names(given: Mapping[str, object]) -> dict[str, str]:
+    """Map the option `thinking` to the field of a request that sets it, for errors."""
+    fields = ("reasoning_effort", KWARGS, "enable_thinking", *BUDGETS, "thinking")
+    found = [name for name in fields if name in given]
+    return {"thinking": found[-1]} if found else {}
+
+
 def check_last_message(given: Mapping[str, object], *, is_assistants: bool) -> None:
     """Check that the fields about the last message request the supported behaviour.
 

@@ -25,6 +25,7 @@ _AT_ONCE = 8  # items of a list that are encoded at once
 _NUMBERS_AT_ONCE = 4096
 _MOST_DIGITS = 19  # of Content-Length
 _MOST_DIGITS_OF_NUMBER = 4300  # of an integer in JSON, as in Python
+_MOST_EXACT = 2**53  # floats have each integer up to this one
 _JSON = (b"content-type", b"application/json")
 _EVENTS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -238,7 +239,7 @@ def parse_object(body: bytes | bytearray) -> dict[str, object]:
     except DuplicateKeyError as error:
         raise _bad_json(f"the body cannot be read: {error}") from None
     except ValueError as error:  # an invalid number
-        raise _bad_json(f"the body is not JSON: {error}") from None
+        raise _bad_json(f"the body cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise _bad_json("the body must be a JSON object")
     return value
@@ -252,11 +253,17 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
 
 
-def _finite(text: str) -> float:
+def _number(text: str) -> float:
+    """Read a number with a fraction or an exponent.
+
+    JSON has one type of numbers, and in JSON Schema 2.0 is an integer. 2.0 and 2e0 are
+    therefore read as 2, so that each field that takes an integer accepts them.
+    """
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError("a number is too large")
-    return number
+        raise ValueError(f"the number {text[:40]} is too large for a float of 64 bits")
+    is_exact = number.is_integer() and abs(number) <= _MOST_EXACT
+    return int(number) if is_exact else number
 
 
 def _integer(text: str) -> int:
@@ -268,7 +275,7 @@ def _integer(text: str) -> int:
 _decoder = json.JSONDecoder(
     object_pairs_hook=unique_keys,
     parse_constant=_refuse_constant,
-    parse_float=_finite,
+    parse_float=_number,
     parse_int=_integer,
 )
 

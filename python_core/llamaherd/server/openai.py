@@ -14,8 +14,13 @@ from llamaherd.core.argument import Argument, Field
 from llamaherd.server import answer_form, openai_logprobs, several, stop_texts, tools
 from llamaherd.server.answer_form import form_of
 from llamaherd.server.api_shape import ParsedRequest
-from llamaherd.server.chats import FIELDS, chat_options, check_last_message
-from llamaherd.server.errors import ApiError, bad_field, unknown_field
+from llamaherd.server.chats import (
+    FIELDS,
+    chat_options,
+    check_last_message,
+    thinking_names,
+)
+from llamaherd.server.errors import ApiError, bad_field, renamed, unknown_field
 from llamaherd.server.neutral import OBFUSCATION, check_unused
 from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
 from llamaherd.server.openai_logprobs import LogprobsWriter
@@ -128,8 +133,10 @@ class ChatCompletions:
                 raise bad_field(stop_texts.FIELD, text)
             form = use.form
             messages, options = tools.with_tools(use, messages, options, self._model)
+        names = {**form.names, **alias_names(given), **thinking_names(given)}
         if max_tokens is None:
-            max_tokens = self._room(messages, options, form)
+            with renamed(names):
+                max_tokens = self._room(messages, options, form)
         n_top = openai_logprobs.of_chat(given)
         return ParsedRequest(
             prompts=[messages],
@@ -141,7 +148,7 @@ class ChatCompletions:
             tools=use,
             prompt_logprobs=openai_logprobs.of_prompt(given),
             includes_stop=includes_stop,
-            names={**form.names, **alias_names(given)},
+            names=names,
         )
 
     def answer(self, parsed: ParsedRequest) -> ChatAnswer:
@@ -226,10 +233,7 @@ def _prompts(given: Mapping[str, object]) -> list[object]:
 
 def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
     """Return the number of answers to each prompt."""
-    value = given.get("n", 1)
-    if isinstance(value, float) and value.is_integer():  # JSON: 1 equals 1.0
-        value = int(value)
-    n = checks.integer("n", value, 1, MOST_SAMPLES)
+    n = checks.integer("n", given.get("n", 1), 1, MOST_SAMPLES)
     if n * n_prompts > several.MOST:
         text = f"a request may have {several.MOST} answers, not {n * n_prompts}"
         raise bad_field("n" if n > 1 else "prompt", text)

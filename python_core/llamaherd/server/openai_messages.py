@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llamaherd.server.errors import bad_field, unknown_field
+from llamaherd.server import text_parts
+from llamaherd.server.errors import bad_field
 from llamaherd.server.neutral import check_of_message
-from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +43,8 @@ def _message(name: str, message: object) -> dict[str, object]:
         raise bad_field(f"{name}.role", f"{name}.role must be one of {allowed}")
     of_tools = _OF_TOOLS.get(role)
     own = {"role", "content", of_tools}
+    if role == "assistant" and isinstance(message.get("refusal"), str):
+        own.add("refusal")
     for key, value in message.items():
         if key not in own:
             check_of_message(name, key, value)
@@ -92,24 +94,10 @@ def _text(name: str, value: object) -> str:
 def _content(name: str, message: Mapping[str, object]) -> str:
     """Return the text of a message, joined if it has several parts."""
     content = message.get("content")
+    if message["role"] == "assistant" and content is None:
+        content = message.get("refusal")
     if isinstance(content, str):
         return content
     if not isinstance(content, list) or not content:
         raise bad_field(name, f"{name} must be a string or a list of parts with text")
-    texts = []
-    for i, part in enumerate(content):
-        is_text = isinstance(part, dict) and part.get("type") == "text"
-        if not is_text or not isinstance(part.get("text"), str):
-            raise bad_field(f"{name}[{i}]", _no_text_part(f"{name}[{i}]", part))
-        for key in part.keys() - {"type", "text", "cache_control"}:
-            raise unknown_field(f"{name}[{i}].{key}")
-        texts.append(part["text"])
-    return "".join(texts)
-
-
-def _no_text_part(where: str, part: object) -> str:
-    """Return the error text for a part of a message that is not text."""
-    kind = part.get("type") if isinstance(part, dict) else None
-    if isinstance(kind, str) and kind != "text":
-        return f"{where} is of type {JSON.literal(kind[:60])}: this model reads text only"
-    return f'{where} must be {{"type": "text", "text": "..."}}'
+    return text_parts.joined(name, content)

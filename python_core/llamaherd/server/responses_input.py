@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.server import text_parts
 from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.wording import JSON
 
@@ -12,11 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _ROLES = ("user", "assistant", "system", "developer")
-_TEXTS = {"input_text": "text", "output_text": "text", "text": "text"}
-_TEXTS["refusal"] = "refusal"
 # Fields of items in responses, which clients send back.
 _IDENTITY = frozenset({"type", "id", "status", "created_by"})
-_OF_PARTS = frozenset({"type", "annotations", "logprobs"})
 
 
 def messages_of(given: Mapping[str, object]) -> list[dict[str, Any]]:
@@ -159,19 +157,7 @@ def _content(where: str, content: object) -> str:
         return content
     if not isinstance(content, list):
         raise bad_field(where, f"{where} must be a text, or a list of parts with text")
-    texts = []
-    for i, part in enumerate(content):
-        place = f"{where}[{i}]"
-        kind = part.get("type") if isinstance(part, dict) else None
-        if not isinstance(part, dict) or kind not in _TEXTS:
-            text = f"{place} must be a part with text, not {_shown(kind)}"
-            raise bad_field(place, f"{text}: this model reads text only")
-        name = _TEXTS[kind]
-        for key, value in part.items():
-            if key not in _OF_PARTS | {name} and value is not None:
-                raise unknown_field(f"{place}.{key}")
-        texts.append(_text(f"{place}.{name}", part.get(name)))
-    return "".join(texts)
+    return text_parts.joined(where, content)
 
 
 def _text(name: str, value: object) -> str:

@@ -11,7 +11,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.conversations import Refused
 from llamaherd.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize
-from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.errors import ApiError, bad_field, renamed
 from llamaherd.server.openai import ChatCompletions
 from llamaherd.server.responses import Responses
 from llamaherd.server.work_api import check_model, given_fields
@@ -208,7 +208,10 @@ def _rendered(model: Model, parsed: ParsedRequest) -> str:
         getattr(parsed.params, name) is not None
         for name in ("schema", "regex", "grammar", "choices")
     )
-    (found,) = rendered_prompts(model, parsed.prompts, options, [is_held], is_silent=True)
+    with renamed(parsed.names):
+        (found,) = rendered_prompts(
+            model, parsed.prompts, options, [is_held], is_silent=True
+        )
     if isinstance(found.prompt, Refused):
         raise ChatTemplateError(found.prompt.reason)
     return str(found.prompt)

@@ -21,6 +21,7 @@ class _Json(LanguageTerms):
     path: str = "a string"
     mapping: str = "an object"
     thinking: str = "object"
+    markers: str = '"thinking": {"start": ..., "end": ...}'
     template: str = "use /v1/completions, or start the server with --template FILE"
 
     def model(self, model: object) -> str:  # noqa: ARG002 - clients see no path

@@ -7,11 +7,12 @@ limited.
 from __future__ import annotations
 
 import json
-from fractions import Fraction
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.structured.enforce import SchemaError
+from llamaherd.structured.exact_numbers import decimal
 from llamaherd.structured.formats import format_checker, pattern_checker
 from llamaherd.structured.patterns import can_be_checked, finds, is_quick
 from llamaherd.structured.subschemas import referred, subschemas
@@ -212,13 +213,8 @@ def check_multiple_of(
     """
     if isinstance(instance, bool) or not isinstance(instance, (int, float)):
         return
-    if _exact(instance) % _exact(divisor) != 0:
+    if not math.isfinite(instance) or decimal(instance) % decimal(divisor) != 0:
         yield _error()(f"{instance!r} is not a multiple of {divisor!r}")
-
-
-def _exact(number: float) -> Fraction:
-    """Return the decimal number with which JSON writes a float, or an integer."""
-    return Fraction(number if isinstance(number, int) else repr(number))
 
 
 def _finds(pattern: str, text: str) -> bool:

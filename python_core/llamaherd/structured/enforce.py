@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.native import llguidance
+from llamaherd.structured.exact_numbers import check_values, take_limits, write_sizes
 from llamaherd.structured.subschemas import OF_MANY, OF_NAMED, OF_ONE, subschemas
 
 if TYPE_CHECKING:
@@ -102,10 +103,16 @@ def enforced(text: str) -> Enforced:
             )
         schema = {}
     schema.pop("x-guidance", None)
+    known = json.loads(text)
+    list(_take_unknown(known))
+    check_values(known, subschemas(known))
+    every = subschemas(schema)
+    write_sizes(every)
+    left = take_limits(every)
     problem = _problem(schema, _COMPACT)
     if not problem:
-        return Enforced(_with(schema, _COMPACT), ())
-    left = set(_take_unknown(schema))
+        return Enforced(_with(schema, _COMPACT), tuple(sorted(left)))
+    left.update(_take_unknown(schema))
     options = _COMPACT
     for loosen in (_keep, _coerce, *_LOOSER):
         if loosen is _coerce:

@@ -19,6 +19,7 @@ from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.core.words import words
 from llamaherd.structured.enforce import SchemaError, enforced
+from llamaherd.structured.exact_numbers import take_limits, write_sizes
 from llamaherd.structured.quotable import Quotable, QuoteRule, quote_of
 from llamaherd.structured.subschemas import (
     OF_MANY,
@@ -151,8 +152,8 @@ def check_quotes(root: Mapping[str, Any]) -> tuple[str, ...]:
     Raises:
         SchemaError: The grammar does not support a quote at its position in the schema.
     """
-    made = _Grammar(root, "text")
-    made.read(root, 0)
+    made = _Grammar.of(root, "text")
+    made.read(made.root, 0)
     return tuple(sorted(made.left))
 
 
@@ -163,8 +164,8 @@ def grammar_of(root: Mapping[str, Any], text: str) -> str:
         SchemaError: There is nothing to quote in the text, or an error as in
             `check_quotes`.
     """
-    made = _Grammar(root, text)
-    start = made.read(root, 0)
+    made = _Grammar.of(root, text)
+    start = made.read(made.root, 0)
     if start is None:
         raise SchemaError(
             "there is nothing to quote: the text is empty or white space",
@@ -266,6 +267,14 @@ class _Grammar:
     left: set[str] = field(default_factory=set)
     _terminals: dict[QuoteRule, str | None] = field(default_factory=dict)
     _n: int = 0
+
+    @classmethod
+    def of(cls, root: Mapping[str, Any], text: str) -> _Grammar:
+        """Return a builder for a schema, without limits that no mask enforces."""
+        own = json.loads(json.dumps(root))
+        every = subschemas(own)
+        write_sizes(every)
+        return cls(own, text, left=take_limits(every))
 
     def read(self, schema: Any, depth: int) -> str | None:  # noqa: ANN401 - JSON
         """Return the name of a schema's rule; None if no answer can follow the schema."""

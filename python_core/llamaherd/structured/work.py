@@ -10,6 +10,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.structured.exact_numbers import decimal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextvars import Token
@@ -174,13 +176,16 @@ def check_unique_items(
 def _key(value: object) -> object:
     """Return a hashable key. Values that are equal in JSON Schema have equal keys.
 
-    1 equals 1.0; 1 does not equal true.
+    1 equals 1.0, and 1e25 equals the integer that has the same digits; 1 does not equal
+    true.
     """
     count(1)
     if isinstance(value, list):
         return ("list", *map(_key, value))
     if isinstance(value, dict):
         return ("dict", frozenset((name, _key(each)) for name, each in value.items()))
+    if isinstance(value, float):
+        return decimal(value)
     return ("bool", value) if isinstance(value, bool) else value
 
 

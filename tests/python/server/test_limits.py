@@ -63,7 +63,7 @@ BAD_BODIES = [
     (b'{"temperature": 1e999}', "too large"),
     (
         b'{"max_tokens": -' + b"9" * 4301 + b"}",
-        "the body is not JSON: a number has more than 4300 digits",
+        "the body cannot be read: a number has more than 4300 digits",
     ),
     (b'{"prompt": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "too deeply"),
     (b'{"a":' * 200_000 + b"1" + b"}" * 200_000, "too deeply"),

@@ -131,6 +131,30 @@ def test_each_number_has_a_meaning_or_is_refused_by_name(
             pytest.fail(f"not in the OpenAPI document: {told}")
 
 
+@pytest.mark.parametrize(("path", "name"), CASES)
+def test_an_integer_may_have_an_empty_fraction(
+    client: Client, path: str, name: str
+) -> None:
+    """JSON has one type of numbers: 2.0 and 2e0 are the integer 2."""
+    needed = {"logprobs": True} if path == "/v1/chat/completions" else {}
+    needed = {**needed, **NEEDED[path]}
+    statuses = [client.post(path, {**needed, name: value})[0] for value in (2, 2.0, 2.5)]
+    assert statuses[0] == statuses[1]
+    if _properties(path)[name].get("type") == "integer":
+        assert statuses[2] == 400
+
+
+def test_lists_of_tokens_may_have_empty_fractions(client: Client) -> None:
+    for path, fields in (
+        ("/detokenize", {"tokens": [1.0, 2.0]}),
+        ("/generate", {"prompt": [1.0, 2.0], "max_tokens": 1.0}),
+        ("/v1/completions", {"prompt": [[1.0], [2.0]], "max_tokens": 1.0}),
+        ("/generate", {"prompt": "a", "stop_token_ids": [2.0], "max_tokens": 1}),
+    ):
+        status, got = client.post(path, fields)
+        assert status == 200, got
+
+
 @pytest.mark.parametrize("name", ["documents", "texts"])
 def test_the_number_of_ranked_documents(client: Client, name: str) -> None:
     """0, the default of vLLM, stands for all documents, like a large number."""

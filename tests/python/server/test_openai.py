@@ -400,7 +400,7 @@ BAD_MESSAGES = [
     ),
     (
         [{"role": "user", "content": [{"type": "text", "text": 5}]}],
-        "messages[0].content[0]",
+        "messages[0].content[0].text",
     ),
     ([{"role": "user", "content": "a", "name": 5}], "messages[0].name"),
     ([{"role": "user", "content": "a", "tool_call_id": "b"}], "messages[0].tool_call_id"),
@@ -422,7 +422,7 @@ def test_a_part_that_is_no_text_is_named(client: Client) -> None:
     asked = {"messages": [{"role": "user", "content": [{"type": "text"}]}]}
     _, got = client.post(CHAT, asked)
     assert got["error"]["message"] == (
-        'messages[0].content[0] must be {"type": "text", "text": "..."}'
+        "messages[0].content[0].text must be a string, not null"
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
-from llamaherd.server.errors import ApiError
+from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.messages import parse_object
 
 if TYPE_CHECKING:
@@ -56,9 +56,19 @@ def _request(i: int, line: bytes) -> RequestLine:
     try:
         asked = parse_object(line)
     except ApiError as error:
-        return RequestLine(i, _custom_id(line), b"", error)
+        return RequestLine(i, _stored_id(_custom_id(line)), b"", error)
+    custom_id = str(asked.get("custom_id", ""))
+    stored = _stored_id(custom_id)
+    if stored != custom_id:
+        problem = _problem_of_id(custom_id, set()) or "custom_id is invalid"
+        return RequestLine(i, stored, b"", bad_field("custom_id", problem))
     body = json.dumps(asked.get("body"), separators=(",", ":")).encode()
-    return RequestLine(i, str(asked.get("custom_id", "")), body)
+    return RequestLine(i, custom_id, body)
+
+
+def _stored_id(custom_id: str) -> str:
+    """Return an identifier with "?" for lone surrogates, which cannot be stored."""
+    return custom_id.encode("utf-8", "replace").decode()
 
 
 def _custom_id(line: bytes) -> str:

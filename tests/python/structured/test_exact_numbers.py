@@ -1,0 +1,155 @@
+"""Numbers of any size in schemas: enforced, left to the check, or refused by name."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import llamaherd as lh
+import pytest
+from llamaherd.core.errors import ArgumentError
+from llamaherd.native import llguidance
+from llamaherd.structured.check import violation
+from llamaherd.structured.quoting import type_quote
+from llamaherd.structured.shape import Shape, shape_of
+from llguidance import LLMatcher, LLTokenizer
+
+NUMBERS = [
+    "0",
+    "-0.0",
+    "0.1",
+    "1.0",
+    "1e-320",
+    "1e16",
+    "1e25",
+    "1e308",
+    "-1e308",
+    "9007199254740992",
+    "9007199254740993",
+    "9223372036854774784",
+    "9223372036854775806",
+    "9223372036854775807",
+    "9223372036854775808",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-9007199254740993",
+    "-9223372036854774784",
+    "-9223372036854775807",
+    "-9223372036854775808",
+    "-9223372036854775809",
+    "-9.3e18",
+    "1" + "0" * 30,
+    "-1" + "0" * 30,
+    "12345678901234567890.5",
+    "1" + "0" * 400,
+]
+LIMITS = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]
+VALUES = [
+    '{"const":%s}',
+    '{"enum":["a",%s]}',
+    '{"const":{"a":[%s]}}',
+    '{"type":"array","prefixItems":[{"const":%s}]}',
+    '{"foo":{"const":%s},"$ref":"#/foo"}',
+    '{"$defs":{"b":{"$anchor":"b","const":%s}},"$ref":"#b"}',
+    '{"properties":{"const":{"const":%s}}}',
+]
+
+
+@pytest.mark.parametrize("form", VALUES)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_values_are_enforced_exactly_or_refused(form: str, number: str) -> None:
+    """Masks allow a value that the check accepts; else the schema is refused."""
+    shape = _shape(form % number)
+    if isinstance(shape, ArgumentError):
+        assert shape.argument == "schema"
+        assert shape.code == "out_of_range"
+        assert "." not in number
+        assert abs(int(number)) > 2**53
+        return
+    assert "anchor" in form or not llguidance.problem_of_schema(shape.enforced)
+    if form == VALUES[0]:
+        text = f"{Decimal(repr(float(number))):f}"
+        if number.removeprefix("-").isdigit():
+            text = number
+        assert _allows(shape.enforced, text)
+        assert violation(shape.text, json.loads(text)) == ""
+
+
+def _shape(schema: str) -> Shape | ArgumentError:
+    try:
+        return shape_of(schema)
+    except ArgumentError as error:
+        return error
+
+
+def _allows(schema: str, text: str) -> bool:
+    tokenizer = LLTokenizer("byte")
+    matcher = LLMatcher(tokenizer, f'{{"grammars":[{{"json_schema":{schema}}}]}}')
+    tokens = tokenizer.tokenize_str(text.removesuffix(".0"))
+    return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+@pytest.mark.parametrize("key", LIMITS)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_limits_of_any_size_leave_other_keywords_enforced(
+    kind: str, key: str, number: str
+) -> None:
+    own = {"type": kind, key: json.loads(number)}
+    text = json.dumps({"type": "object", "properties": {"a": own}, "required": ["a"]})
+    shape = _shape(text)
+    if isinstance(shape, ArgumentError):
+        assert len(number) > 309 or (key == "multipleOf" and float(number) <= 0)
+        return
+    assert "required" in shape.enforced
+    assert set(shape.left) <= {key}
+    inner = json.loads(shape.enforced)["properties"]["a"]
+    assert (key in inner) is not shape.left
+
+
+@pytest.mark.parametrize("numbers", [(-(2**63), -(2**63)), (-(10**30), -(10**25))])
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_two_limits_at_the_smallest_integers(kind: str, numbers: tuple[int, int]) -> None:
+    """These limits end a process in which llguidance reads them."""
+    low, high = numbers
+    for text in (
+        json.dumps({"type": kind, "minimum": low, "maximum": high}),
+        json.dumps({"allOf": [{"type": kind, "minimum": low}, {"maximum": high}]}),
+    ):
+        assert shape_of(text).left == ("maximum", "minimum")
+
+
+@pytest.mark.parametrize(
+    "key", ["minLength", "maxLength", "minItems", "maxItems", "minProperties"]
+)
+@pytest.mark.parametrize("number", ["2.0", "0.0", "1e1", "1e30", "99999999999999999999"])
+def test_sizes_are_integers_of_json(key: str, number: str) -> None:
+    schema = {"type": ["string", "array", "object"], key: json.loads(number)}
+    found = json.loads(shape_of({**schema, "items": {"type": "null"}}).enforced)
+    assert found["items"] == {"type": "null"}
+    if key in found:
+        assert type(found[key]) is int
+
+
+def test_sizes_of_arrays_with_quotes() -> None:
+    items = type_quote()
+    for most in (2.0, 10**30):
+        schema = {"type": "array", "items": items, "minItems": 1.0, "maxItems": most}
+        shape = shape_of(schema).quoting("a text to quote from")
+        assert shape.left == (() if most == 2 else ("maxItems",))
+
+
+def test_keywords_that_only_the_check_reads_take_any_number() -> None:
+    shape = shape_of({"type": "integer", "not": {"const": 2**64}})
+    assert shape.left == ("not",)
+    assert violation(shape.text, 2**64)
+    assert not violation(shape.text, 2**64 + 1)
+
+
+@pytest.mark.parametrize("number", ["-9223372036854775808", "-1e19", "-9.3E+18"])
+def test_grammars_with_the_smallest_integers_are_refused(number: str) -> None:
+    grammar = f'%llguidance {{}}\nstart: %json {{"const": {number}}}'
+    with pytest.raises(ArgumentError, match="grammar has a number below") as caught:
+        lh.SamplingParams(grammar=grammar)
+    assert caught.value.argument == "grammar"
+    lh.SamplingParams(grammar=grammar.replace(number, "-5"))
