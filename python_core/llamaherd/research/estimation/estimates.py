@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.coding.source import Source
     from llamaherd.research.estimation.widths import Width
+    from llamaherd.research.statistics.codes_alone import CodesAlone
     from llamaherd.research.statistics.representative import LabelCheck
     from llamaherd.research.statistics.sampling import Floats
 
@@ -94,6 +95,8 @@ class Estimates:
         is_weighted: True if survey weights were used.
         label_check: Comparison of the labels of coded texts with all labels, if the user
             declared the codes a simple random sample; else None.
+        alone: Variances by codes alone for other numbers of codes, see `gold_worth`; None
+            if an earlier version made the result, or without the method "gold".
     """
 
     rows: tuple[Estimate, ...]
@@ -115,6 +118,7 @@ class Estimates:
     consensus: str = "majority"
     is_weighted: bool = False
     label_check: LabelCheck | None = None
+    alone: CodesAlone | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -152,22 +156,25 @@ class Estimates:
     def gold_worth(self, method: Method = "dsl") -> float:
         """Return how many codes alone would give intervals as short as those by `method`.
 
-        The codes are then used without labels. For each estimate the number is
-        n_gold * (variance by codes alone / variance by `method`). If estimates describe
-        the N texts, the variance by m codes alone is proportional to 1 / m - 1 / N, and
-        the number is at most N. The result is the median over all estimates; NaN if no
-        estimate has both variances.
+        The codes are then used without labels, and drawn by the same design: each
+        inclusion probability is multiplied by the same number, up to 1. The variance by
+        codes alone decreases with this number, in each stratum by the finite population
+        correction of this stratum; for each estimate the number is chosen that gives the
+        variance by `method`. It is at most the number of texts. The result is the median
+        over all estimates; NaN if no estimate has both variances.
         """
-        rest = 1 / self.n_texts if self.target == "texts" else 0.0
-        each = 1 / self.n_gold - rest
+        if self.alone is None:
+            return math.nan
         errors = {
             (row.outcome, row.term, row.group): row.std_error for row in self.by("gold")
         }
         worths = sorted(
-            1 / (rest + each * (row.std_error / errors[key]) ** 2)
+            worth
             for row in self.by(method)
             for key in [(row.outcome, row.term, row.group)]
             if row.std_error > 0 and errors[key] > 0
+            for worth in [self.alone.needed(key, (row.std_error / errors[key]) ** 2)]
+            if not math.isnan(worth)
         )
         return worths[len(worths) // 2] if worths else math.nan
 

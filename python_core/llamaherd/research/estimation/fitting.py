@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.statistics.codes_alone import CodesAlone
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
@@ -36,12 +37,14 @@ class Found:
         covariances: Covariance matrices by outcome and method.
         notes: Notes for the user.
         limits: Smallest and largest possible value of a share or mean.
+        alone: Variances by codes alone for other numbers of codes; None if unknown.
     """
 
     rows: list[Estimate]
     covariances: dict[tuple[str, str], Floats]
     notes: list[str]
     limits: tuple[float, float] = NO_LIMITS
+    alone: CodesAlone | None = None
 
     def limits_of(self, term: str) -> tuple[float, float]:
         """Return the limits of a row."""
@@ -274,6 +277,7 @@ def found_of(
     covariances: dict[tuple[str, str], Floats],
     found_notes: list[str],
     limits: tuple[float, float] = NO_LIMITS,
+    alone: CodesAlone | None = None,
 ) -> Found:
     """Assemble a result; raise an error if no method gives an estimate."""
     if all(np.isnan(row.estimate) for row in rows):
@@ -285,6 +289,7 @@ def found_of(
         covariances=covariances,
         notes=notes.warned(found_notes),
         limits=limits,
+        alone=alone,
     )
 
 
