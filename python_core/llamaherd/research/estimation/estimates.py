@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
+from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.plurals import count_of, percent
 from llamaherd.research.estimation import widths
 
@@ -244,11 +245,11 @@ class Estimates:
         what = " ".join(part for part in (row.outcome, row.term, group) if part)
         if math.isnan(row.estimate):
             return f"  {what:40} not estimated: {self._reason(row)}"
-        parts = [f"  {what:40} {row.estimate:9.4f}"]
+        parts = [f"  {what:40} {decimals(row.estimate, 4):>9}"]
         if not math.isnan(row.std_error):
-            parts.append(f"std. error {row.std_error:.4f}")
+            parts.append(f"std. error {decimals(row.std_error, 4)}")
         if not math.isnan(row.low):
-            parts.append(f"{percent(self.level)} [{row.low:.4f}, {row.high:.4f}]")
+            parts.append(f"{percent(self.level)} {limits(row.low, row.high, 4)}")
         if math.isnan(row.std_error) and math.isnan(row.low):
             parts.append("no std. error: the codes show no variance")
         return "  ".join(parts)

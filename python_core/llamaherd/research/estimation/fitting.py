@@ -14,7 +14,12 @@ from llamaherd.research.estimation.estimates import Estimate, Method
 from llamaherd.research.estimation.few_errors import Reach
 from llamaherd.research.statistics import dsl, ppi, tuning
 from llamaherd.research.statistics.dsl import Problem
-from llamaherd.research.statistics.intervals import NO_LIMITS, student_quantile, within
+from llamaherd.research.statistics.intervals import (
+    LEVEL,
+    NO_LIMITS,
+    student_quantile,
+    within,
+)
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
 
 if TYPE_CHECKING:
@@ -293,7 +298,7 @@ def found_of(
     )
 
 
-def covariance_of(found: MethodFit | None, p: int, level: float = 0.95) -> Floats:
+def covariance_of(found: MethodFit | None, p: int, level: float = LEVEL) -> Floats:
     """Return the covariances, enlarged where few errors widened the intervals."""
     if found is None:
         return np.full((p, p), np.nan)
