@@ -1,6 +1,6 @@
 """Coverage of intervals if a model labels a sample, and a classifier the other texts.
 
-    python benchmarks/coverage_steps.py [--draws 200] [--workers 1] [--seed 20261126]
+    python benchmarks/coverage_steps.py [--draws 500] [--workers 1] [--seed 20261126]
         [--skip N] [--save FILE] [--merge FILE ...] [--output FILE] [--first N]
 
 Texts are simulated as in coverage_heads.py, with embeddings of 20 dimensions. In each
@@ -87,7 +87,7 @@ def one_draw(case: str, seed: int, k: int) -> dict[str, Any] | None:
 def main() -> None:
     """Measure, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    draws.add_options(parser, 200, 20261126)
+    draws.add_options(parser, 500, 20261126)
     default = Path(__file__).resolve().parent / "results/coverage_steps.json"
     parser.add_argument("--output", type=Path, default=default)
     parser.add_argument("--first", type=int)

@@ -260,14 +260,9 @@ format.llamaherd_agreement <- function(x, ..., digits = 3L) {
     attr(x, "scale") %||% "nominal",
     if (isTRUE(attr(x, "is_weighted"))) ", weighted" else ""
   )
-  value <- formatC(x$value, digits = digits, format = "f")
-  interval <- sprintf(
-    "[%s, %s]",
-    formatC(x$low, digits = digits, format = "f"),
-    formatC(x$high, digits = digits, format = "f")
-  )
+  value <- decimals(x$value, digits)
+  interval <- limits_text(x$low, x$high, digits)
   interval[is.na(x$low)] <- ""
-  value[is.na(x$value)] <- "NA"
   c(head, paste(format(x$coefficient), format(value, justify = "right"), interval))
 }
 

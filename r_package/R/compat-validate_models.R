@@ -122,14 +122,14 @@ format.llamaherd_comparison <- function(x, ...) {
       c(
         "between models:",
         sprintf(
-          "  %s  Cohen's kappa %.2f, alike %.1f%%",
+          "  %s  Cohen's kappa %s, alike %s",
           format(pair),
-          kappas$kappa,
-          100 * kappas$observed
+          decimals(kappas$kappa),
+          percents(kappas$observed)
         )
       )
     },
-    if (!is.null(alpha)) sprintf("Krippendorff's alpha of all models: %.2f", alpha),
+    if (!is.null(alpha)) paste("Krippendorff's alpha of all models:", decimals(alpha)),
     lapply(names(x$confusion$vs_gold), \(name) {
       table_lines(x$confusion$vs_gold[[name]], name, "people")
     }),

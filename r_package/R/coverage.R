@@ -118,14 +118,12 @@ format.llamaherd_coverage <- function(x, ...) {
   }
   at <- vapply(seq(0.1, 1, 0.1), \(p) match(TRUE, x$coverage >= p - 1e-9), 1L)
   at <- unique(c(at[!is.na(at)], nrow(x)))
-  number <- \(x) formatC(x, digits = 2L, format = "f")
   rows <- sprintf(
-    "%8s %9s     %s [%s, %s]",
-    number(x$coverage[at]),
-    number(x$threshold[at]),
-    number(x$accuracy[at]),
-    number(x$low[at]),
-    number(x$high[at])
+    "%8s %9s     %s %s",
+    decimals(x$coverage[at]),
+    decimals(x$threshold[at]),
+    decimals(x$accuracy[at]),
+    limits_text(x$low[at], x$high[at])
   )
   c(head, "coverage threshold accuracy", rows)
 }

@@ -103,7 +103,7 @@ run_optimize <- function(path, out, options, progress, error_call) {
 
 #' @export
 format.llamaherd_optimize <- function(x, ...) {
-  percent <- function(share) sprintf("%.0f%%", 100 * share)
+  percent <- \(share) percents(share, 0L)
   cells <- data.frame(
     type = x$type,
     MB = sprintf("%.0f", x$size_bytes / 1e6),

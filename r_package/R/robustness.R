@@ -415,10 +415,10 @@ print.llamaherd_robustness <- function(x, ...) {
     plural(nrow(x$summary), "variant")
   ))
   shown <- x$summary
-  shown[-1] <- lapply(shown[-1], \(share) sprintf("%.1f%%", 100 * share))
+  shown[-1] <- lapply(shown[-1], percents)
   print(shown, row.names = FALSE)
-  alpha <- if (!is.null(x$alpha)) sprintf(", Krippendorff's alpha %.3f", x$alpha)
-  cat(sprintf("agreement %.1f%%%s\n", 100 * x$agreement, alpha %||% ""))
+  alpha <- if (!is.null(x$alpha)) paste0(", Krippendorff's alpha ", decimals(x$alpha, 3L))
+  cat(sprintf("agreement %s%s\n", percents(x$agreement), alpha %||% ""))
   if (isTRUE(x$thinks)) {
     print_costs(x$costs)
   }
@@ -443,10 +443,10 @@ print_variants <- function(rows, notes) {
   what <- trimws(paste(rows$outcome, rows$term, rows$group))
   for (each in unique(what)) {
     own <- rows[what == each, ]
-    ends <- range(own$estimate)
-    cat(sprintf("%s: from %.3f to %.3f\n", each, ends[[1]], ends[[2]]))
+    ends <- decimals(range(own$estimate), 3L)
+    cat(sprintf("%s: from %s to %s\n", each, ends[[1]], ends[[2]]))
     wide <- formatC(own$variant, width = -max(nchar(own$variant)))
-    numbers <- sprintf("%.3f [%.3f, %.3f]", own$estimate, own$low, own$high)
+    numbers <- paste(decimals(own$estimate, 3L), limits_text(own$low, own$high, 3L))
     cat(paste0("  ", wide, "  ", numbers, "\n"), sep = "")
   }
   writeLines(notes_wrapped(sprintf("Note: %s", as_text(notes))))

@@ -56,11 +56,25 @@ cells_of <- function(x, most = 36L) {
     return(sprintf("<%s>", vapply(x, \(one) class(one)[[1]], "")))
   }
   if (is.numeric(x) && is.null(attr(x, "class"))) {
-    return(format(x, digits = 3))
+    return(column_text(x))
   }
   text <- as.character(x)
   text <- cut_to(encode(text), most)
   text[is.na(x)] <- "NA"
+  text
+}
+
+# Formats a column of numbers with three significant digits, or with more if a number between -1
+# and 1 would look like 0, 1 or -1.
+column_text <- function(x) {
+  gap <- pmin(abs(x), 1 - abs(x))
+  at <- which(gap > share_rounding)
+  for (digits in 3:most_decimals) {
+    text <- format(x, digits = digits)
+    if (!any(abs(as.numeric(sub(",", ".", text[at], fixed = TRUE))) %in% c(0, 1))) {
+      break
+    }
+  }
   text
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from llamaherd.core.decimals import percents
 from llamaherd.core.progress import JobProgress, short
 
 
@@ -245,7 +246,7 @@ class Stats:
             f"{self.n_prefill_tokens} decoded at {self.prefill_tokens_per_s:.0f}/s), "
             f"{self.n_generated_tokens} generated{thoughts} at "
             f"{self.decode_tokens_per_s:.0f}/s, "
-            f"{self.n_batches} batches with {self.mean_batch_occupancy:.0%} of "
+            f"{self.n_batches} batches with {percents(self.mean_batch_occupancy, 0)} of "
             f"{self.n_slots} slots busy, at most {self.kv_cells_max} of {self.n_ctx} KV "
             f"cells, {self.n_fallbacks} fallbacks, {self.n_pauses} pauses, "
             f"seed {self.seed}"

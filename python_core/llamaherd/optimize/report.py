@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from llamaherd.core.decimals import percents
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -185,6 +187,6 @@ def _cells(row: FileRow) -> tuple[str, ...]:
         f"{row.perplexity:.2f}",
         f"{row.mean_kl:.4f}",
         f"{row.p99_kl:.4f}",
-        f"{row.same_top:.0%}",
-        f"{row.same_answers:.0%}",
+        percents(row.same_top, 0),
+        percents(row.same_answers, 0),
     )

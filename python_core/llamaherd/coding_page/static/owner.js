@@ -1,6 +1,6 @@
 // The page of the person who runs the coding: progress, agreement, disagreements.
 
-import { ask, download, element } from "/requests.js";
+import { ask, decimals, download, element } from "/requests.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 5000;
@@ -12,7 +12,7 @@ function row(...cells) {
 }
 
 function shown(value, digits) {
-  return value === null ? "–" : value.toFixed(digits);
+  return value === null ? "–" : decimals(value, digits);
 }
 
 function draw(found) {

@@ -62,3 +62,12 @@ export function element(name, options = {}, ...children) {
   made.append(...children);
   return made;
 }
+
+// Shows a number with `digits` decimals; with more if it would look like 0 or 1 but is not, as in
+// core/decimals.py.
+export function decimals(value, digits) {
+  const gap = Math.min(Math.abs(value), 1 - Math.abs(value));
+  let more = digits;
+  while (gap > 1e-9 && more < 9 && [0, 1].includes(Math.abs(Number(value.toFixed(more))))) more += 1;
+  return value.toFixed(more);
+}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from llamaherd.core.decimals import percents
 from llamaherd.memory import hardware
 from llamaherd.research.coding.prompts import prompt_preview
 
@@ -90,8 +91,8 @@ def thinking_record(settings: Settings, stats: Stats) -> dict[str, Any]:
     told = f"Before each answer the model wrote {each} of at most {budget:,} tokens"
     if n:
         told += (
-            f", {stats.n_thinking_tokens / n:,.0f} on average; {n_closed / n:.0%} of "
-            f"{n:,} were ended at this limit"
+            f", {stats.n_thinking_tokens / n:,.0f} on average; "
+            f"{percents(n_closed / n, 0)} of {n:,} were ended at this limit"
         )
     return {
         "budget": budget,

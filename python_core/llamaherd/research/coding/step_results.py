@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.decimals import percents
 from llamaherd.core.failure import CANCELLED
 from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.answers import Answers
-from llamaherd.research.statistics.intervals import Measure, share
+from llamaherd.research.statistics.intervals import LEVEL, Measure, share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 STEPS = ("model", "head", "unsure")  # values of the column "step"
 MODEL, HEAD, UNSURE = range(3)
-_LEVEL = 0.95
 
 
 @dataclass(kw_only=True, eq=False)
@@ -89,7 +89,7 @@ class StepResults:
             self.coverage[kept] = answers.coverage[good]
         if self.between is not None and answers.between is not None:
             self.between[kept] = answers.between[good]
-        return share(same, np.ones(len(same)), _LEVEL)
+        return share(same, np.ones(len(same)), LEVEL)
 
     def take_head(self, at: Integers, probs: Floats) -> None:
         """Store the labels of a head; texts without an embedding get no label.
@@ -145,7 +145,7 @@ def methods(each: Sequence[Mapping[str, Any]]) -> str:
     """Describe the steps of a coding, for a methods section."""
     said = []
     for one in each:
-        n = f"{count_of(one['n_texts'], 'text')} ({one['share']:.1%})"
+        n = f"{count_of(one['n_texts'], 'text')} ({percents(one['share'])})"
         by, agreed = one["by"], one.get("agreement") or {}
         share_ = agreed.get("value")
         if one["step"] == "model":
@@ -153,18 +153,20 @@ def methods(each: Sequence[Mapping[str, Any]]) -> str:
             said.append(f"{by} labelled {n}{drawn} in {_time(one)}.")
         elif one["step"] == "head":
             kept = one["agreement_sure"]["value"]
-            sure = (
-                ""
-                if kept is None
-                else f", and to {kept:.1%} of the texts that are not labelled again"
+            parts = [
+                (share_, "of all texts"),
+                (kept, "of the texts that are not labelled again"),
+            ]
+            same = ", and to ".join(
+                f"{percents(each)} {what}" for each, what in parts if each is not None
             )
+            told = f". In cross-validation it gives the model's label to {same}"
             said.append(
                 f"A classifier on embeddings by {by}, fitted to these probabilities, "
-                f"labelled {n} in {_time(one)}. In cross-validation it gives "
-                f"the model's label to {share_:.1%} of all texts{sure}."
+                f"labelled {n} in {_time(one)}{told if same else ''}."
             )
         else:
-            same = "" if share_ is None else f"; {share_:.1%} kept their label"
+            same = "" if share_ is None else f"; {percents(share_)} kept their label"
             said.append(
                 f"{by} labelled {n} with the least certain labels again in "
                 f"{_time(one)}{same}."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.decimals import decimals
 from llamaherd.research import frames
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def cluster_hint(
         return []
     note = (
         f"texts with the same {name!r} have similar labels (intraclass correlation "
-        f"{correlation:.2f}): if they are dependent, name the column as cluster; "
+        f"{decimals(correlation)}): if they are dependent, name the column as cluster; "
         f"intervals of {found.rows[0].method} are then {ratio:.1f} times as wide"
     )
     return [note]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -82,7 +83,9 @@ class DawidSkene:
         form = "one-coin" if self.one_coin else "a matrix of error rates for each coder"
         n_texts, n_coders = len(self.ids), len(self.coders)
         lines = [f"{count_of(n_texts, 'text')}, {count_of(n_coders, 'coder')}, {form}"]
-        lines += [f"  {name}: right in {p:.1%}" for name, p in self.accuracy.items()]
+        lines += [
+            f"  {name}: right in {percents(p)}" for name, p in self.accuracy.items()
+        ]
         sure = self.probs.max(axis=1)
         n = int((sure < 0.9).sum())
         has = verb(n, "has", "have")
@@ -163,7 +166,7 @@ def imputed_codes(
 def consensus_note(gold: GoldSample, consensus: Consensus, n_imputations: int) -> str:
     """Return a note on the model, with the accuracy of each coder."""
     found = dawid_skene(gold, one_coin=consensus == "one_coin")
-    coders = ", ".join(f"{name} {p:.0%}" for name, p in found.accuracy.items())
+    coders = ", ".join(f"{name} {percents(p, 0)}" for name, p in found.accuracy.items())
     return (
         f"the right code is drawn {n_imputations} times by {model_title(consensus)} "
         f"({coders} of the codes right), and intervals include the uncertainty of "
@@ -204,10 +207,11 @@ def agreement_line(gold: GoldSample) -> str:
         unit_weights=weights,
         n_bootstrap=0,
     )
-    value = "undefined" if np.isnan(alpha.value) else f"{alpha.value:.2f}"
+    value = "undefined" if np.isnan(alpha.value) else decimals(alpha.value)
     return (
-        f"{count_of(n_coders, 'coder')} agree in {alike.value:.0%} of the pairs of codes "
-        f"of {count_of(alike.n_units, 'text')} (Krippendorff's alpha, {scale}: {value})"
+        f"{count_of(n_coders, 'coder')} agree in {percents(alike.value, 0)} of the pairs "
+        f"of codes of {count_of(alike.n_units, 'text')} "
+        f"(Krippendorff's alpha, {scale}: {value})"
     )
 
 

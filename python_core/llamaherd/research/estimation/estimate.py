@@ -59,6 +59,7 @@ from llamaherd.research.statistics.coder_codes import (
     N_IMPUTATIONS,
     Consensus,
 )
+from llamaherd.research.statistics.intervals import LEVEL
 from llamaherd.research.statistics.simultaneous import WAYS, Simultaneous
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def estimate(  # noqa: PLR0917 - as in R
     model: Model | None = None,
     methods: Sequence[Method] = METHODS,
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     label: str | None = None,
     text: str | None = None,
     prob: str | Sequence[float] | None = None,

@@ -104,6 +104,7 @@ def result(
         design=gold.design,
         notes=(*notes, *found.notes),
         covariances=found.covariances,
+        alone=found.alone,
         source=Source.of(
             None if texts.text_column is None else texts.texts, texts.labels
         ),

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
+from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.plurals import count_of, percent
 from llamaherd.research.estimation import widths
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.coding.source import Source
     from llamaherd.research.estimation.widths import Width
+    from llamaherd.research.statistics.codes_alone import CodesAlone
     from llamaherd.research.statistics.representative import LabelCheck
     from llamaherd.research.statistics.sampling import Floats
 
@@ -94,6 +96,8 @@ class Estimates:
         is_weighted: True if survey weights were used.
         label_check: Comparison of the labels of coded texts with all labels, if the user
             declared the codes a simple random sample; else None.
+        alone: Variances by codes alone for other numbers of codes, see `gold_worth`; None
+            if an earlier version made the result, or without the method "gold".
     """
 
     rows: tuple[Estimate, ...]
@@ -115,6 +119,7 @@ class Estimates:
     consensus: str = "majority"
     is_weighted: bool = False
     label_check: LabelCheck | None = None
+    alone: CodesAlone | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -152,22 +157,25 @@ class Estimates:
     def gold_worth(self, method: Method = "dsl") -> float:
         """Return how many codes alone would give intervals as short as `method` gives.
 
-        The codes are then used without labels. For each estimate the number is
-        n_gold * (variance by codes alone / variance by `method`). If estimates describe
-        the N texts, the variance by m codes alone is proportional to 1 / m - 1 / N, and
-        the number is at most N. The result is the median over all estimates; NaN if no
-        estimate has both variances.
+        The codes are then used without labels, and drawn by the same design: each
+        inclusion probability is multiplied by the same number, up to 1. The variance by
+        codes alone decreases with this number, in each stratum by the finite population
+        correction of this stratum; for each estimate the number is chosen that gives the
+        variance by `method`. It is at most the number of texts. The result is the median
+        over all estimates; NaN if no estimate has both variances.
         """
-        rest = 1 / self.n_texts if self.target == "texts" else 0.0
-        each = 1 / self.n_gold - rest
+        if self.alone is None:
+            return math.nan
         errors = {
             (row.outcome, row.term, row.group): row.std_error for row in self.by("gold")
         }
         worths = sorted(
-            1 / (rest + each * (row.std_error / errors[key]) ** 2)
+            worth
             for row in self.by(method)
             for key in [(row.outcome, row.term, row.group)]
             if row.std_error > 0 and errors[key] > 0
+            for worth in [self.alone.needed(key, (row.std_error / errors[key]) ** 2)]
+            if not math.isnan(worth)
         )
         return worths[len(worths) // 2] if worths else math.nan
 
@@ -237,11 +245,11 @@ class Estimates:
         what = " ".join(part for part in (row.outcome, row.term, group) if part)
         if math.isnan(row.estimate):
             return f"  {what:40} not estimated: {self._reason(row)}"
-        parts = [f"  {what:40} {row.estimate:9.4f}"]
+        parts = [f"  {what:40} {decimals(row.estimate, 4):>9}"]
         if not math.isnan(row.std_error):
-            parts.append(f"std. error {row.std_error:.4f}")
+            parts.append(f"std. error {decimals(row.std_error, 4)}")
         if not math.isnan(row.low):
-            parts.append(f"{percent(self.level)} [{row.low:.4f}, {row.high:.4f}]")
+            parts.append(f"{percent(self.level)} {limits(row.low, row.high, 4)}")
         if math.isnan(row.std_error) and math.isnan(row.low):
             parts.append("no std. error: the codes show no variance")
         return "  ".join(parts)

@@ -2,8 +2,9 @@
 
 The correction of labels is a sum of upward and downward errors over all strata. Each
 combination of stratum and direction is a cell with its own error rate. If a cell has
-fewer than `FEW` observed errors, Wilson's limits of its rate replace the cell's part of
-the t interval. MOVER then combines the parts of all cells into one interval.
+fewer than `counts.FEW` observed errors, Wilson's limits of its rate replace the cell's
+part of the t interval. Errors in one cluster are dependent, so the clusters with errors
+are counted. MOVER then combines the parts of all cells into one interval.
 
 Sources: see `llamaherd.research.statistics.counts`.
 """
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.dsl import Problem
     from llamaherd.research.statistics.ratings import Flags
     from llamaherd.research.statistics.sampling import Floats, Ints
-
-FEW = 15  # cells with fewer cases get Wilson's limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,7 +58,8 @@ class Cell:
         sign: 1 if a case raises the estimate, -1 if it lowers it, 0 if the rate itself is
             estimated.
         terms: float64[k], weight times size of each observed case.
-        n_cases: Number of observed cases; for a rate the smaller of hits and misses.
+        n_cases: Number of observed cases, with clusters the number of clusters with a
+            case; for a rate the smaller of hits and misses.
         n_codes: Number of coded texts of the stratum in the group.
         probs: float64[m], inclusion probabilities of the texts that could be cases.
         size: Largest size of a case.
@@ -108,7 +108,7 @@ def reach(
         if not has_labels:
             whole = float(problem.code_weights[own].sum())
         for cell in cells(problem, g, ends, has_labels=has_labels):
-            if cell.n_cases >= FEW:
+            if cell.n_cases >= counts.FEW:
                 continue
             down, up = _distances(problem, cell, level, float(far[g]))
             if cell.sign < 0 or cell.is_mirrored:
@@ -154,11 +154,12 @@ def cells(
             is_case, may = wrong > 0, gap > 0
             if not may.any():
                 continue
+            terms = _by_cluster(problem, own, np.where(is_case, wrong * weights, 0.0))
             yield Cell(
                 stratum=int(h),
                 sign=sign,
-                terms=_by_cluster(problem, own, np.where(is_case, wrong * weights, 0.0)),
-                n_cases=int(is_case.sum()),
+                terms=terms,
+                n_cases=len(terms),
                 n_codes=n_codes,
                 probs=probs[may],
                 size=float(gap.max()),
@@ -188,8 +189,9 @@ def _rate(  # noqa: PLR0917 - one caller
     # The cases are the rarer kind, so that a share and its complement have limits that
     # mirror each other.
     sizes = [
-        (int(own_kind.sum()), float(weights[own_kind].sum()))
-        for own_kind in (hits, ~hits)
+        (len(each), float(each.sum()))
+        for kind in (hits, ~hits)
+        for each in [_by_cluster(problem, own, np.where(kind, weights, 0.0))]
     ]
     is_miss = sizes[1] < sizes[0] if is_binary else 2 * (y[0] - low) > span
     gaps = (low + span - y) if is_miss else y - low

@@ -14,13 +14,19 @@ from llamaherd.research.estimation.estimates import Estimate, Method
 from llamaherd.research.estimation.few_errors import Reach
 from llamaherd.research.statistics import dsl, ppi, tuning
 from llamaherd.research.statistics.dsl import Problem
-from llamaherd.research.statistics.intervals import NO_LIMITS, student_quantile, within
+from llamaherd.research.statistics.intervals import (
+    LEVEL,
+    NO_LIMITS,
+    student_quantile,
+    within,
+)
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.statistics.codes_alone import CodesAlone
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
@@ -36,12 +42,14 @@ class Found:
         covariances: Covariance matrices by outcome and method.
         notes: Notes for the user.
         limits: Smallest and largest possible value of a share or mean.
+        alone: Variances by codes alone for other numbers of codes; None if unknown.
     """
 
     rows: list[Estimate]
     covariances: dict[tuple[str, str], Floats]
     notes: list[str]
     limits: tuple[float, float] = NO_LIMITS
+    alone: CodesAlone | None = None
 
     def limits_of(self, term: str) -> tuple[float, float]:
         """Return the limits of a row."""
@@ -274,6 +282,7 @@ def found_of(
     covariances: dict[tuple[str, str], Floats],
     found_notes: list[str],
     limits: tuple[float, float] = NO_LIMITS,
+    alone: CodesAlone | None = None,
 ) -> Found:
     """Assemble a result; raise an error if no method gives an estimate."""
     if all(np.isnan(row.estimate) for row in rows):
@@ -285,10 +294,11 @@ def found_of(
         covariances=covariances,
         notes=notes.warned(found_notes),
         limits=limits,
+        alone=alone,
     )
 
 
-def covariance_of(found: MethodFit | None, p: int, level: float = 0.95) -> Floats:
+def covariance_of(found: MethodFit | None, p: int, level: float = LEVEL) -> Floats:
     """Return the covariances, enlarged where few errors widened the intervals."""
     if found is None:
         return np.full((p, p), np.nan)

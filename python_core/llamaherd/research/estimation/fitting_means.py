@@ -28,6 +28,7 @@ from llamaherd.research.estimation.fitting import (
     widened,
 )
 from llamaherd.research.statistics import dsl, ppi, tuning
+from llamaherd.research.statistics.codes_alone import codes_alone
 from llamaherd.research.statistics.intervals import NO_LIMITS, student_quantile
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
 
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.estimation.estimates import Estimate, Method
+    from llamaherd.research.statistics.codes_alone import CodesAlone
     from llamaherd.research.statistics.dsl import Problem
     from llamaherd.research.statistics.sampling import Floats, Ints
+
+_LEAST_CODES = 2  # minimum number of codes of a group
 
 
 def fit_means(
@@ -67,6 +71,7 @@ def fit_means(
     found_notes = [*settings.notes_of_ppi, *notes.few_groups(names, x.sum(axis=0))]
     limits = (0.0, 1.0) if term == "share" else limits
     bounds = []
+    alone: CodesAlone | None = None
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     for outcome, y_hat, y in outcomes:
@@ -82,8 +87,11 @@ def fit_means(
             if found is not None:
                 wider = found.wider
                 bounds.append(notes.unseen(problem, outcome, method, names, wider))
-                if method == "gold" and (wider.below + wider.above > 0).any():
-                    found_notes.append(notes.WILSON)
+                if method == "gold":
+                    if (wider.below + wider.above > 0).any():
+                        found_notes.append(notes.WILSON)
+                    own = _alone(problem, outcome, term, names)
+                    alone = own if alone is None else alone.and_of(own)
             covariances[outcome, method] = covariance_of(
                 found, len(names), settings.level
             )
@@ -92,7 +100,25 @@ def fit_means(
                 limits=limits,
             )  # fmt: skip
     found_notes += [*notes.by_the_rule(bounds), *notes.beyond(rows, limits)]
-    return found_of(rows, covariances, found_notes, limits)
+    return found_of(rows, covariances, found_notes, limits, alone)
+
+
+def _alone(problem: Problem, outcome: str, term: str, names: Sequence[str]) -> CodesAlone:
+    """Return variances by codes alone of all groups with two codes, and differences."""
+    there = np.flatnonzero(problem.x.sum(axis=0) >= _LEAST_CODES).tolist()
+    part = replace(problem, x_hat=problem.x_hat[:, there], x=problem.x[:, there])
+    ways = {
+        (outcome, term, names[g]): unit_vector(i, len(there)) for i, g in enumerate(there)
+    }
+    if 0 in there:
+        ways |= {
+            (outcome, "difference", f"{names[g]} - {names[0]}"): (
+                unit_vector(i, len(there)) - unit_vector(0, len(there))
+            )
+            for i, g in enumerate(there)
+            if g > 0
+        }
+    return codes_alone(part, ways)
 
 
 def _rows_of_means(
@@ -140,7 +166,7 @@ def _mean_by(
     """
     if method == "naive":
         return of_labels(problem, dsl.naive(problem))
-    there = np.flatnonzero(problem.x.sum(axis=0) >= 2)
+    there = np.flatnonzero(problem.x.sum(axis=0) >= _LEAST_CODES)
     part = replace(problem, x_hat=problem.x_hat[:, there], x=problem.x[:, there])
     if len(there) == 0:
         raise FitError("no group has two codes")

@@ -24,6 +24,7 @@ from llamaherd.research.estimation.fitting import (
     tried,
     unit_vector,
 )
+from llamaherd.research.statistics.codes_alone import codes_alone
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.estimates import Estimate, Method
@@ -64,18 +65,25 @@ def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
     found_notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
     if kind == "logit":
         found_notes += notes.few_events(made.y, problem.code_weights, p)
+    alone = None
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     for method in methods:
         by = partial(_coefficients_by, method, problem, settings)
         found = tried(method, by, found_notes, made.terms)
         covariances[made.outcome, method] = covariance_of(found, p)
+        if method == "gold" and found is not None:
+            ways = {
+                (made.outcome, term, ""): unit_vector(i, p)
+                for i, term in enumerate(made.terms)
+            }
+            alone = codes_alone(problem, ways)
         for i, term in enumerate(made.terms):
             row = RowNames(outcome=made.outcome, term=term, group="", method=method)
             rows.append(filled_row(row, found, unit_vector(i, p), settings.level))
     if kind == "ols" and not all(np.isnan(row.estimate) for row in rows):
         found_notes += notes.high_leverage(problem)
-    return found_of(rows, covariances, found_notes)
+    return found_of(rows, covariances, found_notes, alone=alone)
 
 
 def _coefficients_by(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.decimals import percents
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
@@ -95,8 +96,9 @@ def check_highest(draw: Draw, most: float, names: Sequence[str]) -> None:
     if len(dense) > 0:
         name, prob = names[int(dense[0])], draw.all_probs[dense[0]]
         raise ArgumentError(
-            f"would draw {prob:.0%} of the remaining texts of stratum {name!r}; with "
-            f"waves of different designs at most {most:.0%} of a stratum can be drawn. "
+            f"would draw {percents(prob, 0)} of the remaining texts of stratum {name!r}; "
+            f"with waves of different designs at most {percents(most, 0)} of a stratum "
+            "can be drawn. "
             "Draw fewer texts of this stratum, or use the design of the first wave again",
             argument="allocation",
             code="out_of_range",

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core.caller import warn_notes
+from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of, part_of, verb
 from llamaherd.research.estimation import few_codes
+from llamaherd.research.statistics import counts
 from llamaherd.research.statistics.intervals import kish_n, wilson
 
 if TYPE_CHECKING:
@@ -38,8 +40,9 @@ SURVEY = "ppi: with survey weights the variance uses weighted texts, as for dsl"
 CLUSTERS = "ppi: with cluster the variance uses sums of clusters, as for dsl"
 RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
 WILSON = (
-    "gold: intervals use Wilson's limits, because fewer than 15 codes have a label, or "
-    "fewer than 15 lack it; the intervals are not symmetric, and use no std. error"
+    f"gold: intervals use Wilson's limits, because fewer than {counts.FEW} codes have a "
+    f"label, or fewer than {counts.FEW} lack it; the intervals are not symmetric, "
+    "and use no std. error"
 )
 _UNSEEN = "by Wilson's limits, as the codes show no wrong label, or no difference: "
 _LISTED = 12  # groups that a note lists
@@ -115,9 +118,9 @@ def _rare_in_strata(
         most = wilson(k / max(n, 1), n, 0.95)[1]
         name = strata.get(int(h), f"stratum {h + 1}")
         line = (
-            f"{name!r} ({share:.0%} of the texts): "
-            f"{part_of(k, n, 'code', 'shows', 'show')} a wrong label, up to {most:.1%} "
-            "may be wrong"
+            f"{name!r} ({percents(share, 0)} of the texts): "
+            f"{part_of(k, n, 'code', 'shows', 'show')} a wrong label, up to "
+            f"{percents(most)} may be wrong"
         )
         lines.append((share, line))
     lines.sort(key=lambda each: -each[0])
@@ -146,9 +149,9 @@ def few_heavy(problem: Problem) -> list[str]:
     if n >= FEW or share < _LARGE:
         return _unequal(problem)
     note = (
-        f"{share:.0%} of the texts, those with the lowest probabilities to be drawn, "
-        f"have {n:.0f} codes (fewer than {FEW}): intervals may be too short; code more "
-        "of these texts, or draw with a larger floor"
+        f"{percents(share, 0)} of the texts, those with the lowest probabilities to be "
+        f"drawn, have {n:.0f} codes (fewer than {FEW}): intervals may be too short; code "
+        "more of these texts, or draw with a larger floor"
     )
     return [note]
 
@@ -216,9 +219,9 @@ def high_leverage(problem: Problem) -> list[str]:
     if most <= usual:
         return []
     note = (
-        f"one coded text has a leverage of {most:.2f} (above {usual:.2f} is high): "
-        "intervals may be too short; transform covariates with extreme values, or code "
-        "more texts"
+        f"one coded text has a leverage of {decimals(most)} (above {decimals(usual)} is "
+        "high): intervals may be too short; transform covariates with extreme values, or "
+        "code more texts"
     )
     return [note]
 
@@ -281,8 +284,8 @@ def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
     why = f"outside {low:g} to {high:g}, as codes are few"
     return [
         f"{row.method}: the {row.term} of {row.outcome} {row.group}".rstrip()
-        + f" is estimated as {row.estimate:.3f}, {why}; report the interval, which is "
-        "valid"
+        + f" is estimated as {decimals(row.estimate, 3)}, {why}; report the interval, "
+        "which is valid"
         for row in rows
         if row.term in {"share", "mean"}
         and not (np.isnan(row.estimate) or low <= row.estimate <= high)

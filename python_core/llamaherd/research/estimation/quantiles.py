@@ -40,16 +40,18 @@ from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.notes import warned
 from llamaherd.research.estimation.outcomes import MEDIAN, QUANTILE
 from llamaherd.research.estimation.repeated import combined
+from llamaherd.research.statistics.codes_alone import added
 from llamaherd.research.statistics.intervals import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.research.estimation.fitting import FitSettings
+    from llamaherd.research.statistics.codes_alone import CodesAlone, Key, VarianceParts
     from llamaherd.research.statistics.sampling import Floats, Ints
 
     UpTo = Callable[[float], tuple[Floats, Floats]]  # shares of texts, of codes
-    Key = tuple[str, str]  # method, group
+    _Key = tuple[str, str]  # method, group
 
 QUARTILES = (0.25, 0.5, 0.75)
 # with more numbers, shares are computed by bisection instead of at all numbers
@@ -103,6 +105,7 @@ def fit_quantiles(
     settings = draws[0][1]
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
+    variances: dict[Key, VarianceParts] = {}
     for p in quantiles:
         outcome = MEDIAN if p == 0.5 else f"quantile {p:g}"
         for method in settings.methods:
@@ -123,9 +126,18 @@ def fit_quantiles(
                 for name, each in zip(names[1:], found[1:], strict=True)
             ]
             covariances[outcome, method] = np.diag([row.std_error**2 for row in made])
+            if method == "gold":
+                variances |= _variances(outcome, names, found)
     if all(math.isnan(row.estimate) for row in rows):
         raise ArgumentError("no method gives an estimate", code="no_estimate")
-    return Found(rows=rows, covariances=covariances, notes=warned(shares.notes))
+    return Found(
+        rows=rows,
+        covariances=covariances,
+        notes=warned(shares.notes),
+        alone=None
+        if shares.alone is None
+        else replace(shares.alone, variances=variances),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +149,7 @@ class _Quantile:
     high: float
     at: Estimate | None
     std_error: float
+    parts: VarianceParts | None = None
 
     def less(self, other: _Quantile, level: float) -> _Quantile:
         """Subtract another quantile; the interval is computed by MOVER."""
@@ -147,6 +160,28 @@ class _Quantile:
         error = (below + above) / (2 * student_quantile(level, df))
         at = None if self.at is None else replace(self.at, df=df)
         return _Quantile(value, value - below, value + above, at, error)
+
+
+def _variances(
+    outcome: str, names: Sequence[str], found: Sequence[_Quantile]
+) -> dict[Key, VarianceParts]:
+    """Return the shares of the variances of quantiles and of their differences.
+
+    The variance of a quantile is that of the share of numbers up to it, divided by the
+    squared density.
+    """
+    out = {}
+    for i, (name, own) in enumerate(zip(names, found, strict=True)):
+        if own.parts is None:
+            continue
+        out[outcome, "quantile", name] = own.parts
+        first = found[0].parts
+        if i > 0 and first is not None:
+            pair = [(own.parts, own.std_error**2), (first, found[0].std_error ** 2)]
+            both = added(pair)
+            if both is not None:
+                out[outcome, "difference", f"{name} - {names[0]}"] = both
+    return out
 
 
 def _row(outcome: str, term: str, group: str, method: str, found: _Quantile) -> Estimate:
@@ -177,7 +212,8 @@ class _Shares:
     ) -> None:
         self._draws, self._values, self._settings = draws, values, draws[0][1]
         self._groups, self._names = groups, names
-        self._known: dict[int, dict[Key, Estimate]] = {}
+        self._known: dict[int, dict[_Key, Estimate]] = {}
+        self._alone: dict[int, CodesAlone] = {}
         self._notes: dict[int, list[str]] = {}
         self._used: set[int] = set()  # indices of quantiles
 
@@ -186,7 +222,12 @@ class _Shares:
         """Notes on the estimated shares at the quantiles."""
         return [note for i in sorted(self._used) for note in self._notes.get(i, ())]
 
-    def quantile(self, key: Key, p: float) -> _Quantile:
+    @property
+    def alone(self) -> CodesAlone | None:
+        """Variances by codes alone of one of the shares; None if there are none."""
+        return next(iter(self._alone.values()), None)
+
+    def quantile(self, key: _Key, p: float) -> _Quantile:
         """Return a quantile by one method in one group; NaN if it is undefined."""
         at = self._first(lambda i: self._above(key, i, "estimate", p))
         self._used.add(at)
@@ -200,9 +241,14 @@ class _Shares:
         ends = [float(self._values[i]) for i in (low, high)]
         far = student_quantile(self._settings.level, near.df)
         error = (ends[1] - ends[0]) / (2 * far) if far > 0 else math.nan
-        return _Quantile(float(self._values[at]), ends[0], ends[1], near, error)
+        parts = None
+        if key[0] == "gold":
+            alone = self._alone.get(at if row is not None else max(at - 1, 0))
+            name = (near.outcome, near.term, near.group)
+            parts = None if alone is None else alone.variances.get(name)
+        return _Quantile(float(self._values[at]), ends[0], ends[1], near, error, parts)
 
-    def _above(self, key: Key, i: int, end: str, p: float) -> bool:
+    def _above(self, key: _Key, i: int, end: str, p: float) -> bool:
         """Return True if the share of numbers up to number i reaches p.
 
         `end` selects the estimate of the share or one of its limits.
@@ -231,7 +277,7 @@ class _Shares:
     def _indices(self) -> range:
         return range(len(self._values))
 
-    def _at(self, i: int) -> dict[Key, Estimate]:
+    def _at(self, i: int) -> dict[_Key, Estimate]:
         if i not in self._known:
             t = float(self._values[i])
             name = f"share up to {t:g}"
@@ -255,6 +301,8 @@ class _Shares:
                 self._known[i] = {}
             else:
                 self._notes[i] = found.notes
+                if found.alone is not None:
+                    self._alone[i] = found.alone
                 self._known[i] = {
                     (row.method, row.group): row
                     for row in found.rows

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.plurals import percent
 from llamaherd.core.table import free_name
 from llamaherd.research import frames
@@ -116,18 +117,18 @@ class Recalibrated(Coded):
         level = percent(found["level"])
 
         def shown(each: Measure) -> str:
-            return f"{each.value:.3f} [{each.low:.3f}, {each.high:.3f}]"
+            return f"{decimals(each.value, 3)} {limits(each.low, each.high, 3)}"
 
         return (
             f"Recalibrated by {' and '.join(found['features'])} on {found['n_codes']} "
             f"codes, {found['n_folds']} folds.\n"
             f"Accuracy, {level} intervals: model {shown(self.raw.accuracy)}, "
             f"recalibrated, by cross-validation {shown(self.cross_validated.accuracy)}; "
-            f"difference {self.gain.value:+.3f} [{self.gain.low:+.3f}, "
-            f"{self.gain.high:+.3f}].\n"
-            f"Brier score: {self.raw.brier.value:.3f}, then "
-            f"{self.cross_validated.brier.value:.3f}. Calibration error: "
-            f"{self.raw.ece:.3f}, then {self.cross_validated.ece:.3f}."
+            f"difference {decimals(self.gain.value, 3, sign='+')} "
+            f"{limits(self.gain.low, self.gain.high, 3, sign='+')}.\n"
+            f"Brier score: {decimals(self.raw.brier.value, 3)}, then "
+            f"{decimals(self.cross_validated.brier.value, 3)}. Calibration error: "
+            f"{decimals(self.raw.ece, 3)}, then {decimals(self.cross_validated.ece, 3)}."
         )
 
     def __repr__(self) -> str:

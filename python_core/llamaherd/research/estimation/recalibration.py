@@ -9,6 +9,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_notes
+from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research import frames
 from llamaherd.research.codes import numbers_of
@@ -30,6 +31,7 @@ from llamaherd.research.estimation.recalibrated import (
     with_new_columns,
 )
 from llamaherd.research.statistics import heads
+from llamaherd.research.statistics.intervals import LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +56,7 @@ def recalibrate(
     text: str | None = None,
     prob: str | Sequence[float] | None = None,
     cluster: str | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> Recalibrated:
     """Improve labels and probabilities with the codes of a gold sample.
 
@@ -158,9 +160,10 @@ def _result(  # noqa: PLR0917 - one caller
     gain = gain_of(before, after, columns, weights, level)
     if not gain.value > 0:
         note = (
-            f"recalibration does not help here: accuracy {raw.accuracy.value:.3f} by the "
-            f"model, {new.accuracy.value:.3f} by the head in cross-validation; the "
-            "model's labels are the better choice"
+            f"recalibration does not help here: accuracy "
+            f"{decimals(raw.accuracy.value, 3)} by the model, "
+            f"{decimals(new.accuracy.value, 3)} by the head in "
+            "cross-validation; the model's labels are the better choice"
         )
         notes = [*notes, note]
     record |= {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.decimals import decimals, limits, percents
 from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.source import Source
@@ -110,10 +111,14 @@ class Robustness:
             f"{'':<{wide}}  flips  " + "  ".join(f"{name:>8.8}" for name in self.names),
         ]
         for i, name in enumerate(self.variants):
-            shares = "  ".join(f"{share:>8.1%}" for share in self.shares[i])
-            lines.append(f"{name:<{wide}}  {self.flips[i]:>5.1%}  {shares}")
-        alpha = "" if self.alpha is None else f", Krippendorff's alpha {self.alpha:.3f}"
-        lines.append(f"agreement {self.agreement:.1%}{alpha}")
+            shares = "  ".join(f"{percents(share):>8}" for share in self.shares[i])
+            lines.append(f"{name:<{wide}}  {percents(self.flips[i]):>5}  {shares}")
+        alpha = (
+            ""
+            if self.alpha is None
+            else f", Krippendorff's alpha {decimals(self.alpha, 3)}"
+        )
+        lines.append(f"agreement {percents(self.agreement)}{alpha}")
         return "\n".join([*lines, *self._costs(wide), *self._estimated(wide)])
 
     def _costs(self, wide: int) -> list[str]:
@@ -138,10 +143,12 @@ class Robustness:
             rows.setdefault(" ".join(filter(None, parts)), []).append(row)
         for what, own in rows.items():
             values = [row["estimate"] for row in own]
-            lines.append(f"{what}: from {min(values):.3f} to {max(values):.3f}")
+            lines.append(
+                f"{what}: from {decimals(min(values), 3)} to {decimals(max(values), 3)}"
+            )
             lines += [
-                f"  {row['variant']:<{wide}}  {row['estimate']:.3f} "
-                f"[{row['low']:.3f}, {row['high']:.3f}]"
+                f"  {row['variant']:<{wide}}  {decimals(row['estimate'], 3)} "
+                f"{limits(row['low'], row['high'], 3)}"
                 for row in own
             ]
         notes = dict.fromkeys(note for found in known for note in found.notes)

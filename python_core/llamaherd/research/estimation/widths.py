@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from llamaherd.core.decimals import decimals
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -46,10 +48,12 @@ def described(widths: Sequence[Width]) -> str:
     parts = []
     for method in ("dsl", "ppi"):
         own = [each for each in widths if each.method == method]
-        shown = [f"{each.width:.4f} by {TITLES[each.predictions]}" for each in own]
+        shown = [
+            f"{decimals(each.width, 4)} by {TITLES[each.predictions]}" for each in own
+        ]
         parts += [f"{method} {', '.join(shown)}"] if shown else []
     if not parts:
         return ""
-    alone = [f"{each.width:.4f}" for each in widths if each.method == "gold"]
+    alone = [decimals(each.width, 4) for each in widths if each.method == "gold"]
     end = f"; codes alone {alone[0]}" if alone else ""
     return f"Mean width of the intervals: {'; '.join(parts)}{end}."

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
 from llamaherd.research import frames
 from llamaherd.research.pairs.comparison import PairComparison
 from llamaherd.research.statistics.bradley_terry import dyadic_variance
-from llamaherd.research.statistics.intervals import Measure, level_of, wilson
+from llamaherd.research.statistics.intervals import LEVEL, Measure, level_of, wilson
 from llamaherd.research.statistics.number_agreement import number_agreement
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ class ComparisonAgreement:
     def __str__(self) -> str:
         wide = max(map(len, _TITLES.values()))
         lines = [
-            f"{_TITLES[name]:<{wide}}  {each.value:6.3f} "
-            f"[{each.low:.3f}, {each.high:.3f}]  n = {each.n}"
+            f"{_TITLES[name]:<{wide}}  {decimals(each.value, 3):>6} "
+            f"{limits(each.low, each.high, 3)}  n = {each.n}"
             for name, each in self.measures.items()
         ]
         if self.n_ties:
@@ -92,7 +93,7 @@ def pair_agreement(
     pairs: Any = None,  # noqa: ANN401 - a data frame of any kind, or rows
     known: Mapping[str, float] | Sequence[float] | None = None,
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> ComparisonAgreement:
     """Compare strengths with pairs that people compared, with known scores, or both.
 

@@ -16,7 +16,7 @@ from llamaherd.research.pairs.design import DESIGNS, PAIRS_A_TEXT, n_pairs_of
 from llamaherd.research.pairs.question import LABELS, LAYOUT, PairQuestion
 from llamaherd.research.pairs.run import PairRun
 from llamaherd.research.pairs.work import PairWork
-from llamaherd.research.statistics.intervals import level_of
+from llamaherd.research.statistics.intervals import LEVEL, level_of
 from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def compare_pairs(
     design: Design = "adaptive",
     labels: Sequence[str] = LABELS,
     layout: str = LAYOUT,
-    level: float = 0.95,
+    level: float = LEVEL,
     progress: ProgressOption = False,
     **settings: Unpack[PairSettings],
 ) -> PairComparison:
@@ -113,7 +113,7 @@ def start_compare_pairs(
     design: Design = "adaptive",
     labels: Sequence[str] = LABELS,
     layout: str = LAYOUT,
-    level: float = 0.95,
+    level: float = LEVEL,
     **settings: Unpack[PairSettings],
 ) -> Job[PairComparison]:
     """Start `compare_pairs` in the background and return its job; same arguments."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of, part_of, percent
 from llamaherd.research.statistics.bradley_terry import (
     components,
@@ -215,7 +216,7 @@ class PairComparison:
         known = [each for each in self.correlations if not math.isnan(each)]
         if not known:
             return ""
-        return f"; ranks of the last two rounds correlate {known[-1]:.3f}"
+        return f"; ranks of the last two rounds correlate {decimals(known[-1], 3)}"
 
     def _noted(self) -> list[str]:
         made = []
@@ -380,8 +381,8 @@ def _first_words(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    return "unknown" if math.isnan(value) else f"{value:.2f}"
+    return "unknown" if math.isnan(value) else decimals(value)
 
 
 def _percent(value: float) -> str:
-    return "unknown" if math.isnan(value) else f"{value:.0%}"
+    return "unknown" if math.isnan(value) else percents(value, 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llamaherd.core.decimals import percents
 from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.ready_codebooks import sources_of
@@ -101,7 +102,8 @@ def varies(contents: Contents) -> str | None:
     seeds = {each["settings"].get("seed") for each in variants["runs"]}
     if len(seeds) < 2:
         return None
-    return f"{len(seeds)} seeds, mean agreement {variants['agreement']:.0%} (Robustness)"
+    agreement = percents(variants["agreement"], 0)
+    return f"{len(seeds)} seeds, mean agreement {agreement} (Robustness)"
 
 
 def versions(contents: Contents) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of
 from llamaherd.research.reports.methods_words import (
     listed,
@@ -130,7 +131,7 @@ def sure(contents: Contents) -> str | None:
     found = (contents["validation"] or {}).get("calibration")
     if found is None or found["ece"] is None:
         return None
-    return f"the mean calibration error is {found['ece']:.2f} (Validation)"
+    return f"the mean calibration error is {decimals(found['ece'])} (Validation)"
 
 
 def baseline(contents: Contents) -> str | None:
@@ -180,7 +181,7 @@ def apart(contents: Contents) -> str | None:
     again = found["n_openings"] - 1
     used = f", used {count_of(again, 'time')} before" if again else ", used once"
     return (
-        f"chosen on other texts ({found['on_select']:.2f} there); "
+        f"chosen on other texts ({decimals(found['on_select'])} there); "
         f"{number(found['value'])} on {count_of(found['n'], 'text')}{used}"
     )
 
@@ -191,4 +192,4 @@ def robust(contents: Contents) -> str | None:
     if found is None or found["agreement"] is None:
         return None
     n = len(found["variants"])
-    return f"{count_of(n, 'variant')}, mean agreement {found['agreement']:.0%}"
+    return f"{count_of(n, 'variant')}, mean agreement {percents(found['agreement'], 0)}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llamaherd.core.decimals import percents
 from llamaherd.research.reports.drawing_style import (
     MARKERS,
     PALETTE,
@@ -172,7 +173,7 @@ def draw_matrix(picture: Matrix, ax: Axes, figure: Figure | None) -> None:
             facecolor=shades(step),
             edgecolor="#333333",
             linewidth=0.4,
-            label=f"{step:.0%}",
+            label=percents(step, 0),
         )
         for step in (0.0, 0.25, 0.5, 0.75, 1.0)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import decimals
 from llamaherd.core.plurals import count_of
 from llamaherd.research.references import REFERENCES
 from llamaherd.research.reports.checklist import ASKED_BY, OPEN
@@ -42,7 +43,10 @@ def choice_blocks(contents: Contents) -> list[Block | None]:
     rows = [
         ["chosen", f"{found['name']}, of {count_of(found['n_candidates'], 'candidate')}"],
         ["candidates that do not differ from it significantly", tied],
-        [f"{measure} on the texts used to choose it", f"{found['on_select']:.2f}"],
+        [
+            f"{measure} on the texts used to choose it",
+            decimals(found["on_select"]),
+        ],
         [f"{measure} on {found['n']:,} other texts", measured(found, found["level"])],
         ["evaluations on these texts", str(found["n_openings"])],
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of, percent, verb
 from llamaherd.research.estimation.gold_waves import WAVES
 from llamaherd.research.reports.methods_words import cite, listed, measured
@@ -42,8 +43,8 @@ def chosen(contents: Contents) -> Iterator[str]:
     yield (
         f"Codebook, settings and model were chosen among "
         f"{count_of(found['n_candidates'], 'candidate')} by their {measure} on one part "
-        f"of the texts coded by people ({found['on_select']:.2f} on that part), and "
-        f"measured on {found['n']:,} other texts: {measure} "
+        f"of the texts coded by people ({decimals(found['on_select'])} on that part), "
+        f"and measured on {found['n']:,} other texts: {measure} "
         f"{measured(found, found['level'])}."
     )
     n = found["n_openings"]
@@ -130,7 +131,7 @@ def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
         ""
         if base is None
         else "; the accuracy of a model that always gives the most frequent label is "
-        f"{base:.2f}"
+        f"{decimals(base)}"
     )
     yield (
         f"The model's labels agreed with people's codes with an accuracy of "
@@ -236,7 +237,7 @@ def _variants(contents: Contents) -> Iterator[str]:
     mean = (
         ""
         if agreement is None
-        else f"; on average, two variants agreed in {agreement:.0%} of texts"
+        else f"; on average, two variants agreed in {percents(agreement, 0)} of texts"
     )
     named = listed(found["variants"])
     yield (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import decimals
 from llamaherd.core.plurals import percent
 from llamaherd.research.references import REFERENCES
 
@@ -29,7 +30,7 @@ def listed(names: Sequence[str]) -> str:
 
 def number(value: float | None) -> str:
     """Format a measure; "not available" for None."""
-    return "not available" if value is None else f"{value:.2f}"
+    return "not available" if value is None else decimals(value)
 
 
 def measured(found: Mapping[str, Any], level: float | None = None) -> str:
@@ -38,7 +39,7 @@ def measured(found: Mapping[str, Any], level: float | None = None) -> str:
     if low is None or high is None:
         return number(found["value"])
     name = "" if level is None else f"{percent(level)} interval "
-    return f"{number(found['value'])} ({name}{low:.2f} to {high:.2f})"
+    return f"{number(found['value'])} ({name}{decimals(low)} to {decimals(high)})"
 
 
 def short_hash(sha256: str) -> str:

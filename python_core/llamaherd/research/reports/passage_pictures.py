@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import percents
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.research.reports.highlights import passages_of
@@ -92,7 +93,7 @@ def passages_picture(counts: Sequence[dict[str, Any]], n_texts: int) -> Bars:
 def _note(count: dict[str, Any]) -> str:
     if count["mean_length"] is None:
         return "0"
-    return f"{count['n']:,} ({count['share']:.0%}; {count['mean_length']:.0f})"
+    return f"{count['n']:,} ({percents(count['share'], 0)}; {count['mean_length']:.0f})"
 
 
 def span_measures_picture(fields: Fields) -> Forest:

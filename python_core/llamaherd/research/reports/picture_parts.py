@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.reports.shapes import Forest, Point, Words
 
@@ -102,7 +103,9 @@ def value_range(values: Sequence[float]) -> tuple[float, float] | None:
 def alt(rows: Sequence[str], points: Sequence[Point]) -> str:
     """Describe the first points for screen readers."""
     return "; ".join(
-        f"{rows[p.row]}: {p.value:.2f}" for p in points[:40] if not math.isnan(p.value)
+        f"{rows[p.row]}: {decimals(p.value)}"
+        for p in points[:40]
+        if not math.isnan(p.value)
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import percents
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.research.estimation.estimates import group_name
@@ -80,7 +81,7 @@ def labels_picture(
         parts=parts,
         notes=[
             f"{each['n']:,}"
-            + ("" if each["share"] is None else f" ({each['share']:.0%})")
+            + ("" if each["share"] is None else f" ({percents(each['share'], 0)})")
             for each in summary
         ],
         legend="probability of the label" if by_prob else None,
@@ -192,7 +193,7 @@ def robustness_picture(fields: Fields) -> Forest:
     ]
     first, *others = short(variants)
     series = [first] + [
-        f"{name} ({flip:.0%} of labels change)"
+        f"{name} ({percents(flip, 0)} of labels change)"
         for name, flip in zip(others, flips[1:], strict=True)
     ]
     return Forest(

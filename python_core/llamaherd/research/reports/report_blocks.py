@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import decimals, percents
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -104,12 +106,12 @@ def value_text(value: object) -> str:
 
 def number_text(value: float | None, digits: int) -> str:
     """Return a number with the given decimals; a dash for None."""
-    return "\u2013" if value is None else f"{value:.{digits}f}"
+    return "\u2013" if value is None else decimals(value, digits)
 
 
 def share_text(value: float | None) -> str:
     """Return a share in percent; a dash for None."""
-    return "\u2013" if value is None else f"{value:.1%}"
+    return "\u2013" if value is None else percents(value)
 
 
 def or_dash(value: object) -> str:
@@ -120,7 +122,9 @@ def or_dash(value: object) -> str:
 def ends_text(found: Mapping[str, Any], digits: int = 3) -> str:
     """Return the ends of an interval; "" without an interval."""
     low, high = found.get("low"), found.get("high")
-    return "" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"
+    if low is None or high is None:
+        return ""
+    return f"{decimals(low, digits)} to {decimals(high, digits)}"
 
 
 def interval_text(found: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import decimals
 from llamaherd.core.plurals import count_of, percent, verb
 from llamaherd.research.reports import pictures
 from llamaherd.research.reports import validation_pictures as of_validation
@@ -388,7 +389,7 @@ def _robustness(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
         )
     ]
     alpha = fields["alpha"]
-    more = "" if alpha is None else f", Krippendorff's alpha {alpha:.3f}"
+    more = "" if alpha is None else f", Krippendorff's alpha {decimals(alpha, 3)}"
     head = ["variant", "labels that change", *map(shown, fields["names"])]
     return [
         text_block(

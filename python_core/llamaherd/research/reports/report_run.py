@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import decimals, limits, percents
 from llamaherd.research.coding.codebook import Codebook, page
 from llamaherd.research.reports.report_blocks import (
     duration_text,
@@ -127,14 +128,14 @@ def _of_steps(steps: Mapping[str, Any] | None) -> list[Block | None]:
         agreed = each.get("agreement") or {}
         interval = ""
         if agreed.get("value") is not None:
-            limits = f"[{agreed['low']:.3f}, {agreed['high']:.3f}]"
-            interval = f"{agreed['value']:.3f} {limits}"
+            ends = limits(agreed["low"], agreed["high"], 3)
+            interval = f"{decimals(agreed['value'], 3)} {ends}"
         rows.append(
             [
                 each["step"],
                 shown(each["by"]),
                 f"{each['n_texts']:,}",
-                f"{each['share']:.1%}",
+                percents(each["share"]),
                 f"{each['seconds']:,.1f}",
                 interval,
             ]

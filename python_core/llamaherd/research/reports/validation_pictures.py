@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.research.reports.picture_parts import (
@@ -95,9 +96,9 @@ def numbers_picture(fields: Fields) -> Scatter:
     low, high = map(number, found["limits"])
     bias = number(found["bias"]["value"])
     lines = [
-        (bias, f"mean difference {bias:.2f}"),
-        (low, f"bias - 1.96 SD: {low:.2f}"),
-        (high, f"bias + 1.96 SD: {high:.2f}"),
+        (bias, f"mean difference {decimals(bias)}"),
+        (low, f"bias - 1.96 SD: {decimals(low)}"),
+        (high, f"bias + 1.96 SD: {decimals(high)}"),
     ]
     return Scatter(
         words=Words(
@@ -172,12 +173,12 @@ def calibration_picture(fields: Fields) -> Curve:
     bins = found["bins"]
     return Curve(
         words=Words(
-            title=f"Calibration (error {found['ece']:.3f}, "
+            title=f"Calibration (error {decimals(found['ece'], 3)}, "
             f"{count_of(found['n'], 'text')})",
             x="mean probability of the label",
             y=f"share that is right, with {interval(fields['level'])}",
             alt="; ".join(
-                f"{each['confidence']:.2f}: {each['accuracy']['value']:.2f}"
+                f"{decimals(each['confidence'])}: {decimals(each['accuracy']['value'])}"
                 for each in bins
             ),
         ),
@@ -216,7 +217,7 @@ def coverage_picture(fields: Fields) -> Curve:
             f"{count_of(found['n'], 'text')}",
             x="share of texts that the model labels, most confident first",
             y=f"share of these labels that is right, with {interval(fields['level'])}",
-            alt=f"all texts: {all_of_them:.2f}",
+            alt=f"all texts: {decimals(all_of_them)}",
         ),
         **columns,
         **ends,

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
+from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of
@@ -86,7 +87,7 @@ class CodebookChoice:
             ),
             f"model     {self.model.get('file')}",
             f"settings  {json.dumps(self.settings, ensure_ascii=False)}",
-            f"{title} on select {self.value:.2f}, by which it was chosen",
+            f"{title} on select {decimals(self.value)}, by which it was chosen",
         ]
         if self.tied:
             lines.append(

@@ -32,7 +32,7 @@ from llamaherd.research.selection.measures import (
 from llamaherd.research.selection.part_codes import codes_of_part
 from llamaherd.research.selection.split import opened_sample, record_of
 from llamaherd.research.selection.timing import seconds_per_text
-from llamaherd.research.statistics.intervals import level_of
+from llamaherd.research.statistics.intervals import LEVEL, level_of
 from llamaherd.research.statistics.paired import ADJUST
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def compare_codebooks(
     *,
     text: str | None = None,
     measure: SelectionMeasure | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
     adjust: Adjust = "max-t",
     journal: bool | str | os.PathLike[str] | None = None,
     progress: ProgressOption = False,

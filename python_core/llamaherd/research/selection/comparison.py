@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of, percent
@@ -324,11 +325,10 @@ def _shown(found: Measure | PairedDifference, *, signed: bool = False) -> str:
     """Return a number with its interval."""
     if math.isnan(found.value):
         return "not defined"
-    sign = "+" if signed else ""
-    value = f"{round(found.value, 2) + 0.0:{sign}.2f}"  # never -0.00
+    value = decimals(found.value, sign="+" if signed else "")
     if math.isnan(found.low):
         return value
-    return f"{value} [{found.low:.2f}, {found.high:.2f}]"
+    return f"{value} {limits(found.low, found.high)}"
 
 
 def checked_comparison(given: object) -> CodebookComparison:

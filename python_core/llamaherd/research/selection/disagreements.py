@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
 from llamaherd.core.words import setting
@@ -69,7 +70,7 @@ class Disagreements:
         for row in self.to_dicts()[:_SHOWN]:
             text = " ".join(str(row["text"]).split())
             shown = text if len(text) <= _WIDE else f"{text[: _WIDE - 3]}..."
-            sure = "" if math.isnan(row["prob"]) else f" {row['prob']:.2f}"
+            sure = "" if math.isnan(row["prob"]) else f" {decimals(row['prob'])}"
             lines.append(
                 f"{row['id']}  {row['label'] or '(none)'}{sure}, people: "
                 f"{row['code'] or '(none)'}  {shown}"

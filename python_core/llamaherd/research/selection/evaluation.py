@@ -12,6 +12,7 @@ import numpy as np
 
 from llamaherd.api.scoring import open_context
 from llamaherd.core.caller import warn_notes
+from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.annotate import annotated
@@ -34,6 +35,7 @@ from llamaherd.research.selection.split import (
     record_of,
     store_record,
 )
+from llamaherd.research.statistics.intervals import LEVEL
 from llamaherd.research.validation.validate import validate
 
 if TYPE_CHECKING:
@@ -90,14 +92,14 @@ class Evaluation:
 
     def __str__(self) -> str:
         title, choice = TITLES[self.measure], self.choice
-        interval = f"[{self.value.low:.2f}, {self.value.high:.2f}]"
+        interval = limits(self.value.low, self.value.high)
         head = f"<Evaluation: {choice.name!r} ({choice.hash[:12]}), "
         head += f"{count_of(self.n, 'text')} of evaluate>"
-        on_select = f"{'on select':<18} {choice.value:.2f}, "
+        on_select = f"{'on select':<18} {decimals(choice.value)}, "
         on_select += f"of {count_of(choice.n_candidates, 'candidate')}, used to choose"
         lines = [
             head,
-            f"{title:<18} {self.value.value:.2f} {interval}, not used to choose",
+            f"{title:<18} {decimals(self.value.value)} {interval}, not used to choose",
             on_select,
         ]
         if self.n_failed:
@@ -129,7 +131,7 @@ def evaluate_codebook(
     context: Host | Llama | None = None,
     *,
     coded: Any = None,  # noqa: ANN401 - Coded, or what is like it
-    level: float = 0.95,
+    level: float = LEVEL,
     journal: str | os.PathLike[str] | None = None,
     progress: ProgressOption = False,
 ) -> Evaluation:
@@ -259,7 +261,7 @@ def evaluated(
     codes: PartCodes,
     labels: GivenLabels,
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     path: str | os.PathLike[str] | None = None,
 ) -> Evaluation:
     """Measure labels of the texts of "evaluate", and record the evaluation.

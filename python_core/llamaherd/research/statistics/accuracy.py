@@ -11,6 +11,8 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research.statistics import missed, unseen
 from llamaherd.research.statistics.intervals import (
+    LEVEL,
+    N_BOOTSTRAP,
     Measure,
     level_of,
     mean_of_parts,
@@ -106,8 +108,8 @@ def accuracy_of(
     *,
     labels: Sequence[Hashable] | None = None,
     unit_weights: Sequence[float] | Floats | None = None,
-    level: float = 0.95,
-    n_bootstrap: int = 2000,
+    level: float = LEVEL,
+    n_bootstrap: int = N_BOOTSTRAP,
     seed: int = 0,
     several: bool = False,
 ) -> Accuracy:

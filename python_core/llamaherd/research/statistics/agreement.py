@@ -16,6 +16,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes import read
 from llamaherd.research.statistics.intervals import (
+    LEVEL,
     level_of,
     on_z_scale,
     share,
@@ -82,7 +83,7 @@ def percent_agreement(
     kind: Kind = "pairs",
     tolerance: float = 0.0,
     unit_weights: Sequence[float] | Floats | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> Agreement:
     """Return the share of codes that agree, in [0, 1].
 
@@ -143,7 +144,7 @@ def cohen_kappa(
     weights: str | Sequence[float] | Sequence[Sequence[float]] | Floats = "none",
     levels: Sequence[Hashable] | None = None,
     unit_weights: Sequence[float] | Floats | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> Agreement:
     """Return Cohen's kappa of two coders: 1 - observed / expected disagreement.
 
@@ -205,7 +206,7 @@ def gwet_ac1(
     *,
     levels: Sequence[Hashable] | None = None,
     unit_weights: Sequence[float] | Floats | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> Agreement:
     """Return Gwet's AC1, which unlike kappa can be high if one label is very frequent.
 

@@ -12,6 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.research.statistics.intervals import (
+    LEVEL,
     Measure,
     level_of,
     mean,
@@ -70,7 +71,7 @@ def calibration_error(
     *,
     n_bins: int = 10,
     unit_weights: Sequence[float] | Floats | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> CalibrationError:
     """Compute the expected calibration error with bins of equal mass.
 
@@ -126,7 +127,7 @@ def brier_score(
     truth: Sequence[int] | Integers,
     *,
     unit_weights: Sequence[float] | Floats | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> Measure:
     """Return the Brier score over all labels, from 0 (perfect) to 2 (certain, but wrong).
 

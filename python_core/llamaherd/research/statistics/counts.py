@@ -26,6 +26,7 @@ from llamaherd.research.statistics.intervals import normal_quantile
 if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats
 
+FEW = 15  # rates with fewer observed cases get Wilson's limits
 _ROUNDING = 1e-9  # relative difference of equal weights
 
 

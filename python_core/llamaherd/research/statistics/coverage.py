@@ -10,7 +10,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research.statistics.calibration_error import known
-from llamaherd.research.statistics.intervals import level_of, wilson
+from llamaherd.research.statistics.intervals import LEVEL, level_of, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def coverage_curve(
     correct: Sequence[bool] | Flags,
     *,
     unit_weights: Sequence[float] | Floats | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> CoverageCurve:
     """Return the accuracy of a model's most confident labels at each coverage.
 

@@ -284,7 +284,7 @@ def meat_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     terms = lam * scores(kind, problem.x_hat, problem.y_hat, theta) * v
     change = scores(kind, problem.x, problem.y, theta) * v[rows] - terms[rows]
     if problem.has_leverage:
-        change *= _jackknife(problem, lam, theta)[:, None]
+        change *= jackknife(problem, lam, theta)[:, None]
     terms[rows] += change / probs
     n, p = change.shape
     small = n / max(n - p, 1)  # correction for the number of fitted coefficients
@@ -307,7 +307,7 @@ def meat_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     return np.asarray(texts + drawn)
 
 
-def _jackknife(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
+def jackknife(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     """Return the jackknife's factors 1 / (1 - h) of the codes' terms, float64[n].
 
     h is the leverage of a coded text: the influence of the text's weight in the fit on

@@ -8,9 +8,11 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from llamaherd.core import checks
+from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, percent
 from llamaherd.core.words import setting
+from llamaherd.research.statistics.intervals import LEVEL
 from llamaherd.research.statistics.paired_number_size import (
     ErrorMeasure,
     NumberSize,
@@ -73,7 +75,7 @@ class GoldSize:
             f"  {count_of(self.gold, 'text')} by people's codes alone",
         ]
         if self.kappa is not None:
-            known = f"if model and people agree with kappa {self.kappa:.2f}"
+            known = f"if model and people agree with kappa {decimals(self.kappa)}"
             sizes = {"DSL": self.dsl, "PPI++": self.ppi}
             lines += [
                 f"  {count_of(n, 'text')} by {name}, {known}"
@@ -88,7 +90,7 @@ def gold_size(
     width: float,
     *,
     share: float = 0.5,
-    level: float = 0.95,
+    level: float = LEVEL,
     accuracy: float | None = None,
     kappa: float | None = None,
     population: int | None = None,
@@ -103,7 +105,7 @@ def gold_size(
     differ: float = 0.2,
     power: float = 0.8,
     candidates: int = 2,
-    level: float = 0.95,
+    level: float = LEVEL,
     measure: Literal["accuracy"] = "accuracy",
 ) -> PairedSize: ...
 
@@ -118,7 +120,7 @@ def gold_size(
     spread: float | None = None,
     power: float = 0.8,
     candidates: int = 2,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> NumberSize: ...
 
 
@@ -126,7 +128,7 @@ def gold_size(
     width: float | None = None,
     *,
     share: float = 0.5,
-    level: float = 0.95,
+    level: float = LEVEL,
     accuracy: float | None = None,
     kappa: float | None = None,
     population: int | None = None,

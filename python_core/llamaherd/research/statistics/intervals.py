@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
+LEVEL = 0.95  # usual confidence level
+N_BOOTSTRAP = 2000  # usual number of bootstrap draws
 NO_LIMITS = (-math.inf, math.inf)  # of `within`
 LEAST_SPREAD = 1e-12  # smaller spreads are rounding errors
 _MOST = 4_000_000  # numbers that a bootstrap stores in memory at once

@@ -11,7 +11,13 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.words import setting
 from llamaherd.research.statistics.agreement import Agreement
-from llamaherd.research.statistics.intervals import level_of, percentiles, resampled
+from llamaherd.research.statistics.intervals import (
+    LEVEL,
+    N_BOOTSTRAP,
+    level_of,
+    percentiles,
+    resampled,
+)
 from llamaherd.research.statistics.ratings import ratings_of, unit_weights_of
 
 if TYPE_CHECKING:
@@ -34,8 +40,8 @@ def krippendorff_alpha(
     scale: Scale = "nominal",
     levels: Sequence[Hashable] | None = None,
     unit_weights: Sequence[float] | Floats | None = None,
-    level: float = 0.95,
-    n_bootstrap: int = 2000,
+    level: float = LEVEL,
+    n_bootstrap: int = N_BOOTSTRAP,
     seed: int = 0,
 ) -> Agreement:
     """Return Krippendorff's alpha: 1 - observed / expected disagreement.

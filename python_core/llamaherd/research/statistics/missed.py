@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.intervals import Measure
     from llamaherd.research.statistics.ratings import Flags, Floats
 
-_FEW = 15  # limits are used if fewer missed cases were observed
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
@@ -80,7 +78,7 @@ def unfound(
     out, cases = ~is_given, is_gold & ~is_given
     if counts.are_equal(weights) or not out.any() or not is_gold.any():
         return None
-    if cases.sum() >= _FEW:
+    if cases.sum() >= counts.FEW:
         return None
     missed = _total(weights[cases], weights[out], level)
     found = _total(weights[is_gold & is_given], weights[is_given], level)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from llamaherd.core.decimals import percents
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, part_of, verb
 from llamaherd.research.statistics.intervals import normal_quantile
@@ -180,7 +181,7 @@ def _uneven(names: list[str], strata: Ints, coded: Ints) -> str:
     if max(gaps.values(), default=0.0) <= unlikely:
         return ""
     listed = [
-        f"{is_coded[labels == name].mean():.0%} of {name!r}"
+        f"{percents(is_coded[labels == name].mean(), 0)} of {name!r}"
         for name in sorted(gaps, key=lambda name: -gaps[name])
     ]
     return ", ".join(listed[:6])

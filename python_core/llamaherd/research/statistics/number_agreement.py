@@ -22,6 +22,7 @@ import numpy as np
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
+    LEVEL,
     Measure,
     level_of,
     mean,
@@ -97,7 +98,7 @@ def number_agreement(
     ratings: Sequence[Sequence[float]] | Floats,
     *,
     unit_weights: Sequence[float] | Floats | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> NumberAgreement:
     """Compare the numbers of two or more raters, such as a model and a person.
 

@@ -25,6 +25,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
+    LEVEL,
     Measure,
     kish_n,
     level_of,
@@ -118,7 +119,7 @@ def compare(
     units: UnitCodes,
     measure: MeasureName = "accuracy",
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     adjust: Adjust = "max-t",
     seed: int = 0,
 ) -> Paired:

@@ -9,6 +9,7 @@ from typing import Literal
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, percent
+from llamaherd.research.statistics.intervals import LEVEL
 from llamaherd.research.statistics.paired_size import (
     LEAST_TEXTS,
     among,
@@ -64,7 +65,7 @@ def number_size(
     correlation: float = 0.5,
     spread: float | None = None,
     power: float = 0.8,
-    level: float = 0.95,
+    level: float = LEVEL,
     candidates: int = 2,
 ) -> NumberSize:
     """Return the size of a simple random sample that detects a difference of errors.

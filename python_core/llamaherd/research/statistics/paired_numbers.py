@@ -29,6 +29,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
+    LEVEL,
     level_of,
     student_quantile,
 )
@@ -83,7 +84,7 @@ def compare_numbers(
     units: UnitNumbers,
     measure: NumberMeasure = "mae",
     *,
-    level: float = 0.95,
+    level: float = LEVEL,
     adjust: Adjust = "max-t",
     seed: int = 0,
 ) -> Paired:

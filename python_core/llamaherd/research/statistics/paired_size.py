@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from llamaherd.core import checks
+from llamaherd.core.decimals import percents
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, percent
+from llamaherd.research.statistics.intervals import LEVEL
 
 LEAST_TEXTS = 10
 
@@ -61,7 +63,7 @@ class PairedSize:
             f"A difference of {self.compare:g} in accuracy{among(self.candidates)}, "
             f"{percent(self.level)} confidence, power {self.power:g}:\n"
             f"  {count_of(self.gold, 'text')} to compare on, if exactly one codebook is "
-            f"right in {self.differ:.0%} of the texts"
+            f"right in {percents(self.differ, 0)} of the texts"
         )
 
 
@@ -70,7 +72,7 @@ def paired_size(
     *,
     differ: float = 0.2,
     power: float = 0.8,
-    level: float = 0.95,
+    level: float = LEVEL,
     candidates: int = 2,
 ) -> PairedSize:
     """Return the size of a simple random sample that detects a difference in accuracy.

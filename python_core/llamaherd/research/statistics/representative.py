@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llamaherd.core.decimals import decimals
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -58,7 +60,7 @@ class LabelCheck:
         parts = [
             f"{label or 'none'}: {n} coded, {e:.1f} expected" for label, n, e in rows
         ]
-        p = f"p = {self.p_value:.4f}" if self.p_value >= 1e-4 else "p < 0.0001"
+        p = f"p = {decimals(self.p_value, 4)}" if self.p_value >= 1e-4 else "p < 0.0001"
         return f"{'; '.join(parts[:6])}{'; ..' if len(parts) > 6 else ''} ({p})"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.research.statistics import heads
-from llamaherd.research.statistics.intervals import Measure, share
+from llamaherd.research.statistics.intervals import LEVEL, Measure, share
 from llamaherd.research.statistics.projections import Projection
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats
 
 N_FOLDS = 5
-_LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,7 +51,7 @@ class TextHead:
             above: Lowest confidence of the texts to include.
         """
         hits = self.hits[self.confidence >= above].astype(np.float64)
-        return share(hits, np.ones(len(hits)), _LEVEL)
+        return share(hits, np.ones(len(hits)), LEVEL)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the head as JSON types; `from_dict` returns the same numbers."""

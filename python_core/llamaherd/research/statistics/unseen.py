@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     Of = Callable[[Floats], Floats]  # from float64[b, k, k] to float64[b, m]
 
-_FEW = 15  # limits are used if a label has fewer observed errors
 _MOST = 100  # with more labels, tables would be too large
 
 
@@ -61,7 +60,7 @@ def distances(  # noqa: PLR0917 - arrays of one table
     table = np.asarray(cells.reshape(k, k), dtype=np.float64)
     n_errors = np.bincount(given[given != gold], minlength=k)
     there = np.unique(given)
-    if (n_errors[there] >= _FEW).all():
+    if (n_errors[there] >= counts.FEW).all():
         return None
     values = of(table[None])[0]
     below, above = np.zeros_like(values), np.zeros_like(values)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llamaherd.core.decimals import decimals, percents
 from llamaherd.research.statistics.gamma import Gamma
 from llamaherd.research.statistics.intervals import Measure, percentiles
 from llamaherd.research.statistics.unitizing import Unitizing, f1_of, matches
@@ -103,8 +104,8 @@ class SpanComparison:
     def _tell(self, part: str, label: str, gamma: Gamma) -> None:
         if not label and gamma.n_samples:
             self.notes.append(
-                f"gamma, {part}: expected disorder {gamma.expected:.3f} "
-                f"(± {gamma.error:.1%}) from {gamma.n_samples} random continua"
+                f"gamma, {part}: expected disorder {decimals(gamma.expected, 3)} "
+                f"(± {percents(gamma.error)}) from {gamma.n_samples} random continua"
             )
 
 

@@ -9,13 +9,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, part_of
 from llamaherd.research import frames
 from llamaherd.research.codes.span_files import FORMATS, Unit, marked_texts
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.span_type import SPANS
-from llamaherd.research.statistics.intervals import level_of
+from llamaherd.research.statistics.intervals import LEVEL, level_of
 from llamaherd.research.validation.span_measures import SpanComparison, SpanDraws
 from llamaherd.research.validation.validation import COLUMNS
 
@@ -160,8 +161,8 @@ class SpanValidation:
                 part = name
             what = f"{measure} {label}".strip()
             known = not math.isnan(found.low)
-            limits = f" [{found.low:.3f}, {found.high:.3f}]" if known else ""
-            lines.append(f"  {what:<30} {found.value:6.3f}{limits}")
+            ends = f" {limits(found.low, found.high, 3)}" if known else ""
+            lines.append(f"  {what:<30} {decimals(found.value, 3):>6}{ends}")
         return "\n".join([*lines[:_MOST_SHOWN], "", *self.notes]).rstrip()
 
     __repr__ = __str__
@@ -172,7 +173,7 @@ def validate_spans(
     gold: SpanCodes,
     *,
     gamma: bool = False,
-    level: float = 0.95,
+    level: float = LEVEL,
     n_bootstrap: int = 1000,
     seed: int = 1,
 ) -> SpanValidation:

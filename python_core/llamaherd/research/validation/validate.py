@@ -26,7 +26,7 @@ from llamaherd.research.statistics.imputed_measures import (
     combined_accuracy,
     combined_measure,
 )
-from llamaherd.research.statistics.intervals import Measure, level_of
+from llamaherd.research.statistics.intervals import LEVEL, N_BOOTSTRAP, Measure, level_of
 from llamaherd.research.statistics.ratings import SCALES
 from llamaherd.research.validation import label_set_agreement as sets
 from llamaherd.research.validation.coefficients import (
@@ -75,8 +75,8 @@ def validate(
     prob: Any = None,  # noqa: ANN401 - of many kinds
     labels: Sequence[Hashable] | None = None,
     scale: Scale | None = None,
-    level: float = 0.95,
-    n_bootstrap: int = 2000,
+    level: float = LEVEL,
+    n_bootstrap: int = N_BOOTSTRAP,
     seed: int = 0,
     several: bool | None = None,
     weights: Any = None,  # noqa: ANN401 - a column, or numbers

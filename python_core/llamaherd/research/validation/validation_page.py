@@ -6,6 +6,7 @@ import math
 import textwrap
 from typing import Any
 
+from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.plurals import count_of, percent
 from llamaherd.research.statistics.coder_codes import model_title
 from llamaherd.research.validation.numbers import NUMBERS
@@ -57,14 +58,14 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
 
 def number(value: float) -> str:
     """Format a number with two digits; NaN becomes a dash."""
-    return "-" if math.isnan(value) else f"{value:.2f}"
+    return "-" if math.isnan(value) else decimals(value)
 
 
 def with_interval(found: Any) -> str:  # noqa: ANN401 - Measure or Agreement
     """Format a number with its interval, such as 0.74 [0.67, 0.80]."""
     if math.isnan(found.low) or math.isnan(found.value):
         return number(found.value)
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    return f"{decimals(found.value)} {limits(found.low, found.high)}"
 
 
 def table(rows: list[list[str]], left: int = 1) -> list[str]:

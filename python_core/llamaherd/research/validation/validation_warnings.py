@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.codes import are_alike
 from llamaherd.research.coding.texts import same_rows
@@ -63,7 +64,7 @@ def _of_numbers(found: Validation) -> list[str]:
         lines.append(
             "The labels may be no better than always giving "
             f"{measured.majority_label!r}, the code of "
-            f"{measured.majority_accuracy.value:.2f} of the texts."
+            f"{decimals(measured.majority_accuracy.value)} of the texts."
         )
     return lines
 
@@ -76,11 +77,11 @@ def _of_recall(found: Validation) -> list[str]:
         if unfound is None or unfound.n_cases >= _FEW_MISSED:
             continue
         lines.append(
-            f"Recall of {scores.label!r} may be as low as {scores.recall.low:.2f}: the "
-            f"model did not give it to {unfound.share:.0%} of the texts, and only "
-            f"{unfound.n_codes} of these texts {verb(unfound.n_codes, 'is', 'are')} "
-            f"coded, {unfound.n_cases} of them as {scores.label!r}. Code more of these "
-            "texts."
+            f"Recall of {scores.label!r} may be as low as {decimals(scores.recall.low)}: "
+            f"the model did not give it to {percents(unfound.share, 0)} of the texts, "
+            f"and only {unfound.n_codes} of these texts "
+            f"{verb(unfound.n_codes, 'is', 'are')} coded, "
+            f"{unfound.n_cases} of them as {scores.label!r}. Code more of these texts."
         )
     return lines
 
@@ -139,7 +140,7 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
     alpha = next((a for a in found.coder_agreement if a.name == "alpha"), None)
     if alpha is not None and alpha.value < _LEAST_ALPHA:
         lines.append(
-            f"People agree little among themselves (alpha {alpha.value:.2f}): the "
+            f"People agree little among themselves (alpha {decimals(alpha.value)}): the "
             "codebook may be unclear, and accuracy means little."
         )
     return lines

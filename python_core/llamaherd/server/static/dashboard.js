@@ -2,7 +2,7 @@
 
 import { Chart, format } from "/charts.js";
 import { Strips } from "/strips.js";
-import { setChildren, setText } from "/updating.js";
+import { percent, setChildren, setText } from "/updating.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
@@ -83,7 +83,7 @@ function draw(data) {
     "Generated tokens/s": rates[1] === null ? "–" : format(rates[1]),
     "Prompts per batch": counts.n_batches ? format(counts.n_clients / counts.n_batches) : "–",
     "Kept prefixes": String(load.n_prefixes),
-    "Prompt tokens reused": nPrompt ? `${Math.round((100 * counts.n_reused) / nPrompt)}%` : "–",
+    "Prompt tokens reused": nPrompt ? percent(counts.n_reused / nPrompt) : "–",
     "KV cache": `${load.n_ctx.toLocaleString("en")} tokens`,
     "Memory of the server": bytes(memory.process),
     "Memory left": bytes(memory.available),

@@ -1,6 +1,7 @@
 // Form to try a prompt, with an optional schema and a limit on thinking.
 
 import { headers } from "/dashboard.js";
+import { decimals } from "/updating.js";
 
 const $ = (id) => document.getElementById(id);
 let running = null; // AbortController of the request that runs
@@ -107,7 +108,7 @@ function showCodes(found, start) {
     head.textContent = name;
     const cell = document.createElement("td");
     const isProb = typeof value === "number" && !Number.isInteger(value);
-    cell.textContent = isProb ? value.toFixed(4) : typeof value === "string" ? value : JSON.stringify(value);
+    cell.textContent = isProb ? decimals(value, 4) : typeof value === "string" ? value : JSON.stringify(value);
     row.append(head, cell);
     return row;
   });

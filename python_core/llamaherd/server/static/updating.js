@@ -26,3 +26,18 @@ function change(node, like) {
   }
   setChildren(node, [...like.childNodes]);
 }
+
+// Shows a number with `digits` decimals; with more if it would look like 0 or 1 but is not, as in
+// core/decimals.py.
+export function decimals(value, digits) {
+  const gap = Math.min(Math.abs(value), 1 - Math.abs(value));
+  let more = digits;
+  while (gap > 1e-9 && more < 9 && [0, 1].includes(Math.abs(Number(value.toFixed(more))))) more += 1;
+  return value.toFixed(more);
+}
+
+// Shows a share in percent: a whole number, or more digits near 0% and 100%.
+export function percent(share) {
+  const digits = decimals(share, 2).length - "0.00".length;
+  return `${(100 * share).toFixed(digits)}%`;
+}

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llamaherd.research.statistics import counts
+from llamaherd.research.estimation import few_errors
+from llamaherd.research.statistics import counts, sampling, waves
+from llamaherd.research.statistics.dsl import Problem
+from llamaherd.research.statistics.waves import Wave
 from scipy.stats import binomtest
 
 N = 3000
@@ -283,3 +286,81 @@ def test_a_share_of_1_has_an_interval_if_no_text_differs(n_coded: int) -> None:
     for method in ("dsl", "gold"):
         limits = rows[method].low, rows[method].high
         assert limits == pytest.approx((wanted.low, 1.0), abs=0.002)
+
+
+def problem_with(clusters: Any, code: Any, label: Any) -> Problem:
+    """Return the share of a simple random sample of every fourth text."""
+    n = len(code)
+    rows = np.arange(0, n, 4)
+    return Problem(
+        kind="ols",
+        x_hat=np.ones((n, 1)),
+        y_hat=label,
+        rows=rows,
+        x=np.ones((len(rows), 1)),
+        y=code[rows],
+        probs=np.full(len(rows), 0.25),
+        strata=np.zeros(len(rows), dtype=np.int64),
+        clusters=clusters,
+        all_probs=np.full(n, 0.25),
+        all_strata=np.zeros(n, dtype=np.int64),
+    )
+
+
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_errors_of_a_cluster_count_once(has_labels: bool) -> None:
+    """Fifteen errors in three clusters are three cases: their rate is hardly known."""
+    n = 400
+    clusters = np.repeat(np.arange(40), 10)
+    code = (clusters < 8).astype(float)
+    label = np.zeros(n)
+    far = np.array([2.0])
+    numbers = {}
+    for name, own in (("texts", None), ("clusters", clusters)):
+        made = problem_with(own, code, label)
+        numbers[name] = next(
+            each.n_cases
+            for each in few_errors.cells(made, 0, (0.0, 1.0), has_labels=has_labels)
+        )
+        reach = few_errors.reach(made, 0.95, far, ends=(0.0, 1.0), has_labels=has_labels)
+        assert (reach.above[0] > 0) == (name == "clusters")
+    assert numbers == {"texts": 20, "clusters": 8}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n_waves", [1, 3])
+def test_a_rate_without_cases_has_a_limit_that_draws_can_exclude(
+    n_waves: int, seed: int
+) -> None:
+    """Draw unequal waves; if `high` texts were cases, a case is missed in 5% at most.
+
+    The cases are the texts that the waves draw most rarely.
+    """
+    rng = np.random.default_rng(seed)
+    n, size = 2000, 60
+    none, drawn, made = np.ones(n), np.zeros(0, dtype=np.int64), []
+    for _ in range(n_waves):
+        left = np.setdiff1d(np.arange(n), drawn)
+        most = waves.highest([*(wave.n for wave in made), size], n)
+        own = waves.bounded(rng.gamma(1.0, size=len(left)), size, 0.3, most)
+        probs = np.zeros(n)
+        probs[left] = own
+        rows = left[sampling.draw_unequal(own, rng).rows]
+        strata = np.where(probs > 0, 0, -1)
+        made.append(Wave(rows=rows, probs=probs, strata=strata, n=size, n_left=len(left)))
+        drawn = np.concatenate([drawn, rows])
+        none *= 1 - probs
+    all_probs = waves.combined(made).all_probs
+    heavy = counts.heaviest(all_probs, 0.95)
+    high = counts.total(np.zeros(0), heavy, float(n), 0.95).high
+    missed = np.prod(np.sort(none)[::-1][: int(np.ceil(high))])
+    assert missed < 0.06
+    assert high < n / 4  # the limit is not trivial
+
+    # All codes are cases: the limits mirror those without cases.
+    weights = np.full(size, n / size)
+    all_cases = counts.total(weights, n / size, float(n), 0.95)
+    no_case = counts.total(np.zeros(0), n / size, float(n), 0.95)
+    assert all_cases.high == pytest.approx(n)
+    assert all_cases.low == pytest.approx(n - no_case.high)
+    assert no_case.low == 0

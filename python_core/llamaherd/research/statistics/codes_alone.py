@@ -1,0 +1,209 @@
+"""Number of codes with which codes alone would have a given variance.
+
+Suppose that people code k times as many texts, by the same design: each inclusion
+probability pi becomes min(k pi, 1). The variance of an estimate by codes alone is then
+
+    V(k) = fixed + sum_j parts_j max(1 / k - pi_j, 0) / (1 - pi_j),
+
+where parts_j is the part of the draw's variance that comes from codes with the inclusion
+probability pi_j. Each stratum therefore has its own finite population correction, and the
+variance of an estimate of a group depends only on the strata of this group. `fixed` is
+the variance that remains if all texts are coded: that of the texts as a sample of a
+population, and 0 if estimates describe the texts themselves. For one simple random sample
+of n of N texts, V(k) is proportional to 1 / (k n) for the population, and to
+1 / (k n) - 1 / N for the texts.
+
+Sources: Cochran, "Sampling Techniques", 3rd ed., 1977, section 5.3, for strata; Hajek,
+"Asymptotic theory of rejective sampling with varying probabilities", 1964, for unequal
+probabilities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.research.statistics.dsl import (
+    bread_at,
+    jackknife,
+    meat_at,
+    solution_at,
+)
+from llamaherd.research.statistics.regression import sandwich, scores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.research.statistics.dsl import Problem
+    from llamaherd.research.statistics.sampling import Floats
+
+    Key = tuple[str, str, str]  # outcome, term, group
+
+_HALVINGS = 60  # bisection of k on the log scale, to about 15 digits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VarianceParts:
+    """Shares of an estimate's variance by codes alone; they sum to 1.
+
+    Attributes:
+        fixed: Share that remains if all texts are coded.
+        probs: float64[c], distinct inclusion probabilities of codes, below 1.
+        parts: float64[c], share that comes from codes with these probabilities.
+    """
+
+    fixed: float
+    probs: Floats
+    parts: Floats
+
+    def ratio(self, k: float) -> float:
+        """Return V(k) / V(1)."""
+        left = np.maximum(1 / k - self.probs, 0) / (1 - self.probs)
+        return self.fixed + float(self.parts @ left)
+
+
+def added(terms: Sequence[tuple[VarianceParts, float]]) -> VarianceParts | None:
+    """Return the shares of a sum of independent estimates with the given variances.
+
+    Return None if the sum has no variance.
+    """
+    known = [(each, v) for each, v in terms if v > 0]
+    whole = sum(v for _, v in known)
+    if not known:
+        return None
+    return VarianceParts(
+        fixed=sum(each.fixed * v for each, v in known) / whole,
+        probs=np.concatenate([each.probs for each, _ in known]),
+        parts=np.concatenate([each.parts * v for each, v in known]) / whole,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodesAlone:
+    """Variances by codes alone, as functions of the number of codes.
+
+    Attributes:
+        n_codes: Number of codes.
+        probs: float64[c], distinct inclusion probabilities of all texts.
+        counts: float64[c], numbers of texts with these probabilities.
+        variances: Shares of each estimate's variance, by outcome, term and group.
+    """
+
+    n_codes: int
+    probs: Floats
+    counts: Floats
+    variances: dict[Key, VarianceParts] = field(default_factory=dict)
+
+    def and_of(self, other: CodesAlone) -> CodesAlone:
+        """Return these variances together with those of other estimates."""
+        return replace(self, variances={**self.variances, **other.variances})
+
+    def needed(self, key: Key, ratio: float) -> float:
+        """Return the number of codes with which V is `ratio` times the variance.
+
+        The number is at most the number of texts, and NaN for an unknown estimate.
+        """
+        parts = self.variances.get(key)
+        if parts is None:
+            return float("nan")
+        # At k = low, V is too large; at k = high, all texts are coded.
+        low, high = min(1 / ratio, 1.0) / 2, 1 / float(self.probs.min())
+        if parts.ratio(high) >= ratio:
+            return self._codes(high)
+        while parts.ratio(low) < ratio:
+            low /= 2
+        for _ in range(_HALVINGS):
+            middle = float(np.sqrt(low * high))
+            is_high = parts.ratio(middle) < ratio
+            low, high = (low, middle) if is_high else (middle, high)
+        return self._codes(high)
+
+    def _codes(self, k: float) -> float:
+        """Return the number of codes if each inclusion probability is min(k pi, 1)."""
+        more = self.counts @ np.minimum(k * self.probs, 1)
+        found = self.n_codes * float(more / (self.counts @ self.probs))
+        return min(found, float(self.counts.sum()))
+
+
+def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
+    """Return variances by codes alone as functions of the number of codes.
+
+    Args:
+        problem: The regression.
+        ways: Weights of the coefficients in each estimate, float64[p].
+
+    Raises:
+        FitError: The equation has no solution.
+    """
+    probs, counts = np.unique(problem.of_all_texts[0], return_counts=True)
+    theta = solution_at(problem, 0.0)
+    bread = bread_at(problem, 0.0, theta)
+    covariance = sandwich(bread, meat_at(problem, 0.0, theta))
+    terms = scores(problem.kind, problem.x, problem.y, theta)
+    terms *= problem.survey[problem.rows, None]
+    if problem.has_leverage:
+        terms *= jackknife(problem, 0.0, theta)[:, None]
+    terms = np.linalg.solve(bread, terms.T).T
+    variances = {}
+    for key, way in ways.items():
+        whole = float(way @ covariance @ way)
+        if whole > 0:
+            variances[key] = _parts(problem, terms @ way, whole)
+    return CodesAlone(
+        n_codes=len(problem.y),
+        probs=probs,
+        counts=counts.astype(np.float64),
+        variances=variances,
+    )
+
+
+def _parts(problem: Problem, terms: Floats, whole: float) -> VarianceParts:
+    """Divide the variance of one estimate.
+
+    Args:
+        problem: The regression.
+        terms: float64[n], terms of the codes in the estimate, without 1 / pi.
+        whole: Variance of the estimate.
+    """
+    if problem.clusters is not None:  # more codes of the same clusters
+        return VarianceParts(fixed=0.0, probs=np.zeros(1), parts=np.ones(1))
+    n, p = problem.x.shape
+    if problem.strata is None:
+        left = 1 - problem.probs
+        each = left * (terms / problem.probs) ** 2 * n / max(n - p, 1)
+    else:
+        scale, left = problem.drawn_terms
+        each = _within_strata(problem, terms * scale, left)
+        each *= (n - 1) / (n if problem.has_leverage else max(n - p, 1))
+    drawn = float(each.sum())
+    if drawn <= 0:  # all texts of the group are coded
+        return VarianceParts(fixed=1.0, probs=np.zeros(0), parts=np.zeros(0))
+    whole_or_drawn = drawn if problem.target == "texts" else max(whole, drawn)
+    rates, at = np.unique(1 - left, return_inverse=True)
+    parts = np.bincount(at.ravel(), each) / whole_or_drawn
+    below_1 = rates < 1
+    return VarianceParts(
+        fixed=1 - drawn / whole_or_drawn, probs=rates[below_1], parts=parts[below_1]
+    )
+
+
+def _within_strata(problem: Problem, terms: Floats, left: Floats) -> Floats:
+    """Return each code's part of Hajek's variance, float64[n]; see `hajek`."""
+    strata = np.zeros(0) if problem.strata is None else problem.strata
+    out = np.zeros(len(terms))
+    for h in np.unique(strata):
+        own = strata == h
+        n_more, more = (0, 0.0)
+        if problem.outside is not None:
+            n_more, more = problem.outside.of(int(h))
+        n, whole = int(own.sum()) + n_more, float(left[own].sum()) + more
+        if whole <= 0:
+            continue
+        mean = float(left[own] @ terms[own]) / whole if n > 1 else 0.0
+        squares = left[own] * (terms[own] - mean) ** 2
+        # codes outside the part have the same probabilities as those of the stratum
+        rest = more * mean**2 * left[own] / max(float(left[own].sum()), 1e-300)
+        out[own] = (squares + rest) * (n / max(n - 1, 1))
+    return out

@@ -1,0 +1,53 @@
+# Formats shares and coefficients: only an exact 0 or 1 is shown as 0 or 1, as in Python's
+# core/decimals.py. 499 of 500 is 0.998, not 1.00, and 1 of 500 is 0.002, not 0.00.
+
+# A distance from 0, 1 and -1 below this is a rounding error.
+share_rounding <- 1e-9
+most_decimals <- 9L
+
+# Returns numbers with `digits` decimals, or with more if they would look like 0, 1 or -1.
+decimals <- function(x, digits = 2L) {
+  vapply(x, one_decimal, "", digits = digits, USE.NAMES = FALSE)
+}
+
+# Returns shares in percent with `digits` decimals, or with more, such as "99.95%".
+percents <- function(x, digits = 1L) {
+  one <- \(share) {
+    more <- enough_decimals(share, digits + 2L) - 2L
+    if (is.na(share)) "NA" else paste0(with_decimals(100 * share, more), "%")
+  }
+  vapply(x, one, "", USE.NAMES = FALSE)
+}
+
+# Returns intervals, such as "[0.93, 0.98]".
+limits_text <- function(low, high, digits = 2L) {
+  sprintf("[%s, %s]", decimals(low, digits), decimals(high, digits))
+}
+
+one_decimal <- function(x, digits) {
+  if (is.na(x)) {
+    return("NA")
+  }
+  digits <- enough_decimals(x, digits)
+  text <- with_decimals(x, digits)
+  if (as.numeric(text) == 0) with_decimals(0, digits) else text # never -0.00
+}
+
+# Returns the number of decimals with which a number differs from 0, 1 and -1.
+enough_decimals <- function(x, digits) {
+  gap <- min(abs(x), 1 - abs(x))
+  if (is.na(gap) || gap <= share_rounding) {
+    return(digits)
+  }
+  while (
+    digits < most_decimals && as.numeric(with_decimals(abs(x), digits)) %in% c(0, 1)
+  ) {
+    digits <- digits + 1L
+  }
+  digits
+}
+
+# Returns a number with a point, also with options(OutDec = ",").
+with_decimals <- function(x, digits) {
+  formatC(x, digits = digits, format = "f", decimal.mark = ".")
+}
