@@ -146,9 +146,7 @@ classify_parallel <- function(
 # Returns a list of the texts of the labels, which the model reads, and of their names in the
 # result.
 class_labels <- function(x, error_call) {
-  if (is.factor(x)) {
-    x <- levels(x)
-  }
+  x <- label_set(x)
   if (!is.character(x)) {
     hint <- if (is.atomic(x) && !is.null(x)) "as.character() makes labels of values."
     abort_argument("labels", "a character vector", x, error_call, hint)

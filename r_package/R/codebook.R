@@ -91,6 +91,7 @@ codebook <- function(
     "The question about each text, such as \"Is it for or against?\"."
   )
   question <- check_string(question)
+  warn_placeholders_of(question, "text", error_call)
   type <- type %||%
     if (!is.null(schema)) {
       "fields"
@@ -221,12 +222,7 @@ labels_json <- function(x, error_call) {
   if (is.null(x)) {
     return(NULL)
   }
-  if (is.factor(x)) {
-    x <- levels(x)
-  }
-  if (is.numeric(x) && is.null(attr(x, "class")) && all(is.finite(x))) {
-    x <- stats::setNames(number_texts(x), names(x))
-  }
+  x <- label_set(x)
   if (!is.character(x)) {
     must <- "a character vector of labels, or of definitions with labels as names"
     hint <- if (is.data.frame(x)) {
@@ -252,10 +248,6 @@ labels_json <- function(x, error_call) {
     "labels",
     error_call
   ))
-}
-
-number_texts <- function(x) {
-  vapply(x, format, "", digits = 15, scientific = FALSE, decimal.mark = ".")
 }
 
 words_json <- function(x, error_call) {
@@ -290,11 +282,11 @@ examples_json <- function(x, type, error_call) {
   }
   texts <- check_text(as_plain(x[["text"]]), "examples$text", error_call)
   labels <- x[["label"]]
-  if (is.numeric(labels) && all(is.finite(labels))) {
-    labels <- number_texts(labels)
-  }
   if (!is.list(labels)) {
-    labels <- as.list(check_text(as_plain(labels), "examples$label", error_call))
+    labels <- as_plain(label_values(labels))
+    labels <- as.list(check_text(labels, "examples$label", error_call))
+  } else if (type == "multiple") {
+    labels <- lapply(labels, label_values)
   }
   reasons <- as_utf8(x[["reason"]] %||% rep(NA_character_, nrow(x)))
   one <- function(text, label, reason) {

@@ -99,10 +99,7 @@ type_string <- function(description = NULL, required = TRUE) {
 #' @export
 type_enum <- function(values, description = NULL, required = TRUE) {
   rlang::check_required(values)
-  if (is.factor(values)) {
-    values <- levels(values)
-  }
-  values <- unname(check_text(values))
+  values <- unname(check_text(label_set(values), "values"))
   if (length(values) == 0 || anyDuplicated(values)) {
     must <- "one or more texts, all different"
     abort_argument("values", must, values, rlang::current_env())

@@ -10,6 +10,7 @@ A place is the position of an element: a tuple of steps into an argument:
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -58,6 +59,21 @@ class Argument:
         steps = (Field(s) if _is_word(s) else s for s in self.place)
         return Argument(self.name, tuple(steps)).spelled()
 
+    def spelled_in_r(self) -> str:
+        """Return the name of the argument in R's notation: `examples$label[3]`.
+
+        Coded examples are a data frame in R, so the field comes before the row.
+        """
+        steps = list(self.place)
+        if self.name == "examples":
+            for i in range(len(steps) - 1):
+                if isinstance(steps[i], int) and isinstance(steps[i + 1], Field):
+                    steps[i], steps[i + 1] = steps[i + 1], steps[i]
+        last = len(steps) - 1
+        return self.name + "".join(
+            _spelled_in_r(step, is_last=i == last) for i, step in enumerate(steps)
+        )
+
     def __str__(self) -> str:
         return self.spelled()
 
@@ -74,6 +90,16 @@ def argument_of(name: Name, place: Place = ()) -> Argument:
 
 def _is_word(step: Step) -> bool:
     return isinstance(step, str) and step.replace("-", "_").isidentifier()
+
+
+def _spelled_in_r(step: Step, *, is_last: bool) -> str:
+    if isinstance(step, Field):
+        return f"${step}"
+    if isinstance(step, (str, Id)):
+        inside = json.dumps(str(step), ensure_ascii=False)
+    else:
+        inside = str(step + 1)
+    return f"[{inside}]" if is_last else f"[[{inside}]]"
 
 
 def _spelled(step: Step, first: int) -> str:

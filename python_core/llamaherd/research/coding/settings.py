@@ -167,7 +167,8 @@ def checked_settings(
         )
     if split in ("majority", "mean") and by_fields:
         raise ArgumentError(
-            f"split={split!r} combines labels; for fields use 'first' or 'last'",
+            f"{setting('split', split)} combines labels; "
+            "for fields use 'first' or 'last'",
             argument="split",
             form="{problem}",
         )
@@ -254,8 +255,8 @@ def _check_evidence(codebook: Codebook, split: Split | None) -> None:
         )
     if split in ("majority", "mean"):
         raise ArgumentError(
-            f"does not go with split={split!r}, which combines the labels of all parts: "
-            "use 'first' or 'last'",
+            f"does not go with {setting('split', split)}, which combines the labels of "
+            "all parts: use 'first' or 'last'",
             argument="evidence",
             code="conflict",
         )
