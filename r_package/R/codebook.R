@@ -8,10 +8,13 @@
 #' `write_codebook()` writes a codebook to a YAML file that people can edit and compare;
 #' `read_codebook()` reads such a file. All values in the file are text: a label `no` is not FALSE.
 #'
-#' @param question The question or instruction for the model.
+#' @param question The question or instruction for the model, without a placeholder for the text:
+#'   each text is added after the question.
 #' @param labels Character vector of labels, or definitions named by labels: `c(negative =
 #'   "Complains or attacks.", neutral = "")`. For a factor, its levels are the labels; an ordered
-#'   factor sets `type` to `"ordinal"`. Numbers, such as 0 and 1, become the labels `"0"` and `"1"`.
+#'   factor sets `type` to `"ordinal"`. TRUE and FALSE become the labels `"TRUE"` and `"FALSE"`,
+#'   numbers such as 0 and 1 become `"0"` and `"1"`; all functions of this package with labels follow
+#'   this rule. The column of labels is then a factor, and `as.logical()` converts it.
 #'   [number_scale()] describes a scale of numbers and sets `type` to `"scale"`.
 #' @param type `"label"`: exactly one label per text. `"ordinal"`: one label of an ordered scale,
 #'   from the lowest to the highest. `"scale"`: one number of a [number_scale()]. `"multiple"`: any

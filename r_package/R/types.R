@@ -37,7 +37,8 @@
 #' @param description,.description Description of the value for the prompt; see below.
 #' @param required,.required FALSE allows answers without this field. The value is then NA, or
 #'   NULL in a list column.
-#' @param values Character vector, or a factor, whose levels are used.
+#' @param values Character vector, or a factor, whose levels are used; logical values and numbers
+#'   become text.
 #' @param unit Unit of `least` and `most`: `"words"`, which are sequences of letters and digits, or
 #'   `"characters"`.
 #' @param least Minimum length, at most 30 words or 300 characters. NULL uses 3 words or 10
