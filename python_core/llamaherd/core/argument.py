@@ -2,7 +2,7 @@
 
 A place is the position of an element: a tuple of steps into an argument:
 
-- `int`: an index that counts from 0; messages for R count from 1.
+- `int`: an index that counts from 0; messages for R count from 1 (`spelled_in_r`).
 - `Id`: a number that identifies an element, such as a token id; it is printed unchanged.
 - `str`: a key of a mapping.
 - `Field`: the name of a field, which is printed with a dot.
@@ -46,13 +46,9 @@ class Argument:
         """Return the argument with more steps appended to its place."""
         return Argument(self.name, self.place + steps)
 
-    def spelled(self, first: int = 0) -> str:
-        """Return the name of the argument for messages, such as `prompts[3]`.
-
-        Args:
-            first: Number of the first element of a list.
-        """
-        return self.name + "".join(_spelled(step, first) for step in self.place)
+    def spelled(self) -> str:
+        """Return the name of the argument for messages, such as `prompts[3]`."""
+        return self.name + "".join(map(_spelled, self.place))
 
     def dotted(self) -> str:
         """Return the name of the argument for HTTP clients, with dots before keys."""
@@ -102,9 +98,9 @@ def _spelled_in_r(step: Step, *, is_last: bool) -> str:
     return f"[{inside}]" if is_last else f"[[{inside}]]"
 
 
-def _spelled(step: Step, first: int) -> str:
+def _spelled(step: Step) -> str:
     if isinstance(step, Field):
         return f".{step}"
     if isinstance(step, str):
         return f"[{step!r}]"
-    return f"[{step}]" if isinstance(step, Id) else f"[{step + first}]"
+    return f"[{step}]"
