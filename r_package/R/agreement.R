@@ -98,7 +98,7 @@ agreement <- function(
     weights = if (!is.null(weights)) as_py_list(check_numeric(weights, "weights")),
     kappa_weights = kappa_weights_list(kappa_weights, error_call),
     level = check_number(level),
-    n_bootstrap = check_whole(n_bootstrap, min = 0),
+    n_bootstrap = check_whole(n_bootstrap, min = 0, max = 1e6),
     seed = check_whole(seed, min = 0)
   )
   codes <- unname(lapply(coders, as_codes))
@@ -180,19 +180,35 @@ coder_columns <- function(dots, error_call) {
 
 # Converts codes for Python: NA becomes None; numbers, also numbers with haven's labels, remain
 # numbers; everything else becomes text. Python decides which codes are equal.
-as_codes <- function(x) {
+as_codes <- function(x, error_call = public_frame(rlang::caller_env())) {
   missing <- is.na(x)
   if (inherits(x, "haven_labelled")) {
     x <- as.vector(unclass(x))
   }
   if (!is.numeric(x) || is.object(x)) {
     x <- as_utf8(as.character(x))
+    warn_invalid_values(sum(is.na(x) & !missing), length(x), error_call)
   } else if (is.double(x) && all(missing | (x == trunc(x) & abs(x) < 2^31))) {
     x <- as.integer(x)
   }
   codes <- as_py_list(as.vector(x))
   codes[missing | is.na(x)] <- list(NULL)
   codes
+}
+
+# Warns of values that are not valid text, because they count as missing.
+warn_invalid_values <- function(n_bad, n, error_call) {
+  if (n_bad > 0) {
+    warn(
+      c(
+        "{n_bad} of {n} value{?s} of a column {cli::qty(n_bad)}{?is/are} not valid text, and
+         {?counts/count} as NA.",
+        i = "{invalid_text_hint}"
+      ),
+      "text",
+      error_call
+    )
+  }
 }
 
 check_scale <- function(scale, columns, error_call) {

@@ -181,8 +181,12 @@ annotate_texts <- function(
   )
   check_codebook(codebook)
   object <- check_context(context)
+  warn_placeholders_of(codebook$question, setdiff(names(data), "text"), error_call)
   texts <- texts_of(data, rlang::enquo(text), error_call)
   options <- coding_options(error_call)
+  if (length(texts$bad) > 0 && options$on_error == "stop") {
+    abort("Row {texts$bad[[1]]} failed: {invalid_text}.", "generation", error_call)
+  }
   display <- list(verbosity = check_whole(verbosity), progress = check_flag(progress))
 
   roles <- py_call("annotate_roles", codebook$content, options, error_call = error_call)
@@ -200,6 +204,7 @@ annotate_texts <- function(
       display$verbosity
     )
   )
+  run$columns <- with_invalid_texts(run$columns, texts$bad)
   result <- coded_frame(data, texts, codebook, names, run$columns)
   if (run$interrupted) {
     interrupt_coding(result, run, display$verbosity)

@@ -39,14 +39,35 @@ texts_of <- function(data, quosure, error_call) {
     abort_argument("text", must, values, error_call, hint)
   }
   utf8 <- as_utf8(values)
-  bad <- which(is.na(utf8) & !is.na(values))
-  if (length(bad) > 0) {
-    arg <- sprintf("text[%d]", bad[[1]])
-    hint <- "Convert it with iconv(), or declare its Encoding()."
-    abort_argument(arg, "valid text", values[[bad[[1]]]], error_call, hint)
-  }
   is_column <- name %in% names(data) && identical(as.character(plain[[name]]), values)
-  list(values = text_list(utf8), texts = utf8, name = name, is_column = is_column)
+  list(
+    values = text_list(utf8),
+    texts = utf8,
+    bad = which(is.na(utf8) & !is.na(values)),
+    name = name,
+    is_column = is_column
+  )
+}
+
+# Warns of invalid texts, which a call without a column of errors leaves out.
+warn_invalid <- function(bad, n, error_call) {
+  if (length(bad) > 0) {
+    warn(
+      c(
+        "{length(bad)} of {n} text{?s} {cli::qty(length(bad))}{?is/are} left out.",
+        x = "Row {bad[[1]]}: {invalid_text}"
+      ),
+      "failed",
+      error_call
+    )
+  }
+}
+
+# Adds the errors of invalid texts, which Python got as missing texts, to Python's columns.
+with_invalid_texts <- function(columns, bad) {
+  columns[["errors"]][bad] <- list(invalid_text)
+  columns[["error_codes"]][bad] <- list("invalid_text")
+  columns
 }
 
 # Returns the texts as a list with NULL in place of NA, which would become the text "NA" in Python.

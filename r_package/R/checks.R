@@ -105,15 +105,37 @@ check_text <- function(
   text <- as_utf8(x)
   if (anyNA(text)) {
     i <- which(is.na(text))[[1]]
-    hint <- if (!is.na(x[[i]])) {
-      "Convert it with iconv(), or declare its Encoding()."
-    }
+    hint <- if (!is.na(x[[i]])) invalid_text_hint
     if (length(x) > 1) {
       arg <- sprintf("%s[%d]", arg, i)
     }
     abort_argument(arg, "valid text", x[[i]], error_call, hint)
   }
   text
+}
+
+# Returns a set of labels as text, with its names: the levels of a factor, logical values as "TRUE"
+# and "FALSE", finite numbers in their shortest form. All other values are returned as they are, for
+# an error of the caller.
+label_set <- function(x) if (is.factor(x)) levels(x) else label_values(x)
+
+# Returns labels of texts, as label_set() does: a factor becomes the text of its values.
+label_values <- function(x) {
+  if (is.factor(x)) {
+    return(as.character(x))
+  }
+  is_plain <- is.atomic(x) && !is.object(x) && is.null(dim(x)) && !anyNA(x)
+  if (is_plain && is.logical(x)) {
+    stats::setNames(as.character(x), names(x))
+  } else if (is_plain && is.numeric(x) && all(is.finite(x))) {
+    stats::setNames(number_texts(x), names(x))
+  } else {
+    x
+  }
+}
+
+number_texts <- function(x) {
+  vapply(x, format, "", digits = 15, scientific = FALSE, decimal.mark = ".")
 }
 
 # Returns values as text. as.character() of a number depends on options(OutDec = ) before R 4.3.
@@ -139,6 +161,14 @@ as_utf8 <- function(x) {
   text[!validUTF8(text) | Encoding(text) == "bytes"] <- NA_character_
   text
 }
+
+# Problem of a text whose bytes are not valid in its encoding.
+invalid_text <- "the text is not valid text in its encoding; see ?iconv"
+
+invalid_text_hint <- paste(
+  "If it is Latin-1, iconv(x, \"latin1\", \"UTF-8\") converts it; read.csv() reads such files",
+  "with fileEncoding = \"latin1\"."
+)
 
 # Returns a path for R's functions. In a locale without letters other than ASCII, R would convert a
 # path that is declared as UTF-8 to the locale, although the names of files are bytes.

@@ -31,9 +31,9 @@
 #' calibrations cannot be combined with thoughts.
 #'
 #' @inheritParams generate_parallel
-#' @param labels Character vector or factor of possible continuations. If `labels` has names, the
-#'   result uses the names: `c(pos = "positive", neg = "negative")`. Probabilities of labels with
-#'   the same name are added.
+#' @param labels Possible continuations: a character vector, or a factor, logical values or numbers
+#'   as in [codebook()]. If `labels` has names, the result uses the names: `c(pos = "positive", neg =
+#'   "negative")`. Probabilities of labels with the same name are added.
 #' @param normalize How labels of different lengths are compared: `"sum"`, `"token"`, `"byte"` or
 #'   `"pmi"`; see below.
 #' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. With `""`, the
@@ -146,9 +146,7 @@ classify_parallel <- function(
 # Returns a list of the texts of the labels, which the model reads, and of their names in the
 # result.
 class_labels <- function(x, error_call) {
-  if (is.factor(x)) {
-    x <- levels(x)
-  }
+  x <- label_set(x)
   if (!is.character(x)) {
     hint <- if (is.atomic(x) && !is.null(x)) "as.character() makes labels of values."
     abort_argument("labels", "a character vector", x, error_call, hint)

@@ -8,10 +8,13 @@
 #' `write_codebook()` writes a codebook to a YAML file that people can edit and compare;
 #' `read_codebook()` reads such a file. All values in the file are text: a label `no` is not FALSE.
 #'
-#' @param question The question or instruction for the model.
+#' @param question The question or instruction for the model, without a placeholder for the text:
+#'   each text is added after the question.
 #' @param labels Character vector of labels, or definitions named by labels: `c(negative =
 #'   "Complains or attacks.", neutral = "")`. For a factor, its levels are the labels; an ordered
-#'   factor sets `type` to `"ordinal"`. Numbers, such as 0 and 1, become the labels `"0"` and `"1"`.
+#'   factor sets `type` to `"ordinal"`. TRUE and FALSE become the labels `"TRUE"` and `"FALSE"`,
+#'   numbers such as 0 and 1 become `"0"` and `"1"`; all functions of this package with labels follow
+#'   this rule. The column of labels is then a factor, and `as.logical()` converts it.
 #'   [number_scale()] describes a scale of numbers and sets `type` to `"scale"`.
 #' @param type `"label"`: exactly one label per text. `"ordinal"`: one label of an ordered scale,
 #'   from the lowest to the highest. `"scale"`: one number of a [number_scale()]. `"multiple"`: any
@@ -91,6 +94,7 @@ codebook <- function(
     "The question about each text, such as \"Is it for or against?\"."
   )
   question <- check_string(question)
+  warn_placeholders_of(question, "text", error_call)
   type <- type %||%
     if (!is.null(schema)) {
       "fields"
@@ -221,12 +225,7 @@ labels_json <- function(x, error_call) {
   if (is.null(x)) {
     return(NULL)
   }
-  if (is.factor(x)) {
-    x <- levels(x)
-  }
-  if (is.numeric(x) && is.null(attr(x, "class")) && all(is.finite(x))) {
-    x <- stats::setNames(number_texts(x), names(x))
-  }
+  x <- label_set(x)
   if (!is.character(x)) {
     must <- "a character vector of labels, or of definitions with labels as names"
     hint <- if (is.data.frame(x)) {
@@ -252,10 +251,6 @@ labels_json <- function(x, error_call) {
     "labels",
     error_call
   ))
-}
-
-number_texts <- function(x) {
-  vapply(x, format, "", digits = 15, scientific = FALSE, decimal.mark = ".")
 }
 
 words_json <- function(x, error_call) {
@@ -290,11 +285,11 @@ examples_json <- function(x, type, error_call) {
   }
   texts <- check_text(as_plain(x[["text"]]), "examples$text", error_call)
   labels <- x[["label"]]
-  if (is.numeric(labels) && all(is.finite(labels))) {
-    labels <- number_texts(labels)
-  }
   if (!is.list(labels)) {
-    labels <- as.list(check_text(as_plain(labels), "examples$label", error_call))
+    labels <- as_plain(label_values(labels))
+    labels <- as.list(check_text(labels, "examples$label", error_call))
+  } else if (type == "multiple") {
+    labels <- lapply(labels, label_values)
   }
   reasons <- as_utf8(x[["reason"]] %||% rep(NA_character_, nrow(x)))
   one <- function(text, label, reason) {

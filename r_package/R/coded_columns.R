@@ -201,11 +201,22 @@ one_column <- function(quo, data, arg, error_call) {
 column_or_values <- function(quo, data, arg, error_call) {
   expr <- rlang::quo_get_expr(quo)
   is_column <- rlang::is_symbol(expr) && as.character(expr) %in% names(data)
-  values <- if (is_column) NULL else rlang::eval_tidy(quo)
+  values <- if (!is_column) expression_of_columns(quo, data)
   if (is.numeric(values)) {
     return(values)
   }
   one_column(quo, data, arg, error_call)
+}
+
+# Returns the value of an argument that is no column: an expression may contain columns, such as
+# 1 / x. An expression without a value returns NULL.
+expression_of_columns <- function(quo, data) {
+  uses_columns <- rlang::quo_is_call(quo) &&
+    any(all.vars(rlang::quo_get_expr(quo)) %in% names(data))
+  if (!uses_columns) {
+    return(rlang::eval_tidy(quo))
+  }
+  rlang::try_fetch(rlang::eval_tidy(quo, without_groups(data)), error = \(cnd) NULL)
 }
 
 # Converts columns to a named list of lists for Python.

@@ -130,7 +130,7 @@ compare_pairs <- function(
     list(
       n_pairs = n_pairs,
       design = check_choice(design, c("adaptive", "random")),
-      labels = as_py_list(check_text(labels)),
+      labels = as_py_list(check_text(label_set(labels), "labels")),
       layout = check_string(layout, null = TRUE),
       level = check_number(level),
       seed = as.double(check_whole(seed, min = 0, max = 2^32 - 1)),

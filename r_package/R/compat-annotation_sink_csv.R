@@ -27,17 +27,15 @@ annotation_sink_csv <- function(path, append = FALSE) {
     if (!is.data.frame(chunk)) {
       abort_argument("chunk", "a data frame", chunk, rlang::current_env())
     }
-    con <- file(path, if (is_begun) "ab" else "wb")
-    on.exit(close(con))
-    is_begun <<- TRUE
     rows <- do.call(paste, c(unname(lapply(chunk, csv_cells)), sep = ","))
     header <- if (!has_header) paste(csv_cells(names(chunk)), collapse = ",")
+    write <- if (is_begun) append_lines else replace_lines
+    if (!write(path, c(header, if (nrow(chunk) > 0) rows))) {
+      rest <- sprintf("The rows of this chunk are not in the file, those before are.")
+      abort_unwritten(path, rest, rlang::current_env())
+    }
+    is_begun <<- TRUE
     has_header <<- TRUE
-    writeLines(
-      enc2utf8(as.character(c(header, if (nrow(chunk) > 0) rows))),
-      con,
-      useBytes = TRUE
-    )
     invisible(model_id)
   }
 }

@@ -15,9 +15,9 @@
 #' @param path Path of the log. NULL uses `llamaherd_run_<time>.txt` in the working directory.
 #' @param metadata A named list to write into the log, such as `list(project = "survey", wave = 2)`.
 #' @param append TRUE adds to an existing file; with FALSE, an existing file causes an error.
-#' @returns Both
-#'   return the path, invisibly. The return value of `document_end()` has the attribute `hash`, the
-#'   SHA-256 of the file's bytes.
+#' @returns Both return the path, invisibly. The return value of `document_end()` has the attribute
+#'   `hash`, the SHA-256 of the file's bytes. On a full disk no event is written in part: a warning names the
+#'   event that is missing, and `document_end()` causes an error and can be called again.
 #' @seealso `generate_parallel(journal = )` for keeping the answers themselves
 #' @export
 #' @examplesIf llamaherd_available()
@@ -44,10 +44,11 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
   if (!is.list(metadata) || !named) {
     abort_argument("metadata", "a named list", metadata, error_call)
   }
+  is_new <- !file_exists(path)
   check_new_file(path, append, error_call)
   now <- Sys.time()
   the$document <- list(path = full_path(path), start = now)
-  write_log(
+  begun <- write_log(
     if (append && file.size(native_path(path)) > 0) "",
     "llamaherd run log",
     paste("File:", base_name(path)),
@@ -55,6 +56,13 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
     "",
     "Events:"
   )
+  if (!begun) {
+    the$document <- NULL
+    if (is_new && isTRUE(file.size(native_path(path)) == 0)) {
+      unlink(native_path(path))
+    }
+    abort_unwritten(path, "No log is being written.", error_call)
+  }
   info <- Sys.info()
   document_event("document_start", \() {
     c(
@@ -75,6 +83,7 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
 #' @rdname document_start
 #' @export
 document_end <- function() {
+  error_call <- rlang::current_env()
   if (is.null(the$document)) {
     abort(
       c(
@@ -82,24 +91,28 @@ document_end <- function() {
         i = "Start one with {.code document_start()}."
       ),
       "argument",
-      rlang::current_env()
+      error_call
     )
   }
-  document_event("document_end", \() list())
   now <- Sys.time()
   took <- as.double(difftime(now, the$document$start, units = "secs"))
-  write_log(
+  path <- the$document$path
+  before <- size_of(path)
+  ended <- write_log(
+    sprintf("- [%s] document_end", stamp(now)),
+    "    {}",
     "",
     paste("Ended:", stamp(now)),
     sprintf("Duration: %.1f s", took)
   )
-  path <- the$document$path
-  the$document <- NULL
-  hash <- py_call("file_sha256", path)
   sums <- paste0(path, ".sha256")
-  con <- file(native_path(sums), "wb")
-  on.exit(close(con))
-  writeLines(enc2utf8(paste0(hash, "  ", base_name(path))), con, useBytes = TRUE)
+  hash <- if (ended) py_call("file_sha256", path)
+  if (!ended || !replace_lines(sums, paste0(hash, "  ", base_name(path)))) {
+    cut_file(path, before)
+    rest <- "The log is not ended: it has all events so far, and no file of its SHA-256."
+    abort_unwritten(if (ended) sums else path, rest, error_call)
+  }
+  the$document <- NULL
   cli::cli_inform("The log is {.path {path}} (SHA-256 {hash}).")
   invisible(structure(path, hash = hash))
 }
@@ -120,7 +133,18 @@ document_event <- function(event, details) {
     pretty = TRUE
   )
   lines <- strsplit(text, "\n", fixed = TRUE)[[1]]
-  write_log(sprintf("- [%s] %s", stamp(Sys.time()), event), paste0("    ", lines))
+  entry <- c(sprintf("- [%s] %s", stamp(Sys.time()), event), paste0("    ", lines))
+  if (!write_log(entry)) {
+    # An error would lose the return value of the call, such as answers that took hours.
+    warn(
+      c(
+        "The event {.val {event}} is missing in the log {.path {the$document$path}}.",
+        i = "The log cannot be written. Is the disk full?"
+      ),
+      "log",
+      public_frame(rlang::caller_env())
+    )
+  }
 }
 
 # Returns details of a call: settings, and the SHA-256 of prompts and of `output`, the answers.
@@ -205,12 +229,9 @@ lines_sha256 <- function(text) {
 
 stamp <- function(time) format(time, "%Y-%m-%d %H:%M:%S %z")
 
-# Writes to the log. Opens and closes the file for each event, so that a crash of R loses nothing.
-write_log <- function(...) {
-  con <- file(native_path(the$document$path), "ab")
-  on.exit(close(con))
-  writeLines(enc2utf8(c(...)), con, useBytes = TRUE)
-}
+# Writes to the log, all lines or none; returns FALSE if they cannot be written. Opens and closes
+# the file for each event, so that a crash of R loses nothing.
+write_log <- function(...) append_lines(the$document$path, c(...))
 
 check_new_file <- function(path, append, error_call) {
   if (!append && file_exists(path)) {

@@ -263,6 +263,7 @@ answerer <- function(spec, settings, error_call) {
   if (is.function(spec$predictor)) {
     return(list(end = \() NULL, labels = \(prompts) {
       labels <- spec$predictor(prompts, NULL, spec)
+      labels <- if (anyNA(labels)) as.character(labels) else label_values(labels)
       if (!is.character(labels) || length(labels) != length(prompts)) {
         abort(
           "The {.field predictor} of model {.val {spec$id}} must return a character vector of

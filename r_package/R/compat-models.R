@@ -115,9 +115,15 @@ set_hf_token <- function(token, persist = FALSE, renviron_path = NULL) {
         error_call
       )
     }
-    lines <- if (file.exists(renviron_path)) readLines(renviron_path, warn = FALSE)
+    check_folder(renviron_path, error_call)
+    lines <- character()
+    if (file_exists(renviron_path)) {
+      lines <- readLines(native_path(renviron_path), warn = FALSE)
+    }
     lines <- c(lines[!startsWith(lines, "HF_TOKEN=")], paste0("HF_TOKEN=", token))
-    writeLines(lines, renviron_path)
+    if (!replace_lines(renviron_path, lines)) {
+      abort_unwritten(renviron_path, "The file is as it was before.", error_call)
+    }
     Sys.chmod(renviron_path, "600")
   }
   Sys.setenv(HF_TOKEN = token)

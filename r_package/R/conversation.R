@@ -111,11 +111,12 @@ new_chat <- function(python, owner, echo_default) {
   }
   self$ask_all <- function(texts, ..., progress = interactive(), verbosity = 0L) {
     error_call <- rlang::current_env()
-    texts_given <- check_text(texts)
+    if (!is.character(texts) && !is.factor(texts)) {
+      abort_argument("texts", "a character vector", texts, error_call)
+    }
     settings <- c(chat_settings(list(...), error_call), on_error = "continue")
     display <- list(verbosity = check_whole(verbosity), clean = FALSE, hash = FALSE)
-    prompts <- as_prompts(texts_given, "texts", error_call)
-    prompts$names <- names(texts)
+    prompts <- as_prompts(texts, "texts", error_call)
     task <- new_task("chat_ask_all", "job_result", new_result)
     object <- python_of(error_call)
     progress <- check_flag(progress)

@@ -35,8 +35,9 @@
 #' @param progress TRUE shows a progress bar.
 #' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.
 #' @returns A numeric matrix with one row per text, in the order of `texts`, with their names as row
-#'   names. Rows of texts that are NA or failed are NA, with one warning. Attributes: `errors`, the
-#'   reason why a text failed, NA for all other texts; `stats`, statistics of the call.
+#'   names. It prints as a summary; `print(unclass(x))` prints all numbers. Rows of texts that are NA
+#'   or failed are NA, with one warning. Attributes: `errors`, the reason why a text failed, NA for
+#'   all other texts; `stats`, statistics of the call.
 #' @seealso [model_load()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -133,7 +134,7 @@ as_vectors <- function(columns, texts) {
   errors[missing] <- ifelse(
     texts$missing[missing],
     "the text is NA",
-    "the text is not valid text in its encoding; see ?iconv"
+    invalid_text
   )
   vectors <- matrix(
     numbers,
@@ -146,7 +147,8 @@ as_vectors <- function(columns, texts) {
   structure(
     vectors,
     errors = errors,
-    stats = new_stats(columns[["stats"]])
+    stats = new_stats(columns[["stats"]]),
+    class = c("llamaherd_vectors", "matrix", "array")
   )
 }
 
@@ -172,4 +174,57 @@ report_vectors <- function(vectors, verbosity, error_call) {
     "failed",
     error_call
   )
+}
+
+#' @export
+format.llamaherd_vectors <- function(x, ...) {
+  errors <- attr(x, "errors")
+  n_failed <- sum(!is.na(errors))
+  sprintf(
+    "<llamaherd_vectors> %s %s x %s dimensions%s",
+    big(nrow(x)),
+    plural(nrow(x), "text"),
+    big(ncol(x)),
+    if (n_failed > 0) sprintf(", %s failed", big(n_failed)) else ""
+  )
+}
+
+#' @export
+print.llamaherd_vectors <- function(x, ..., n = 6L) {
+  writeLines(format(x, ...))
+  n <- check_whole(n, min = 0)
+  shown <- utils::head(plain_matrix(x), n)
+  if (length(shown) > 0) {
+    cells <- matrix(formatC(shown, digits = 3L, format = "f", width = 7L), nrow(shown))
+    cells[is.na(shown)] <- "     NA"
+    name <- rownames(x) %||% sprintf("[%d,]", seq_len(nrow(x)))
+    label <- format(cut_to(encode(utils::head(name, n)), 20L))
+    most <- (getOption("width") - nchar(label[[1]], "width") - 4L) %/% 8L
+    columns <- seq_len(max(1L, min(ncol(x), most)))
+    more <- if (length(columns) < ncol(x)) " ..."
+    lines <- apply(cells[, columns, drop = FALSE], 1L, paste, collapse = " ")
+    writeLines(paste0(label, " ", lines, more))
+  }
+  if (nrow(x) > n) {
+    n_more <- nrow(x) - n
+    writeLines(sprintf("... %s more %s", big(n_more), plural(n_more, "row")))
+  }
+  invisible(x)
+}
+
+#' @export
+`[.llamaherd_vectors` <- function(x, ...) {
+  found <- plain_matrix(x)[...]
+  if (!is.matrix(found)) {
+    return(found)
+  }
+  structure(found, class = class(x))
+}
+
+# Returns vectors as a matrix without attributes of this package.
+plain_matrix <- function(x) {
+  x <- unclass(x)
+  attr(x, "errors") <- NULL
+  attr(x, "stats") <- NULL
+  x
 }

@@ -357,7 +357,7 @@ check_allocation <- function(x, error_call) {
 }
 
 check_names_of <- function(x, error_call) {
-  if (is.null(x)) character() else check_text(x, "names", error_call)
+  if (is.null(x)) character() else check_text(label_set(x), "names", error_call)
 }
 
 #' @export

@@ -46,9 +46,12 @@ download_model <- function(
     check_gguf(path, error_call)
   }
   if (!is.null(output_path) && output_path != path) {
-    if (!file.copy(path, output_path, overwrite = TRUE)) {
+    if (!copy_whole(path, output_path)) {
       abort(
-        "{.arg output_path} cannot be written: {.path {output_path}}.",
+        c(
+          "{.arg output_path} cannot be written: {.path {output_path}}.",
+          i = "Is the disk full, or the folder read-only? Free space and try again."
+        ),
         "model",
         error_call
       )

@@ -173,10 +173,7 @@ check_labels <- function(x, arg, error_call) {
   if (is.null(x)) {
     return(NULL)
   }
-  if (is.factor(x)) {
-    x <- levels(x)
-  }
-  x <- check_text(x, arg, error_call)
+  x <- check_text(label_set(x), arg, error_call)
   if (length(x) == 0 || !all(nzchar(x))) {
     abort_argument(arg, "texts that are not empty", x, error_call)
   }
@@ -218,6 +215,7 @@ chat_or_prompts <- function(x, arg, env) {
     abort("{.arg {given[[1]]}} needs {.code chat = TRUE}.", "argument", env)
   }
   prompts <- as_prompts(x, arg, env, if (chat) as_conversation else as_prompt)
+  warn_placeholders(x, arg, env)
   prompts$options <- if (chat) c(list(chat = TRUE, system = system), options)
   prompts
 }
@@ -275,9 +273,7 @@ as_prompts <- function(x, arg, error_call, read = as_prompt) {
     )] <- NA
   }
   problems <- rep(NA_character_, length(x))
-  problems[is.na(
-    text
-  )] <- "the prompt is not valid text in its encoding; see ?iconv"
+  problems[is.na(text)] <- sub("^the text", "the prompt", invalid_text)
   problems[missing] <- "the prompt is NA"
   values[is.na(text)] <- list(NULL)
   list(

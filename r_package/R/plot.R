@@ -185,6 +185,37 @@ shades_of_shares <- function(share) {
   grDevices::rgb(grDevices::colorRamp(blues)(share), maxColorValue = 255)
 }
 
+# Returns names of rows or columns: wrapped to lines, or, for many names, one line each, cut in the
+# middle to the smallest width at which different names stay different.
+names_that_fit <- function(x, width = 26L) {
+  if (length(x) <= 12) {
+    return(wrapped(x, width))
+  }
+  for (most in width + c(4L, 14L, 24L, 64L)) {
+    cut <- cut_middle(x, most)
+    if (!anyDuplicated(cut)) {
+      break
+    }
+  }
+  cut
+}
+
+cut_middle <- function(x, width) {
+  x <- trimws(gsub("[[:cntrl:][:space:]]+", " ", as.character(x)))
+  long <- nchar(x) > width
+  n_end <- (width - 3L) %/% 2L
+  head <- substr(x[long], 1L, width - 3L - n_end)
+  tail <- substring(x[long], nchar(x[long]) - n_end + 1L)
+  x[long] <- paste0(head, "...", tail)
+  x
+}
+
+# Returns the size of names, relative to few names; names may have several lines.
+size_of_names <- function(names, room = 22) {
+  n <- sum(lengths(strsplit(as.character(names), "\n", fixed = TRUE)))
+  min(1, max(0.45, room / max(n, 1)))
+}
+
 # Wraps names of rows.
 wrapped <- function(x, width = 26L, n_lines = 3L) {
   x <- gsub("[[:cntrl:]]+", " ", as.character(x))

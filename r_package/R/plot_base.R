@@ -43,8 +43,21 @@ base_frame <- function(xlim, ylim, picture, names = NULL) {
   base_title(picture)
   graphics::axis(1, col = NA, col.ticks = "#555555")
   if (!is.null(names)) {
-    graphics::axis(2, seq_along(names), names, tick = FALSE, lwd = 0, gap.axis = -1)
+    base_row_axis(names)
   }
+}
+
+base_row_axis <- function(names) {
+  size <- small * size_of_names(names, room = 16 + 6 * (length(names) > 12))
+  graphics::axis(
+    2,
+    seq_along(names),
+    names,
+    tick = FALSE,
+    lwd = 0,
+    gap.axis = -1,
+    cex.axis = size
+  )
 }
 
 base_title <- function(picture) {
@@ -90,7 +103,7 @@ base_grid <- function(horizontal = FALSE) {
 
 base_bars <- function(picture) {
   data <- picture$data
-  names <- wrapped(levels(data$row))
+  names <- names_that_fit(levels(data$row))
   single <- is.null(picture$legend)
   counts <- tapply(data$n, list(data$part, data$row), sum)
   counts[is.na(counts)] <- 0
@@ -121,7 +134,7 @@ base_bars <- function(picture) {
 
 base_forest <- function(picture) {
   data <- picture$data
-  names <- wrapped(levels(data$row))
+  names <- names_that_fit(levels(data$row))
   series <- levels(data$series)
   n <- length(series)
   shown <- if (n > 1) series
@@ -211,11 +224,12 @@ beside <- function(data) {
 
 base_matrix <- function(picture) {
   data <- picture$data
-  names <- wrapped(levels(data$row))
-  columns <- wrapped(levels(data$column))
+  names <- names_that_fit(levels(data$row))
+  columns <- names_that_fit(levels(data$column), 16L)
   line <- graphics::par("csi")
   room <- 0.8 * graphics::par("din")[[1]] / length(columns) / 1.4
-  tilted <- max(graphics::strwidth(columns, "inches", cex = small)) > room
+  tilted <- max(graphics::strwidth(columns, "inches", cex = small)) > room ||
+    any(grepl("\n", columns, fixed = TRUE))
   low <- if (tilted) {
     max(graphics::strwidth(columns, "inches", cex = small)) / line + 1
   } else {
@@ -223,7 +237,7 @@ base_matrix <- function(picture) {
   }
   base_margins(names, 0, left = 3)
   margins <- graphics::par("mar")
-  low <- min(low, 0.45 * graphics::par("din")[[2]] / line - 5)
+  low <- min(low, 0.55 * graphics::par("din")[[2]] / line - 5)
   graphics::par(mar = c(low + 5, margins[-1]))
   graphics::plot.new()
   graphics::plot.window(
@@ -252,9 +266,11 @@ base_matrix <- function(picture) {
     seq_along(columns),
     columns,
     tick = FALSE,
-    las = if (tilted) 2 else 1
+    las = if (tilted) 2 else 1,
+    gap.axis = -1,
+    cex.axis = small * size_of_names(seq_along(columns))
   )
-  graphics::axis(2, seq_along(names), names, tick = FALSE, gap.axis = -1)
+  base_row_axis(names)
   graphics::mtext(picture$x, 1, line = low + 0.6)
   graphics::mtext(picture$y, 2, line = graphics::par("mar")[[2]] - 1.2, las = 0)
   base_title(picture)
@@ -273,11 +289,11 @@ base_curve <- function(picture) {
   limits <- picture$limits
   base_frame(limits$x + c(0, 0.01), limits$y + c(0, 0.01), picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
-  words <- in_lines(picture$y, 26)
+  words <- in_lines(picture$y, 38)
   graphics::title(ylab = words, line = 2.6, cex.lab = 1)
   base_grid(horizontal = TRUE)
   graphics::lines(picture$reference, col = "#777777", lty = 2)
-  if (picture$steps) {
+  if (picture$steps && nrow(data) > 1) {
     graphics::polygon(
       c(data$x, rev(data$x)),
       c(data$low, rev(data$high)),
@@ -299,7 +315,7 @@ base_tradeoff <- function(picture) {
   graphics::par(mar = c(4 + n_lines, 5, 2.5, 1))
   base_frame(picture$limits$x, picture$limits$y, picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
-  graphics::title(ylab = in_lines(picture$y, 26), line = 2.6, cex.lab = 1)
+  graphics::title(ylab = in_lines(picture$y, 38), line = 2.6, cex.lab = 1)
   base_grid(horizontal = TRUE)
   of <- as.integer(data$series)
   colour <- colours_for(length(series))
@@ -320,7 +336,7 @@ base_scatter <- function(picture) {
   across <- wider(data$x)
   base_frame(across, wider(c(data$y, lines$y)), picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
-  graphics::title(ylab = in_lines(picture$y, 26), line = 2.6, cex.lab = 1)
+  graphics::title(ylab = in_lines(picture$y, 38), line = 2.6, cex.lab = 1)
   base_grid(horizontal = TRUE)
   shade <- grDevices::adjustcolor(okabe_ito[[1]], 0.5)
   graphics::points(data$x, data$y, pch = 19, col = shade, cex = 0.8 * data$size)
@@ -336,7 +352,7 @@ base_timeline <- function(picture) {
   graphics::par(mar = c(4 + n_lines, 5, 2.5, 1))
   base_frame(c(0, max(data$end) * 1.02), c(n + 0.5, 0.5), picture)
   graphics::axis(2, col = NA, col.ticks = "#555555")
-  words <- in_lines(picture$y, 26)
+  words <- in_lines(picture$y, 38)
   graphics::title(ylab = words, line = 2.6, cex.lab = 1)
   base_grid()
   from <- cbind(0, data$waited, data$first)

@@ -41,7 +41,14 @@ ggplot_theme <- function(grid = "x") {
 
 # Returns a y scale that shows the rows from top to bottom.
 row_scale <- function(rows) {
-  ggplot2::scale_y_discrete(limits = rev(levels(rows)), labels = wrapped)
+  list(
+    ggplot2::scale_y_discrete(limits = rev(levels(rows)), labels = names_that_fit),
+    ggplot2::theme(axis.text.y = text_of(names_that_fit(levels(rows))))
+  )
+}
+
+text_of <- function(names, ...) {
+  ggplot2::element_text(size = ggplot2::rel(size_of_names(names)), ...)
 }
 
 ggplot_bars <- function(picture) {
@@ -72,8 +79,8 @@ ggplot_bars <- function(picture) {
       guide = if (single) "none" else "legend"
     ) +
     ggplot2::scale_x_continuous(expand = ggplot2::expansion(c(0, room))) +
-    row_scale(data$row) +
-    ggplot_theme()
+    ggplot_theme() +
+    row_scale(data$row)
 }
 
 ggplot_forest <- function(picture) {
@@ -138,8 +145,8 @@ ggplot_forest <- function(picture) {
     ggplot2::scale_fill_manual(NULL, values = colours_for(n), guide = guide) +
     ggplot2::scale_colour_manual(NULL, values = colours_for(n), guide = guide) +
     ggplot2::scale_x_continuous(limits = limits) +
-    row_scale(data$row) +
-    ggplot_theme()
+    ggplot_theme() +
+    row_scale(data$row)
 }
 
 # Draws a panel for each row of the data, with one row per series.
@@ -173,8 +180,8 @@ ggplot_panels <- function(picture) {
       scales = "free_x",
       ncol = if (nlevels(data$row) > 3) 2 else 1
     ) +
-    row_scale(data$series) +
     ggplot_theme() +
+    row_scale(data$series) +
     ggplot2::theme(strip.text = ggplot2::element_text(hjust = 0))
 }
 
@@ -212,12 +219,19 @@ ggplot_matrix <- function(picture) {
       labels = percent,
       guide = ggplot2::guide_colourbar(barwidth = 12, barheight = 0.8)
     ) +
-    ggplot2::scale_x_discrete(labels = wrapped) +
-    row_scale(data$row) +
+    ggplot2::scale_x_discrete(labels = \(names) names_that_fit(names, 18L)) +
     ggplot_theme("") +
-    ggplot2::theme(
-      axis.text.x = if (long) ggplot2::element_text(angle = 40, hjust = 1)
-    )
+    row_scale(data$row) +
+    ggplot2::theme(axis.text.x = text_of_columns(nlevels(data$column), long))
+}
+
+# Text of columns: tilted if it is long, upright if there are many columns.
+text_of_columns <- function(n, long) {
+  if (n > 12) {
+    text_of(seq_len(n), angle = 90, hjust = 1, vjust = 0.5)
+  } else if (long) {
+    ggplot2::element_text(angle = 40, hjust = 1)
+  }
 }
 
 ggplot_curve <- function(picture) {
@@ -230,7 +244,7 @@ ggplot_curve <- function(picture) {
     ) +
     ggplot2::scale_linetype_manual(NULL, values = "dashed")
   ends <- ggplot2::aes(ymin = !!of_data("low"), ymax = !!of_data("high"))
-  plot <- if (picture$steps) {
+  plot <- if (picture$steps && nrow(data) > 1) {
     plot +
       ggplot2::geom_ribbon(ends, fill = okabe_ito[[6]], alpha = 0.35) +
       ggplot2::geom_line(colour = okabe_ito[[1]], linewidth = 0.7)

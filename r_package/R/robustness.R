@@ -115,6 +115,7 @@ robustness <- function(
   }
   found <- texts_of(data, text, error_call)
   texts <- found$values
+  warn_invalid(found$bad, nrow(data), error_call)
   # Record of the labels that `data` already has; NULL if other texts are coded.
   run <- if (found$is_column && identical(found$name, own$text)) own$run_json
   books <- if (is.null(codebooks) && !is.null(run)) {
@@ -271,7 +272,7 @@ check_budgets <- function(x, error_call) {
 check_orders <- function(x, error_call) {
   if (is.list(x)) {
     return(lapply(unname(x), \(order) {
-      as_py_list(check_text(as_plain(order), "orders", error_call))
+      as_py_list(check_text(as_plain(label_values(order)), "orders", error_call))
     }))
   }
   check_whole(x, "orders", min = 0, error_call = error_call)

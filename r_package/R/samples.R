@@ -181,7 +181,7 @@ voted_labels <- function(samples, key, error_call) {
   } else {
     rows_of_table(samples, at)
   }
-  labels <- as.character(key(answered))
+  labels <- value_text(key(answered))
   if (length(labels) != length(at)) {
     abort(
       "{.arg key} must return a label for each of {length(at)} answer{?s}, not

@@ -64,9 +64,17 @@ score_parallel <- function(
   object <- check_context(context)
   prompts <- chat_or_prompts(prompts, "prompts", error_call)
   texts <- check_continuations(continuations, length(prompts$values), error_call)
+  given <- texts
+  texts <- lapply(given, as_utf8)
   missing <- vapply(texts, anyNA, logical(1))
+  is_na <- vapply(given, anyNA, logical(1))
   prompts$values[missing] <- list(NULL)
-  prompts$problems[missing & is.na(prompts$problems)] <- "the continuation is NA"
+  free <- missing & is.na(prompts$problems)
+  prompts$problems[free] <- ifelse(
+    is_na[free],
+    "the continuation is NA",
+    sub("^the text", "the continuation", invalid_text)
+  )
   options <- c(
     list(
       # Continuations are also checked if their prompt fails.
@@ -128,13 +136,25 @@ check_continuations <- function(x, n, error_call) {
     )
     abort_argument(arg, must, x, error_call)
   }
-  texts <- if (is.list(x)) {
-    Map(check_text, unname(x), sprintf("%s[[%d]]", arg, seq_along(x)), list(error_call))
-  } else {
-    x <- unname(x)
-    x[!is.na(x)] <- check_text(x[!is.na(x)], arg, error_call)
-    as.list(x)
-  }
+  texts <- as.list(unname(x))
+  texts <- Map(
+    \(each, i) {
+      if (is.factor(each)) {
+        each <- as.character(each)
+      }
+      if (!is.character(each) && !all(is.na(each))) {
+        abort_argument(
+          sprintf("%s[[%d]]", arg, i),
+          "a character vector",
+          each,
+          error_call
+        )
+      }
+      as.character(each)
+    },
+    texts,
+    seq_along(texts)
+  )
   if (!all(nzchar(unlist(texts))) || !all(lengths(texts) > 0)) {
     abort_argument(arg, "texts that are not empty", x, error_call)
   }

@@ -88,12 +88,6 @@ job_submit <- function(
   }
   columns <- columns_of_task(task, options, error_call)
   utf8 <- as_utf8(texts)
-  bad <- which(is.na(utf8) & !is.na(texts))
-  if (length(bad) > 0) {
-    hint <- "Convert it with iconv(), or declare its Encoding()."
-    arg <- sprintf("texts[%d]", bad[[1]])
-    abort_argument(arg, "valid text", texts[[bad[[1]]]], error_call, hint)
-  }
   values <- text_list(utf8)
   value <- py_call(
     "remote_submit",
@@ -110,6 +104,7 @@ job_submit <- function(
       task = task,
       n = length(texts),
       names = names(texts),
+      bad = which(is.na(utf8) & !is.na(texts)),
       columns = columns,
       codebook = if (task == "annotate") options$codebook
     ),
@@ -196,6 +191,9 @@ option_json <- function(name, value, error_call) {
     labels <- class_labels(value, error_call)
     value <- stats::setNames(labels$names, as_text(labels$labels)) # text: name
   }
+  if (name %in% c("labels", "choices")) {
+    value <- label_set(value)
+  }
   as_list <- name %in% list_options || !is.null(names(value))
   if (is.atomic(value) && as_list) {
     value <- as.list(value)
@@ -259,7 +257,9 @@ job_frame <- function(value, job) {
     others <- as.list(frame)
     frame <- new_frame(c(as.list(made), others), nrow(frame), attr(frame, "row.names"))
   }
-  typed_columns(frame, job$columns)
+  frame <- typed_columns(frame, job$columns)
+  frame$error[job$bad] <- invalid_text
+  frame
 }
 
 check_job <- function(job, error_call = rlang::caller_env()) {

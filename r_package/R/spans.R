@@ -159,7 +159,7 @@ validate_spans <- function(
     list(
       gamma = check_flag(gamma),
       level = level,
-      n_bootstrap = check_whole(n_bootstrap, min = 0),
+      n_bootstrap = check_whole(n_bootstrap, min = 0, max = 1e6),
       seed = check_whole(seed, min = 0)
     ),
     error_call = error_call

@@ -1,13 +1,14 @@
 #' Convert text to tokens
 #'
 #' @param model A `llamaherd_model` from [model_load()].
-#' @param text Character vector without NA.
+#' @param text Character vector. A single text must be valid.
 #' @param add_special TRUE adds the tokens that the model expects at the beginning and end of a
 #'   text, such as BOS.
 #' @param parse_special TRUE reads the texts of special tokens, such as `<|im_end|>`, as these
 #'   tokens; FALSE as plain text.
 #' @returns An integer vector for a single text. For any other number of texts a list of integer
-#'   vectors, one per text, with the names of `text`.
+#'   vectors, one per text, with the names of `text`. In a list, the tokens of NA are NA, and so are
+#'   the tokens of a text that is not valid in its encoding, with a warning.
 #' @seealso [detokenize()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -17,17 +18,34 @@
 #' close(model)
 tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
   object <- check_model(model)
-  texts <- check_text(text)
+  given <- if (is.factor(text)) as.character(text) else text
+  if (!is.character(given) || length(given) == 1) {
+    check_text(given, "text")
+  }
+  texts <- as_utf8(given)
+  bad <- which(is.na(texts) & !is.na(given))
+  if (length(bad) > 0) {
+    warn(
+      c(
+        "{length(bad)} of {length(texts)} text{?s} {cli::qty(length(bad))}{?has/have} the tokens NA.",
+        x = "Text {bad[[1]]}: {invalid_text}"
+      ),
+      "failed",
+      rlang::current_env()
+    )
+  }
+  there <- !is.na(texts)
   add_special <- check_flag(add_special)
   parse_special <- check_flag(parse_special)
   value <- py_call(
     "tokenize",
     object,
-    as_py_list(texts),
+    as_py_list(texts[there]),
     add_special,
     parse_special
   )
-  tokens <- lapply(value, as.integer)
+  tokens <- rep(list(NA_integer_), length(texts))
+  tokens[there] <- lapply(value, as.integer)
   if (length(tokens) == 1) tokens[[1]] else stats::setNames(tokens, names(text))
 }
 

@@ -37,7 +37,8 @@
 #' @param description,.description Description of the value for the prompt; see below.
 #' @param required,.required FALSE allows answers without this field. The value is then NA, or
 #'   NULL in a list column.
-#' @param values Character vector, or a factor, whose levels are used.
+#' @param values Character vector, or a factor, whose levels are used; logical values and numbers
+#'   become text.
 #' @param unit Unit of `least` and `most`: `"words"`, which are sequences of letters and digits, or
 #'   `"characters"`.
 #' @param least Minimum length, at most 30 words or 300 characters. NULL uses 3 words or 10
@@ -99,10 +100,7 @@ type_string <- function(description = NULL, required = TRUE) {
 #' @export
 type_enum <- function(values, description = NULL, required = TRUE) {
   rlang::check_required(values)
-  if (is.factor(values)) {
-    values <- levels(values)
-  }
-  values <- unname(check_text(values))
+  values <- unname(check_text(label_set(values), "values"))
   if (length(values) == 0 || anyDuplicated(values)) {
     must <- "one or more texts, all different"
     abort_argument("values", must, values, rlang::current_env())

@@ -166,7 +166,7 @@ validate <- function(
   options <- list(
     scale = scale,
     level = check_number(level),
-    n_bootstrap = check_whole(n_bootstrap, min = 0),
+    n_bootstrap = check_whole(n_bootstrap, min = 0, max = 1e6),
     seed = check_whole(seed, min = 0),
     several = several,
     weights = weights_given(weights, of_columns),

@@ -8,10 +8,11 @@ import math
 import os
 import traceback
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import llamaherd as lh
-from llamaherd.core.argument import Id
+from llamaherd.core.argument import Argument, Id
 from llamaherd.core.caller import notes_of
 from llamaherd.core.errors import BadArgumentError, GenerationError
 from llamaherd.core.files import is_full
@@ -21,7 +22,7 @@ from llamaherd.core.words import R, spoken_in
 from llamaherd.model.conversations import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from llamaherd.core.argument import Step
     from llamaherd.core.stats import RequestStats
@@ -65,6 +66,21 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
     return call
 
 
+@contextmanager
+def renamed(**names: str) -> Iterator[None]:
+    """Give the arguments of errors within the block their names in R.
+
+    Args:
+        names: R's name of each argument that has another name in Python.
+    """
+    try:
+        yield
+    except BadArgumentError as error:
+        if error.argument in names:
+            raise error.moved(argument=names[error.argument]) from error
+        raise
+
+
 def described(error: Exception) -> dict[str, Any]:
     """Return the fields of an error, and its message in the form that R prints.
 
@@ -77,7 +93,7 @@ def described(error: Exception) -> dict[str, Any]:
     if not isinstance(error, BadArgumentError):
         return {"message": clean(str(error))}
     return {
-        "message": clean(error.rendered(lambda argument: argument.spelled(1))),
+        "message": clean(error.rendered(Argument.spelled_in_r)),
         "argument": clean(error.argument),
         "place": [_from_one(step) for step in error.place],
         "code": error.code,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd._r.boundary import boundary, clean, clean_or_none, given_prompts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,19 +142,19 @@ def chat_fork(chat: lh.Chat, n: int) -> dict[str, list[lh.Chat]]:
 
 @boundary
 def chat_ask_all(
-    chat: lh.Chat, texts: Sequence[str], settings: Mapping[str, Any]
+    chat: lh.Chat, texts: Sequence[str | None], settings: Mapping[str, Any]
 ) -> dict[str, lh.Job[lh.Results]]:
     """Start to answer many questions in one batch, each as a continuation of the chat.
 
     Args:
         chat: Chat, which is not changed.
-        texts: Questions.
+        texts: Questions; a missing question (None) fails.
         settings: Options that override the options of the chat, as for `chat_ask`.
 
     Returns:
         `job`, for `job_wait` and `job_result`.
     """
-    return {"job": chat.start_all(texts, **_settings(settings))}
+    return {"job": chat.start_all(given_prompts(texts, chat=True), **_settings(settings))}
 
 
 def _columns(turns: Sequence[lh.Turn]) -> dict[str, list[Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd._r.boundary import boundary, clean, clean_or_none, renamed
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.label_sets import confidence_of
 from llamaherd.research.estimation.estimate_inputs import joined
@@ -131,7 +131,8 @@ def gold_read(
         coders: Columns of codes; None for the default of `read_gold`.
     """
     known = None if sample is None else GoldSample.from_json(sample)
-    return for_r(read_gold(source, known, coders=coders))
+    with renamed(sample="gold"):
+        return for_r(read_gold(source, known, coders=coders))
 
 
 def with_levels(

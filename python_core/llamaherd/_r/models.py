@@ -10,6 +10,8 @@ from llamaherd._r.boundary import (
     boundary,
     clean,
 )
+from llamaherd.core.argument import Argument
+from llamaherd.core.errors import ArgumentError
 from llamaherd.model.dates import swap_date, template_date
 from llamaherd.native import shim
 from llamaherd.optimize.report import FileRow
@@ -102,6 +104,14 @@ def detokenize(
     unparse_special: bool,
 ) -> list[str]:
     """Return the text of each sequence of tokens."""
+    for i, ids in enumerate(tokens):
+        for j, token in enumerate(ids):
+            if not 0 <= token < model.n_vocab:
+                raise ArgumentError(
+                    f"is {token}, but the model's token ids are 0 to {model.n_vocab - 1}",
+                    argument=Argument("tokens", (i, j) if len(tokens) > 1 else (j,)),
+                    code="out_of_range",
+                )
     return [
         clean(
             lh.detokenize(

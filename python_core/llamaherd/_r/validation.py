@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean
+from llamaherd._r.boundary import boundary, clean, renamed
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.research import statistics
 from llamaherd.research.codes import names_of, read
@@ -51,6 +51,11 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
             `weights`: weights of units, or None. `kappa_weights`: a list, a list of rows,
             or None.
     """
+    with renamed(weights="kappa_weights", unit_weights="weights"):
+        return _agreement(codes, options)
+
+
+def _agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
     common = {"unit_weights": options["weights"], "level": options["level"]}
     levels = options["levels"]
     scale: Scale = options["scale"] or "nominal"

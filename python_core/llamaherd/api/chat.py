@@ -284,7 +284,7 @@ class Chat(Conversation, ClosedByWith):
 
     def _many(
         self, texts: object, settings: Mapping[str, Any]
-    ) -> tuple[list[list[dict[str, object]]], dict[str, Any]]:
+    ) -> tuple[list[Any], dict[str, Any]]:
         given = {**self._settings, **settings}
         return make_batch(self.context, self.system, self.turns, texts, given)
 

@@ -20,6 +20,7 @@ from llamaherd.core.results import Results
 from llamaherd.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.core.stats import Stats
 from llamaherd.core.thinking import Thinking
+from llamaherd.model.conversations import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -121,20 +122,21 @@ def make_batch(
     turns: Sequence[Turn],
     texts: object,
     settings: Mapping[str, Any],
-) -> tuple[list[list[dict[str, object]]], dict[str, Any]]:
+) -> tuple[list[list[dict[str, object]] | Refused], dict[str, Any]]:
     """Return the prompts for many questions, and the arguments of their call.
 
     Args:
         host: Host that answers.
         system: Text of the system message; None for no message.
         turns: Conversation before each question.
-        texts: Questions.
+        texts: Questions; a `Refused` fails alone.
         settings: Options of the chat and of the call.
     """
-    asked = [
-        checks.text(Argument("texts", (i,)), text)
+    given_texts = [
+        text if isinstance(text, Refused) else checks.text(Argument("texts", (i,)), text)
         for i, text in enumerate(checks.prompt_list(texts, "texts", ""))
     ]
+    asked = [text for text in given_texts if not isinstance(text, Refused)]
     given = {**settings, "chat": True, "system": system}
     given.pop("priority", None)  # all prompts of a call share this prefix
     is_free = not any(given.get(name) for name in CONSTRAINTS)
@@ -142,7 +144,11 @@ def make_batch(
         own = {k: v for k, v in settings.items() if k in ChatSettings.__annotations__}
         longest = make_question(host, turns, max(asked, key=len), options_of(system, own))
         given["max_tokens"] = longest.request.max_tokens
-    return [as_messages([*turns, question(text)]) for text in asked], given
+    prompts = [
+        text if isinstance(text, Refused) else as_messages([*turns, question(text)])
+        for text in given_texts
+    ]
+    return prompts, given
 
 
 def _n_common(a: Sequence[int], b: Sequence[int]) -> int:

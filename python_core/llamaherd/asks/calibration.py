@@ -22,6 +22,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
+from llamaherd.core.plurals import with_commas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,8 +94,8 @@ class Calibration:
         """
         if self.names and tuple(names) != self.names:
             raise ArgumentError(
-                f"the calibration is for the labels {list(self.names)}, not "
-                f"{list(names)}",
+                f"the calibration is for the labels {with_commas(self.names)}, not "
+                f"{with_commas(names)}",
                 argument="calibration",
                 code="conflict",
                 form="{problem}",

@@ -9,6 +9,7 @@ from llamaherd.asks.requests import surely_too_long, too_long_for
 from llamaherd.asks.trees import Continuations
 from llamaherd.core.errors import TokenizeError
 from llamaherd.core.failure import Failure
+from llamaherd.core.plurals import count_of
 from llamaherd.core.request import Request
 from llamaherd.model.conversations import Refused
 
@@ -87,9 +88,8 @@ def text_request(
     except TokenizeError as error:
         tokens, problem = array("i"), Failure(str(error), "not_tokenized")
     if not problem and len(tokens) < 2:
-        problem = Failure(
-            f"the text has {len(tokens)} tokens: none can be predicted", "empty"
-        )
+        n = count_of(len(tokens), "token")
+        problem = Failure(f"the text has {n}: none can be predicted", "empty")
     if problem:
         return _failed(text, tokens, problem), None, []
     return _request(model, text, tokens[:1], [tokens[1:]])

@@ -2,7 +2,7 @@
 
 A place is the position of an element: a tuple of steps into an argument:
 
-- `int`: an index that counts from 0; messages for R count from 1.
+- `int`: an index that counts from 0; messages for R count from 1 (`spelled_in_r`).
 - `Id`: a number that identifies an element, such as a token id; it is printed unchanged.
 - `str`: a key of a mapping.
 - `Field`: the name of a field, which is printed with a dot.
@@ -10,6 +10,7 @@ A place is the position of an element: a tuple of steps into an argument:
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -45,18 +46,29 @@ class Argument:
         """Return the argument with more steps appended to its place."""
         return Argument(self.name, self.place + steps)
 
-    def spelled(self, first: int = 0) -> str:
-        """Return the name of the argument for messages, such as `prompts[3]`.
-
-        Args:
-            first: Number of the first element of a list.
-        """
-        return self.name + "".join(_spelled(step, first) for step in self.place)
+    def spelled(self) -> str:
+        """Return the name of the argument for messages, such as `prompts[3]`."""
+        return self.name + "".join(map(_spelled, self.place))
 
     def dotted(self) -> str:
         """Return the name of the argument for HTTP clients, with dots before keys."""
         steps = (Field(s) if _is_word(s) else s for s in self.place)
         return Argument(self.name, tuple(steps)).spelled()
+
+    def spelled_in_r(self) -> str:
+        """Return the name of the argument in R's notation: `examples$label[3]`.
+
+        Coded examples are a data frame in R, so the field comes before the row.
+        """
+        steps = list(self.place)
+        if self.name == "examples":
+            for i in range(len(steps) - 1):
+                if isinstance(steps[i], int) and isinstance(steps[i + 1], Field):
+                    steps[i], steps[i + 1] = steps[i + 1], steps[i]
+        last = len(steps) - 1
+        return self.name + "".join(
+            _spelled_in_r(step, is_last=i == last) for i, step in enumerate(steps)
+        )
 
     def __str__(self) -> str:
         return self.spelled()
@@ -76,9 +88,19 @@ def _is_word(step: Step) -> bool:
     return isinstance(step, str) and step.replace("-", "_").isidentifier()
 
 
-def _spelled(step: Step, first: int) -> str:
+def _spelled_in_r(step: Step, *, is_last: bool) -> str:
+    if isinstance(step, Field):
+        return f"${step}"
+    if isinstance(step, (str, Id)):
+        inside = json.dumps(str(step), ensure_ascii=False)
+    else:
+        inside = str(step + 1)
+    return f"[{inside}]" if is_last else f"[[{inside}]]"
+
+
+def _spelled(step: Step) -> str:
     if isinstance(step, Field):
         return f".{step}"
     if isinstance(step, str):
         return f"[{step!r}]"
-    return f"[{step}]" if isinstance(step, Id) else f"[{step + first}]"
+    return f"[{step}]"

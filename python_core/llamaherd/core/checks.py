@@ -80,7 +80,7 @@ def real(name: Name, value: object, low: float, high: float) -> float:
 def _short(number: float, low: float, high: float) -> str:
     """Return a number with few digits, with all digits if it would seem in range."""
     short = f"{number:g}"
-    return repr(number) if low <= float(short) <= high else short
+    return words().number(repr(number) if low <= float(short) <= high else short)
 
 
 def _range(low: float, high: float) -> str:

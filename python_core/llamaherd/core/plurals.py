@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 _IRREGULAR = {"person": "people", "stratum": "strata"}
 
 
@@ -45,3 +50,19 @@ def verb(n: int, one: str, other: str) -> str:
 def percent(share: float) -> str:
     """Return a share in percent with all its digits: "95%", "97.5%", "99.9%"."""
     return f"{100 * share:.6g}%"
+
+
+def with_commas(values: Iterable[object], most: int = 10) -> str:
+    """Return values with commas: "a, b, c"; the values after `most` are counted."""
+    texts = [str(value) for value in values]
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def shape_of(shape: Sequence[int]) -> str:
+    """Return the shape of an array: "3 values", "2 x 3 values", "a single value"."""
+    if not shape:
+        return "a single value"
+    if len(shape) == 1:
+        return count_of(shape[0], "value")
+    return " x ".join(map(str, shape)) + " values"

@@ -29,8 +29,10 @@ class LanguageTerms:
         texts: Several texts.
         path: The path of a file, with its article.
         mapping: A mapping with names as keys, with its article.
+        example: Forms of a coded example.
         thinking: Class of settings of a thought.
         markers: Settings of a thought with markers that the caller gives.
+        annotate: Function that codes a column of texts.
         start_server: Function that starts a server in another process.
         template: Advice for a model without a chat template.
         fetch: Advice to download a model: the words before the name of the model.
@@ -46,8 +48,10 @@ class LanguageTerms:
     texts: str = "a list of str"
     path: str = "a str or a path"
     mapping: str = "a dict"
+    example: str = "an Example, a dict or a tuple (text, label, reason)"
     thinking: str = "Thinking"
     markers: str = "Thinking(start=, end=)"
+    annotate: str = "annotate()"
     start_server: str = "start_server()"
     template: str = (
         "leave chat out and write prompts that the model can continue, or pass template="
@@ -70,6 +74,10 @@ class LanguageTerms:
         """Return a value in the notation of the caller's language."""
         is_constant = value is None or isinstance(value, bool)
         return self.constant(value) if is_constant else repr(value)  # type: ignore[arg-type]
+
+    def number(self, text: str) -> str:
+        """Return the text of a number in the notation of the caller's language."""
+        return text
 
     def setting(self, name: str, value: object) -> str:
         """Return an argument with its value, in the form of a call."""
@@ -95,8 +103,10 @@ class _R(LanguageTerms):
     texts: str = "a character vector"
     path: str = "a string"
     mapping: str = "a named list"
+    example: str = "the fields text, label and perhaps reason"
     thinking: str = "thinking()"
     markers: str = "thinking(start =, end =)"
+    annotate: str = "annotate_texts()"
     start_server: str = "server_start()"
     fetch: str = 'download_model("'
     fetched: str = '") downloads it'
@@ -106,6 +116,9 @@ class _R(LanguageTerms):
 
     def constant(self, value: bool | None) -> str:
         return "NULL" if value is None else str(value).upper()
+
+    def number(self, text: str) -> str:
+        return {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}.get(text, text)
 
     def setting(self, name: str, value: object) -> str:
         if value is None or isinstance(value, bool):
@@ -119,7 +132,7 @@ class _R(LanguageTerms):
             return f"a named list of length {len(value)}"
         if isinstance(value, (list, tuple)):
             return f"a list of length {len(value)}"
-        return text
+        return self.number(text) if isinstance(value, float) else text
 
 
 PYTHON = LanguageTerms()

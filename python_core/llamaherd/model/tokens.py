@@ -128,9 +128,9 @@ def prompt_tokens(
 
 def _check_range(ids: Collection[int], n_vocab: int) -> None:
     if len(ids) and not 0 <= min(ids) <= max(ids) < n_vocab:
-        i, wrong = next((i, t) for i, t in enumerate(ids) if not 0 <= t < n_vocab)
+        wrong = next(token for token in ids if not 0 <= token < n_vocab)
         raise TokenizeError(
-            f"the prompt's token {i} is {wrong}, but the model's token ids are 0 to "
+            f"the prompt has the token {wrong}, but the model's token ids are 0 to "
             f"{n_vocab - 1}"
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.api.running import run_to_end, start
 from llamaherd.core import checks
+from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, ModelLoadError
 from llamaherd.core.words import words
 from llamaherd.memory import hardware
@@ -239,7 +240,8 @@ def _checked_types(types: object) -> tuple[str, ...]:
         raise ArgumentError("must not be empty", argument="types", code="empty")
     known = tuple(requantize.TYPES)
     names = tuple(
-        checks.choice(f"types[{i}]", name, known) for i, name in enumerate(types)
+        checks.choice(Argument("types", (i,)), name, known)
+        for i, name in enumerate(types)
     )
     for i, name in enumerate(names):
         if name in names[:i]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.api.generate import generate_parallel
 from llamaherd.core import checks
+from llamaherd.core.argument import Argument
 from llamaherd.memory.plan import MAX_SLOTS
 from llamaherd.optimize.measure import sample_of
 from llamaherd.run.context import Context
@@ -78,7 +79,7 @@ def measure_throughput(
     checks.integer("n_prompt", n_prompt, 1, longest)
     checks.integer("n_answer", n_answer, 1, longest - n_prompt)
     sizes = [
-        checks.integer(f"n_seq_max[{i}]", n, 1, MAX_SLOTS)
+        checks.integer(Argument("n_seq_max", (i,)), n, 1, MAX_SLOTS)
         for i, n in enumerate(n_seq_max)
     ]
     checks.real("most_s", most_s, 0, 1e9)

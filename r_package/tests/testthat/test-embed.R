@@ -60,3 +60,26 @@ test_that("bad arguments are named", {
   close(model)
   expect_error(embed_parallel(model, "x"), class = "llamaherd_error_model")
 })
+
+test_that("vectors print as a summary, and compute as a matrix", {
+  vectors <- structure(
+    matrix(seq(0, 1, length.out = 8 * 384), 8, dimnames = list(letters[1:8], NULL)),
+    errors = c(rep(NA, 7), "it did"),
+    class = c("llamaherd_vectors", "matrix", "array")
+  )
+  vectors[8, ] <- NA
+  withr::local_options(width = 60)
+  lines <- capture.output(print(vectors))
+  expect_identical(lines[[1]], "<llamaherd_vectors> 8 texts x 384 dimensions, 1 failed")
+  expect_length(lines, 8)
+  expect_lte(max(nchar(lines)), 60)
+  expect_match(lines[[2]], "^a +0.000 .* \\.\\.\\.$")
+  expect_identical(lines[[8]], "... 2 more rows")
+  expect_output(print(vectors[1:2, ]), "2 texts x 384 dimensions")
+  expect_output(print(vectors[0, ]), "0 texts x 384")
+  expect_output(print(unname(vectors[1, , drop = FALSE])), "[1,]", fixed = TRUE)
+  expect_identical(vectors[1, 1:2], plain_matrix(vectors)[1, 1:2])
+  expect_identical(dim(as.data.frame(vectors)), c(8L, 384L))
+  expect_identical(tcrossprod(vectors[1:2, ]), tcrossprod(plain_matrix(vectors)[1:2, ]))
+  expect_true(is.matrix(vectors))
+})

@@ -520,3 +520,30 @@ test_that("passages and their validation are drawn", {
   expect_equal(exact, c(2 / 3, 0))
   expect_error(plot(found, type = "confusion"), class = "llamaherd_error_argument")
 })
+
+test_that("names of many rows have one line and stay different", {
+  few <- c("short", "a rather long label that needs several lines")
+  expect_identical(names_that_fit(few), wrapped(few))
+  many <- sprintf("a rather long label number %02d with words", 1:30)
+  cut <- names_that_fit(many)
+  expect_false(any(grepl("\n", cut)))
+  expect_lte(max(nchar(cut)), 40)
+  expect_length(unique(cut), 30)
+  expect_identical(cut_middle(c("abc", "abcdefghijkl"), 9), c("abc", "abc...jkl"))
+  expect_identical(size_of_names(1:10), 1)
+  expect_lt(size_of_names(1:30), 1)
+})
+
+test_that("a curve of one text is a point", {
+  skip_if_no_llamaherd()
+  found <- suppressWarnings(validate("a", "a", prob = 0.9, n_bootstrap = 0))
+  for (graphics in c(
+    "base",
+    if (requireNamespace("ggplot2", quietly = TRUE)) "ggplot2"
+  )) {
+    withr::local_options(llamaherd.graphics = graphics)
+    grDevices::pdf(NULL)
+    expect_silent(plot(found, type = "coverage"))
+    grDevices::dev.off()
+  }
+})

@@ -233,7 +233,6 @@ test_that("wrong arguments are refused before anything is sent", {
     "<llamaherd_codebook>"
   )
   expect_error(job_submit(data.frame(x = "a")), "data\\$text")
-  expect_error(job_submit(c("a", "caf\xe9")), "texts[2]", fixed = TRUE)
   expect_error(job_submit("a", "classify", 3), class = "llamaherd_error_argument")
   expect_error(
     job_submit("a", server = "no-such-server"),

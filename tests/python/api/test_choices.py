@@ -153,7 +153,7 @@ def test_choices_that_are_the_same_tokens_fail(context: lh.Context) -> None:
 
 def test_a_token_id_that_the_model_has_not_is_named(context: lh.Context) -> None:
     out = lh.generate_parallel(context, [[1, -1], [1], [49152]], max_tokens=1)
-    assert "token 1 is -1, but the model's token ids are 0 to 49151" in out.errors[0]
+    assert "token -1, but the model's token ids are 0 to 49151" in out.errors[0]
     assert out.errors[1] is None
     assert "token 0 is 49152" in out.errors[2]
 

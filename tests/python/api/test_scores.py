@@ -148,7 +148,7 @@ def test_perplexity_is_that_of_each_token_after_those_before(context: lh.Context
     assert found.perplexity[0] == pytest.approx(
         math.exp(-parts.logprob[0][0] / (len(tokens) - 1))
     )
-    assert "1 tokens: none can be predicted" in found.errors[1]
+    assert "1 token: none can be predicted" in found.errors[1]
     assert np.isnan(found.perplexity[1])
     assert found.n_tokens[2] == len(lh.tokenize(context.model, texts[2])) - 1
     assert found.perplexity[2] < 2

@@ -28,11 +28,11 @@ HOSTILE = ["a[1]", "prompts[0]", "['x']", "{name}", "{0}", "it's"]
     [
         ((), "it", "it", "it"),
         ((3,), "it[3]", "it[4]", "it[3]"),
-        ((0, "role"), "it[0]['role']", "it[1]['role']", "it[0].role"),
-        ((2, Field("label")), "it[2].label", "it[3].label", "it[2].label"),
-        ((Id(7),), "it[7]", "it[7]", "it[7]"),
-        (("a[1]",), "it['a[1]']", "it['a[1]']", "it['a[1]']"),
-        ((1, 2), "it[1][2]", "it[2][3]", "it[1][2]"),
+        ((0, "role"), "it[0]['role']", 'it[[1]]["role"]', "it[0].role"),
+        ((2, Field("label")), "it[2].label", "it[[3]]$label", "it[2].label"),
+        ((Id(7),), "it[7]", 'it["7"]', "it[7]"),
+        (("a[1]",), "it['a[1]']", 'it["a[1]"]', "it['a[1]']"),
+        ((1, 2), "it[1][2]", "it[[2]][3]", "it[1][2]"),
     ],
 )
 def test_a_place_is_spelled_for_each_reader(
@@ -40,14 +40,22 @@ def test_a_place_is_spelled_for_each_reader(
 ) -> None:
     where = Argument("it", place)
     assert str(where) == where.spelled() == python
-    assert where.spelled(1) == r
+    assert where.spelled_in_r() == r
     assert where.dotted() == dotted
+
+
+def test_a_coded_example_is_a_row_of_a_data_frame_in_r() -> None:
+    label, quote = Field("label"), Field("quote")
+    assert Argument("examples", (2, label)).spelled_in_r() == "examples$label[3]"
+    nested = Argument("examples", (0, label, 1, quote))
+    assert nested.spelled_in_r() == "examples$label[[1]]$quote[2]"
+    assert Argument("examples", (1,)).spelled_in_r() == "examples[2]"
 
 
 def test_an_error_renders_its_own_message() -> None:
     error = lh.ArgumentError("must be at least 1, not 0", argument="n", place=(3,))
     assert str(error) == error.message == "n[3] must be at least 1, not 0"
-    assert error.rendered(lambda a: a.spelled(1)) == "n[4] must be at least 1, not 0"
+    assert error.rendered(Argument.spelled_in_r) == "n[4] must be at least 1, not 0"
     assert (error.argument, error.place, error.code) == ("n", (3,), "invalid_value")
     assert str(error.moved(argument="m", place=())) == "m must be at least 1, not 0"
     in_file = error.moved(file="a.yaml", line=3)
@@ -59,8 +67,8 @@ def test_an_error_renders_its_own_message() -> None:
 def test_texts_of_users_stay_as_they_are(text: str) -> None:
     error = lh.ArgumentError(f"must not be {text}", argument="labels", place=(0, text))
     assert str(error) == f"labels[0][{text!r}] must not be {text}"
-    shown = error.rendered(lambda a: a.spelled(1))
-    assert shown == f"labels[1][{text!r}] must not be {text}"
+    shown = error.rendered(Argument.spelled_in_r)
+    assert shown == f"labels[[1]][{json.dumps(text)}] must not be {text}"
 
 
 @pytest.mark.parametrize("cls", [lh.ArgumentError, lh.ArgumentTypeError])
@@ -139,7 +147,7 @@ def test_r_gets_fields_and_indices_from_one() -> None:
 
     status = fails()
     assert status["error_type"] == "ArgumentError"
-    assert status["message"] == "it[1]['b[0]'][5] must not be 'a[1]'"
+    assert status["message"] == """it[[1]][["b[0]"]]["5"] must not be 'a[1]'"""
     assert (status["argument"], status["code"]) == ("it", "odd")
     assert status["place"] == [1, "b[0]", 5]
 

@@ -77,7 +77,7 @@ def test_bad_texts_fail_alone(minilm: lh.Model) -> None:
             "for: shorten it, or set truncate"
         ),
         "the text is empty",
-        "the prompt's token 1 is 30522, but the model's token ids are 0 to 30521",
+        "the prompt has the token 30522, but the model's token ids are 0 to 30521",
         "the text is empty",
         None,
     ]

@@ -67,7 +67,7 @@ def marked_texts(
     """
     if form == "brat" or (form == "auto" and (path.is_dir() or path.suffix == ".ann")):
         return list(_brat(path))
-    content = path.read_text(encoding="utf-8-sig")
+    content = _decoded(path).removeprefix("\ufeff")
     try:
         if form == "labelstudio" or (form == "auto" and content.lstrip()[:1] == "["):
             return list(_label_studio(_parsed(content, path), path))
@@ -76,6 +76,21 @@ def marked_texts(
         return [_of_row(row, path, i, form, text) for i, row in enumerate(rows, 1)]
     except (TypeError, KeyError, AttributeError, IndexError) as error:
         raise _wrong(path, f"it is not in the expected format: {error!r}") from None
+
+
+def _decoded(path: Path, *, keep_lines: bool = False) -> str:
+    """Return the text of a file.
+
+    Args:
+        path: Path of the file.
+        keep_lines: Whether to keep the ends of lines as they are in the file.
+    """
+    try:
+        if keep_lines:
+            return path.read_bytes().decode("utf-8")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise _wrong(path, f"it is not in UTF-8: {error.reason}") from None
 
 
 def _parsed(text: str, path: Path, line: int | None = None) -> Any:  # noqa: ANN401 - JSON
@@ -220,8 +235,8 @@ def _brat(path: Path) -> Iterator[MarkedText]:
         beside = file.with_suffix(".txt")
         if not beside.exists():
             raise _wrong(file, f"its text is missing: {checks.shown(beside.name)}")
-        text = beside.read_bytes().decode("utf-8")
-        content = file.read_text(encoding="utf-8")
+        text = _decoded(beside, keep_lines=True)
+        content = _decoded(file)
         units = []
         for match in _BRAT.finditer(content):
             for fragment in match[3].split(";"):  # a passage may have several parts

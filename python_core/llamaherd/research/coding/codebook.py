@@ -12,6 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.declared import suggests_names
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import words
 from llamaherd.research.coding.answer_types import JOINED, OWN, TYPES, checked_own
 from llamaherd.research.coding.codebook_checks import check_contradictions, filled
 from llamaherd.research.coding.prompt_texts import words_of
@@ -261,7 +262,7 @@ class Codebook:
             given = Example(*given)
         elif not isinstance(given, Example):
             raise ArgumentTypeError(
-                f"must be an Example, a mapping or (text, label, reason), not "
+                f"must have a text and a label, as {words().example}, not "
                 f"{checks.shown(given)}",
                 argument=name,
             )

@@ -9,6 +9,7 @@ from typing import Any
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Name
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import setting
 from llamaherd.research.codes import read
 from llamaherd.structured.shape import shape_of
 from llamaherd.structured.source import schema_text
@@ -68,7 +69,7 @@ def _pairs(labels: object, kind: str, least: int) -> list[tuple[Any, Any]]:
     """Return labels with their definitions."""
     if labels is None:
         raise ArgumentError(
-            f"type={kind!r} needs labels",
+            f"{setting('type', kind)} needs labels",
             argument="type",
             code="missing",
             form="{problem}",
@@ -86,9 +87,10 @@ def _pairs(labels: object, kind: str, least: int) -> list[tuple[Any, Any]]:
     )
     if not least <= len(pairs) <= _MAX_LABELS:
         raise ArgumentError(
-            f"must be {least} to {_MAX_LABELS}, not {len(pairs)}",
+            f"a codebook needs {least} to {_MAX_LABELS:,} labels; it has {len(pairs)}",
             argument="labels",
             code="out_of_range",
+            form="{name}: {problem}",
         )
     return pairs
 

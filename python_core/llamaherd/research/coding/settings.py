@@ -167,7 +167,8 @@ def checked_settings(
         )
     if split in ("majority", "mean") and by_fields:
         raise ArgumentError(
-            f"split={split!r} combines labels; for fields use 'first' or 'last'",
+            f"{setting('split', split)} combines labels; "
+            "for fields use 'first' or 'last'",
             argument="split",
             form="{problem}",
         )
@@ -254,7 +255,7 @@ def _check_evidence(codebook: Codebook, split: Split | None) -> None:
         )
     if split in ("majority", "mean"):
         raise ArgumentError(
-            f"cannot be combined with split={split!r}, which combines the labels of "
+            f"cannot be combined with {setting('split', split)}, which combines the labels of "
             "all parts: use 'first' or 'last'",
             argument="evidence",
             code="conflict",

@@ -13,6 +13,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.argument import argument_of
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import with_commas
 from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.core.words import setting
 
@@ -118,8 +119,8 @@ def _checked_codebooks(codebooks: Mapping[str, Codebook]) -> Codebook:
         if set(each.names) != set(first.names) or each.type != first.type:
             raise ArgumentError(
                 f"must have the same labels and type; {name!r} is of type "
-                f"{each.type!r} with {list(each.names)}, the first is of type "
-                f"{first.type!r} with {list(first.names)}",
+                f"{each.type!r} with {with_commas(each.names)}; the first is of type "
+                f"{first.type!r} with {with_commas(first.names)}",
                 argument="codebooks",
             )
     return first

@@ -118,7 +118,7 @@ def check_model(formula: object, *, by: object, model: object) -> None:
         if (model == "mean") != (formula is None):
             needs = "cannot be used with" if model == "mean" else "needs"
             raise ArgumentError(
-                f"model={model!r} {needs} a formula",
+                f"{setting('model', model)} {needs} a formula",
                 argument="model",
                 form="{problem}",
             )

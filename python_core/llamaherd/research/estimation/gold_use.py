@@ -12,7 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, part_of, verb
-from llamaherd.core.words import words
+from llamaherd.core.words import setting, words
 from llamaherd.research.codes import numbers_of, text_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.outcomes import labels_of
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 _ROUNDING = 1e-9  # tolerance for rounding errors of rates
-UNKNOWN = (
+_UNKNOWN = (
     "gold has no inclusion probabilities, the probability with which each text was drawn "
     "for coding: without these probabilities no estimate is valid, however many texts "
     "were coded. Draw the texts to code with gold_sample(). If all texts had the same "
-    "probability, pass prob='simple'; if you know other probabilities, pass these "
+    "probability, pass {simple}; if you know other probabilities, pass these "
     "probabilities as prob. Texts that were picked by hand, or because they were "
     "difficult or came first, have no inclusion probabilities"
 )
@@ -116,9 +116,21 @@ def used_gold(
     if isinstance(gold, GoldSample):
         if prob is not None:
             raise ArgumentError("must not be given: gold has a design", argument="prob")
+        if not len(kept):
+            raise ArgumentError(
+                "no text has a value in all columns of the formula",
+                argument="formula",
+                code="missing",
+                form="{name}: {problem}",
+            )
         return _of_sample(gold, n_texts, kept)
     if prob is None:
-        raise ArgumentError(UNKNOWN, argument="prob", code="missing", form="{problem}")
+        raise ArgumentError(
+            _UNKNOWN.format(simple=setting("prob", "simple")),
+            argument="prob",
+            code="missing",
+            form="{problem}",
+        )
     codes = [text_of(code) for code in gold]
     if len(codes) != n_texts:
         raise ArgumentError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import with_commas
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.estimation.by_columns import named
@@ -33,7 +34,7 @@ def grouped(
     names = named(by)
     if set(order) - set(names):
         raise ArgumentError(
-            f"must name only columns in by, not {sorted(order)}",
+            f"must name only columns in by, not {with_commas(sorted(order))}",
             argument="order",
             code="unknown_choice",
         )

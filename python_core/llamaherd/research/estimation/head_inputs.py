@@ -10,8 +10,9 @@ import numpy as np
 from llamaherd.api.embed import embed_parallel
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import count_of, shape_of, verb
 from llamaherd.core.stats import Stats
+from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.codebook import Codebook
@@ -111,7 +112,7 @@ def probability_columns(
         shown = ", ".join(there[:20])
         raise ArgumentError(
             f"must have a column p_<label> with the probability of each label, as "
-            f"annotate() gives; there are {shown}",
+            f"{words().annotate} gives; there are {shown}",
             argument="coded",
             code="no_probabilities",
         )
@@ -180,8 +181,8 @@ def vectors_of(embeddings: Any, texts: Sequence[str | None]) -> Floats:  # noqa:
         values = np.array(embeddings, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(texts) or values.shape[1] < 1:
         raise ArgumentError(
-            f"must have a row for each of {count_of(len(texts), 'text')}, not the shape "
-            f"{values.shape}",
+            f"must have a row for each of {count_of(len(texts), 'text')}, not "
+            f"{shape_of(values.shape)}",
             argument="embeddings",
             code="wrong_length",
         )

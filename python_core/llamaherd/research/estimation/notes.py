@@ -35,7 +35,7 @@ WEIGHTED = (
     "from a random sample, does not hold; its estimates are weighted by the inverse "
     "probabilities (active inference, arXiv 2403.03208)"
 )
-TEXTS = "ppi: for target='texts' the variance includes only the draw, as for dsl"
+TEXTS = "ppi: for the target 'texts' the variance includes only the draw, as for dsl"
 SURVEY = "ppi: with survey weights the variance uses weighted texts, as for dsl"
 CLUSTERS = "ppi: with cluster the variance uses sums of clusters, as for dsl"
 RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes import number_in, text_of
 from llamaherd.research.coding.label_sets import BETWEEN
@@ -180,7 +181,9 @@ def checked_labels(
 
 def _scores(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:
     scores = {
-        text_of(name) or "": checks.real(f"outcome[{name!r}]", value, -1e300, 1e300)
+        text_of(name) or "": checks.real(
+            Argument("outcome", (str(name),)), value, -1e300, 1e300
+        )
         for name, value in outcome.items()
     }
     if there - set(scores):

@@ -34,6 +34,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.words import setting
 from llamaherd.research.estimation.estimates import Estimate
 from llamaherd.research.estimation.fitting import Found
 from llamaherd.research.estimation.fitting_means import fit_means
@@ -69,7 +70,7 @@ def quantiles_of(outcome: object, quantile: object) -> tuple[float, ...]:
         return (0.5,) if outcome == MEDIAN else QUARTILES
     if outcome != QUANTILE:
         raise ArgumentError(
-            f"is for outcome={QUANTILE!r}", argument="quantile", code="conflict"
+            f"is for {setting('outcome', QUANTILE)}", argument="quantile", code="conflict"
         )
     given = quantile if isinstance(quantile, (list, tuple)) else [quantile]
     if not given:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.argument import Argument
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
@@ -257,7 +258,7 @@ def _of_scores(
     numbers = [
         math.nan
         if _name(each) is None
-        else checks.real(f"known[{i}]", each, -1e300, 1e300)
+        else checks.real(Argument("known", (i,)), each, -1e300, 1e300)
         for i, each in enumerate(values)
     ]
     strengths = [each.strength for each in comparison.strengths]

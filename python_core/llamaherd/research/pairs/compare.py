@@ -10,6 +10,7 @@ from llamaherd.api.scoring import open_context
 from llamaherd.asks.options import ClassifyOptions, PairSettings
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
+from llamaherd.core.argument import Argument
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research.pairs.design import DESIGNS, PAIRS_A_TEXT, n_pairs_of
@@ -186,7 +187,7 @@ def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
             code="out_of_range",
         )
     for i, each in enumerate(values):
-        if not checks.text(f"texts[{i}]", each).strip():
+        if not checks.text(Argument("texts", (i,)), each).strip():
             raise ArgumentError(
                 "must not be blank: leave this text out",
                 argument="texts",

@@ -125,7 +125,8 @@ def contents_for(
     original = coded.original if isinstance(coded, Recalibrated) else None
     if "codebook" not in coded.run:
         raise ArgumentError(
-            "must be the result of annotate(), or of recalibrate() with it: a data frame "
+            f"must be the result of {words().annotate}, or of recalibrate() with it: "
+            "a data frame "
             "has no record of how its labels were made",
             argument="coded",
             code="no_record",

@@ -14,6 +14,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import shape_of
 from llamaherd.research.codes import read
 from llamaherd.research.statistics.intervals import (
     LEVEL,
@@ -296,7 +297,7 @@ def _distances(weights: Any, q: int) -> Floats:  # noqa: ANN401 - a name, or num
     if given.shape not in {(q,), (q, q)}:
         raise ArgumentError(
             f"must be {q} numbers by distance, or {q} x {q}, for {q} labels, not "
-            f"of shape {given.shape}",
+            f"{shape_of(given.shape)}",
             argument="weights",
         )
     distance = given[apart] if given.ndim == 1 else given

@@ -10,7 +10,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, shape_of
 from llamaherd.research.statistics.intervals import (
     LEVEL,
     Measure,
@@ -148,8 +148,8 @@ def brier_score(
     right = np.asarray(truth, dtype=np.int64)
     if values.ndim != 2 or right.shape != values.shape[:1]:
         raise ArgumentError(
-            f"must have a row for each of {count_of(right.size, 'text')}, not the shape "
-            f"{values.shape}",
+            f"must have a row for each of {count_of(right.size, 'text')}, not "
+            f"{shape_of(values.shape)}",
             argument="probs",
         )
     if right.size and right.max() >= values.shape[1]:

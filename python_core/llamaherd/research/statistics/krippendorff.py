@@ -184,8 +184,9 @@ def _patterns_of(ratings: Ratings, scale: Scale) -> Floats:
         return np.stack(sums, axis=1).astype(float)
     if n * q > _MOST:
         raise ArgumentError(
-            f"scale={scale!r} takes at most {_MOST // max(n, 1)} different codes for "
-            f"{n} units, not {q}; for measurements use {setting('scale', 'interval')}",
+            f"{setting('scale', scale)} takes at most {_MOST // max(n, 1)} different "
+            f"codes for {n} units, not {q}; for measurements use "
+            f"{setting('scale', 'interval')}",
             argument="scale",
             code="out_of_range",
             form="{problem}",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import shape_of
 from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
     LEVEL,
@@ -115,8 +116,8 @@ def number_agreement(
     x = np.array(ratings, dtype=np.float64)
     if x.ndim != 2 or len(x) < 2:
         raise ArgumentError(
-            "must be numbers of two raters or more, with one row per rater; it has the "
-            f"shape {x.shape}",
+            "must be numbers of two raters or more, with one row per rater; it has "
+            f"{shape_of(x.shape)}",
             argument="ratings",
         )
     level_of(level)

@@ -12,6 +12,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import shape_of, with_commas
 from llamaherd.core.words import setting
 from llamaherd.research.codes import Code, numbers_of, read
 
@@ -59,7 +60,7 @@ class Ratings:
             return np.array([float(value) for value in self.values])  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise ArgumentError(
-                f"must be numbers for this scale, not {list(self.values)[:6]}",
+                f"must be numbers for this scale, not {with_commas(self.values, 6)}",
                 argument="codes",
             ) from None
 
@@ -132,7 +133,7 @@ def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
     values = numbers_of(weights, "unit_weights")
     if values.shape != (n,):
         raise ArgumentError(
-            f"must be {n} numbers, not of the shape {values.shape}",
+            f"must be {n} numbers, not {shape_of(values.shape)}",
             argument="unit_weights",
         )
     if not np.isfinite(values).all() or (values < 0).any():
@@ -187,7 +188,8 @@ def _ordered(found: set[Hashable], scale: Scale) -> tuple[Hashable, ...]:
     if scale == "ordinal" and not all(map(_is_number, found)):
         raise ArgumentError(
             "must give the order of labels that are not numbers, for "
-            f"{setting('scale', 'ordinal')}: there are {sorted(map(str, found))[:6]}",
+            f"{setting('scale', 'ordinal')}: there are "
+            f"{with_commas(sorted(map(str, found)), 6)}",
             argument="levels",
         )
     return tuple(sorted(found, key=_number))
@@ -215,8 +217,8 @@ def _given(found: set[Hashable], values: tuple[Hashable, ...]) -> tuple[Hashable
     other = found.difference(values)
     if other:
         raise ArgumentError(
-            f"must be among the levels {list(values)[:10]}, not "
-            f"{sorted(map(str, other))[:6]}",
+            f"must be among the levels {with_commas(values)}, not "
+            f"{with_commas(sorted(map(str, other)), 6)}",
             argument="codes",
         )
     return values

@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import with_commas
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -240,12 +242,13 @@ def _given_sizes(
 ) -> Ints:
     if set(given) != set(names):
         raise ArgumentError(
-            f"must have a number for each stratum, {sorted(map(str, names))}, "
-            f"not {sorted(map(str, given))}",
+            "must have a number for each stratum "
+            f"({with_commas(sorted(map(str, names)))}), "
+            f"but has numbers for {with_commas(sorted(map(str, given)))}",
             argument="allocation",
         )
     for name, total in zip(names, totals, strict=True):
-        checks.integer(f"allocation[{name!r}]", given[name], 1, int(total))
+        checks.integer(Argument("allocation", (str(name),)), given[name], 1, int(total))
     sizes = np.array([int(given[name]) for name in names], dtype=np.int64)
     if sizes.sum() != n:
         raise ArgumentError(

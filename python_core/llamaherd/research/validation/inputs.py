@@ -10,7 +10,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, shape_of, with_commas
 from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import is_missing, numbers_of, read, text_of
@@ -106,7 +106,8 @@ def label_column_of(
         if name in there:
             return str(name)
     raise ArgumentError(
-        f"must be the name of the column that has the labels; there are {there[:20]}",
+        f"must be the name of the column that has the labels; there are "
+        f"{with_commas(there, 20)}",
         argument="label",
     )
 
@@ -192,7 +193,7 @@ def _probabilities(
     if values.shape[:1] != (len(labels),) or values.ndim > 2:
         raise ArgumentError(
             f"must have a value, or a row, for each of {count_of(len(labels), 'text')}, "
-            f"not the shape {values.shape}",
+            f"not {shape_of(values.shape)}",
             argument="prob",
         )
     is_bad = (values < -_ROUNDING) | (values > 1 + _ROUNDING)
@@ -207,7 +208,7 @@ def _probabilities(
         return None, values
     if values.shape[1] != len(names):
         raise ArgumentError(
-            f"must have a column for each of the labels {list(names)[:10]}, not "
+            f"must have a column for each of the labels {with_commas(names)}, not "
             f"{values.shape[1]}",
             argument="prob",
         )

@@ -94,7 +94,7 @@ def test_plain_values_of_files_are_texts() -> None:
         ("labels: [a, b]", "question is missing"),
         ("question:\nlabels: [a, b]", "line 1: question must be a str, not None"),
         ("question: x\nlabels: [a, a]", r"line 2: labels\[1\] occurs twice: 'a'"),
-        ("question: x\nlabels: [a]", "line 2: labels must be 2 to"),
+        ("question: x\nlabels: [a]", "line 2: labels: a codebook needs 2 to"),
         (
             "question: x\nlables: [a, b]",
             r"line 2: lables is not a field of a codebook; did you mean 'labels'\?",
@@ -186,7 +186,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             ValueError,
             "words must have names among",
         ),
-        ({"labels": ["a", "b"], "examples": ["x"]}, TypeError, r"examples\[0\] must be"),
+        (
+            {"labels": ["a", "b"], "examples": ["x"]},
+            TypeError,
+            r"examples\[0\] must have",
+        ),
         ({"labels": ["a", "b"], "examples": [("x",)]}, TypeError, r"examples\[0\]"),
         (
             {"type": "fields", "schema": _SCHEMA, "examples": [("x", {"n": "1"})]},

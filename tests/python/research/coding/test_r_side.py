@@ -36,7 +36,7 @@ def test_places_count_from_one() -> None:
     examples = [{"text": "x", "label": "a"}, {"text": "y", "label": "c"}]
     status = _r.codebook_make(json.dumps({**BOOK, "examples": examples}))
     assert status["error_type"] == "ArgumentError"
-    assert status["message"].startswith("examples[2].label must be one of the labels")
+    assert status["message"].startswith("examples$label[2] must be one of the labels")
     made = _r.codebook_make(json.dumps(BOOK))["value"]
     plan = {"orders": [["b", "a"], ["a"]], "seeds": [], "n_texts": None, "seed": 1.0}
     status = _r.robustness_plan(

@@ -1,0 +1,73 @@
+# Warns of prompts with a placeholder, such as {text}, that looks like glue but is not filled in:
+# prompts are not templates. JSON, LaTeX and code also contain braces, so a placeholder is reported
+# only if all prompts contain it and the user has a variable of this name, or all prompts are equal.
+
+warn_placeholders <- function(prompts, arg, error_call) {
+  if (!is.character(prompts) || inherits(prompts, "glue") || length(prompts) == 0) {
+    return(invisible())
+  }
+  texts <- unique(prompts[!is.na(prompts)])
+  found <- placeholders_of(texts)
+  is_same <- length(texts) == 1 && length(prompts) > 1
+  env <- user_frame()
+  is_known <- vapply(
+    found,
+    \(name) {
+      is_same || is.atomic(variable_of(name, env)) && !is.null(variable_of(name, env))
+    },
+    NA
+  )
+  if (any(is_known)) {
+    tell_placeholder(names(found)[is_known][[1]], arg, error_call)
+  }
+}
+
+# Warns of a question of a codebook that contains a placeholder of one of these names.
+warn_placeholders_of <- function(question, names, error_call) {
+  found <- placeholders_of(question)
+  at <- found %in% names
+  if (any(at)) {
+    shown <- encodeString(names(found)[at][[1]], quote = "\"")
+    warn(
+      c(
+        "The question of the codebook contains {shown}, which stays as it is.",
+        i = "Each text is added after the question: {.fn prompt_preview} shows the prompt."
+      ),
+      "placeholder",
+      error_call
+    )
+  }
+}
+
+tell_placeholder <- function(placeholder, arg, error_call) {
+  shown <- encodeString(placeholder, quote = "\"")
+  warn(
+    c(
+      "{.arg {arg}} contains {shown}, which stays as it is: prompts are not templates.",
+      i = "{.code paste0(\"Is this positive? \", texts)} or {.code glue::glue()} fills in values."
+    ),
+    "placeholder",
+    error_call
+  )
+}
+
+# Returns the names in braces that all texts contain; their names are the whole placeholders.
+placeholders_of <- function(texts) {
+  if (length(texts) == 0 || anyNA(as_utf8(texts[[1]]))) {
+    return(character())
+  }
+  # No placeholders: \textbf{word}, ${name}, f(x){y}, {"json": 1}.
+  pattern <- "(?<![\\w\\\\$}{)])(\\{\\{\\s*[A-Za-z][\\w.]*\\s*\\}\\}|\\{[A-Za-z][\\w.]*\\})(?!\\})"
+  first <- as_utf8(texts[[1]])
+  found <- unique(regmatches(first, gregexpr(pattern, first, perl = TRUE))[[1]])
+  found <- Filter(\(each) all(grepl(each, texts, fixed = TRUE, useBytes = TRUE)), found)
+  stats::setNames(gsub("[{}[:space:]]", "", found), found)
+}
+
+# Returns the frame from which the user called this package.
+user_frame <- function() {
+  frames <- as.list(sys.frames())
+  is_own <- vapply(frames, \(frame) identical(topenv(frame), topenv()), NA)
+  parent <- sys.parents()[which(is_own)[[1]]]
+  if (parent == 0) globalenv() else frames[[parent]]
+}

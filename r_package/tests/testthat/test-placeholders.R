@@ -1,0 +1,56 @@
+test_that("placeholders are names in braces that all texts contain", {
+  expect_identical(placeholders_of("Is {text} good?"), c("{text}" = "text"))
+  expect_identical(placeholders_of("Is {{ text }} good?"), c("{{ text }}" = "text"))
+  expect_identical(placeholders_of(c("{a} {b}", "{b}")), c("{b}" = "b"))
+  others <- c(
+    "{\"text\": 1}",
+    "\\emph{text}",
+    "${text}",
+    "{}",
+    "{1}",
+    "{a b}",
+    "f(x){text}",
+    "{{{text}}}",
+    "{text: 1}"
+  )
+  for (text in others) {
+    expect_length(placeholders_of(text), 0)
+  }
+})
+
+test_that("a prompt with a placeholder of a variable is reported", {
+  context <- local_context()
+  speech <- c("a", "b")
+  expect_warning(
+    generate_parallel(context, "Is {speech} good?"),
+    "`prompts` contains \"{speech}\"",
+    fixed = TRUE,
+    class = "llamaherd_warning_placeholder"
+  )
+  expect_warning(
+    classify_parallel(context, "Is {{ speech }} good?", c("yes", "n")),
+    class = "llamaherd_warning_placeholder"
+  )
+  expect_warning(
+    generate_parallel(context, rep("Is {unknown} good?", 2)),
+    class = "llamaherd_warning_placeholder"
+  )
+  expect_no_warning(generate_parallel(context, "Is {unknown} good?"))
+  expect_no_warning(generate_parallel(context, c("Is {speech} good?", "Is it?")))
+  expect_no_warning(generate_parallel(context, "{\"speech\": \"a\"}"))
+  escaped <- structure("{speech}", class = c("glue", "character"))
+  expect_no_warning(generate_parallel(context, escaped))
+})
+
+test_that("a question with the name of a column in braces is reported", {
+  context <- local_context()
+  expect_warning(codebook("Is {text} good?", c("a", "b")), "stays as it is")
+  expect_no_warning(book <- codebook("Is {speech} good?", c("yes", "n")))
+  data <- data.frame(speech = "a")
+  expect_warning(
+    annotate_texts(data, speech, book, context),
+    "contains \"{speech}\"",
+    fixed = TRUE,
+    class = "llamaherd_warning_placeholder"
+  )
+})

@@ -1,0 +1,112 @@
+# Files are written whole or not at all.
+
+# Lets the package write only a share of the bytes of each file, as on a full disk.
+local_full_disk <- function(share, env = parent.frame()) {
+  namespace <- asNamespace("llamaherd")
+  set <- function(value) {
+    unlockBinding("write_bytes", namespace)
+    assign("write_bytes", value, namespace)
+    lockBinding("write_bytes", namespace)
+  }
+  old <- namespace$write_bytes
+  set(\(path, bytes, mode) {
+    old(path, utils::head(bytes, as.integer(length(bytes) * share)), mode)
+  })
+  withr::defer(set(old), envir = env)
+}
+
+test_that("lines that do not fit leave a file as it was", {
+  path <- withr::local_tempfile(lines = "before")
+  local_full_disk(0.5)
+  expect_false(append_lines(path, c("one", "two")))
+  expect_identical(readLines(path), "before")
+  expect_false(replace_lines(path, c("one", "two")))
+  expect_identical(readLines(path), "before")
+  expect_false(any(grepl("llamaherd-", dir(dirname(path), all.files = TRUE))))
+})
+
+test_that("lines that fit are written", {
+  folder <- withr::local_tempdir()
+  path <- file.path(folder, "a.txt")
+  expect_true(replace_lines(path, "one"))
+  expect_true(append_lines(path, c("two", "dr\u00e4i")))
+  expect_identical(readLines(path, encoding = "UTF-8"), c("one", "two", "dr\u00e4i"))
+  skip_on_os("windows")
+  Sys.chmod(path, "640")
+  link <- file.path(folder, "link")
+  file.symlink(path, link)
+  expect_true(replace_lines(link, "three"))
+  expect_identical(Sys.readlink(link), path)
+  expect_identical(readLines(path), "three")
+  expect_identical(format(file.mode(path)), "640")
+})
+
+test_that("a log on a full disk stays without half an event", {
+  context <- local_context()
+  path <- file.path(withr::local_tempdir(), "run.txt")
+  withr::defer(the$document <- NULL)
+  document_start(path)
+  lines <- readLines(path)
+  local({
+    local_full_disk(0.9)
+    expect_warning(
+      answers <- generate_parallel(context, "one"),
+      "\"generate_parallel\" is missing in the log",
+      class = "llamaherd_warning_log"
+    )
+    expect_identical(as.character(answers), "one!")
+    expect_error(
+      document_end(),
+      "The log is not ended",
+      class = "llamaherd_error_argument"
+    )
+    expect_error(document_end(), "cannot be written")
+  })
+  expect_identical(readLines(path), lines)
+  expect_false(file.exists(paste0(path, ".sha256")))
+  suppressMessages(log <- document_end()) # there is space again
+  expect_identical(attr(log, "hash"), py_call("file_sha256", path))
+  expect_match(readLines(path), "^Duration", all = FALSE)
+})
+
+test_that("a log that cannot begin is not being written", {
+  local_context()
+  path <- file.path(withr::local_tempdir(), "run.txt")
+  withr::defer(the$document <- NULL)
+  local_full_disk(0)
+  expect_error(document_start(path), "No log is being written")
+  expect_false(file.exists(path))
+  file.create(path)
+  expect_error(document_start(path, append = TRUE), "No log is being written")
+  expect_true(file.exists(path)) # the user's file
+  expect_null(the$document)
+})
+
+test_that("the user's .Renviron survives a full disk, and may be new", {
+  withr::local_envvar(HF_TOKEN = "")
+  folder <- withr::local_tempdir()
+  path <- file.path(folder, "environment")
+  set_hf_token("hf_a", persist = TRUE, renviron_path = path)
+  expect_identical(readLines(path), "HF_TOKEN=hf_a")
+  writeLines(c("OTHER=1", "HF_TOKEN=hf_a"), path)
+  local_full_disk(0.5)
+  expect_error(
+    set_hf_token("hf_b", persist = TRUE, renviron_path = path),
+    "cannot be written"
+  )
+  expect_identical(readLines(path), c("OTHER=1", "HF_TOKEN=hf_a"))
+})
+
+test_that("a sink keeps the chunks before, and a copy of a model is whole", {
+  path <- withr::local_tempfile(fileext = ".csv")
+  sink <- annotation_sink_csv(path)
+  sink(data.frame(a = 1), "m")
+  local({
+    local_full_disk(0.5)
+    expect_error(sink(data.frame(a = 22222), "m"), "those before are")
+  })
+  sink(data.frame(a = 3), "m")
+  expect_identical(utils::read.csv(path), data.frame(a = c(1L, 3L)))
+  expect_false(copy_whole(file.path(path, "missing"), path))
+  expect_identical(nrow(utils::read.csv(path)), 2L)
+})
