@@ -210,3 +210,15 @@ test_that("no label survives a CSV file", {
   expect_identical(is.na(as.data.frame(coded)$model_label), is.na(gold$labels))
   expect_output(print(coded), "none", fixed = TRUE)
 })
+
+test_that("a column called text is used, and other columns if no texts are known", {
+  local_fake()
+  gold_sample(texts(), 2, by = party, seed = 1)
+  seen <- the$module$seen("gold_draw")
+  expect_match(seen, "'text': 'text'", fixed = TRUE)
+  bare <- texts()[c("party", "sure", "label")]
+  gold_sample(bare, 2, by = party, seed = 1)
+  seen <- the$module$seen("gold_draw")
+  expect_match(seen, "'text': None", fixed = TRUE)
+  expect_match(seen, "'sure': [0.1, 0.2, None, 0.4, 0.5, 0.6]", fixed = TRUE)
+})

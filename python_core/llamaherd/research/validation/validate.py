@@ -203,6 +203,12 @@ def validate(
         n_gold=len(codes.rows),
         coders=codes.coders,
         is_weighted=unit_weights is not None,
+        weighted_by=(
+            *(() if codes.inclusion is None else ("inclusion",)),
+            *(() if weights is None else ("survey",)),
+        ),
+        n_without=codes.n_without,
+        is_by_label=codes.is_by_label,
         design=codes.design,
         several=are_sets,
         scale=scale,
