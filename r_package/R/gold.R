@@ -155,7 +155,7 @@ gold_sample <- function(
   weights = NULL
 ) {
   error_call <- rlang::current_env()
-  check_data(data, error_call)
+  data <- check_data(data, error_call)
   known <- coded_columns(data)
   before <- if (!is.null(after)) check_gold(after, error_call, "after")
   of_after <- Filter(\(name) name %in% names(data), after$design[c("text", "label")])

@@ -111,7 +111,8 @@ def gold_sample(
         TypeError: An argument has the wrong type.
 
     Warns:
-        UserWarning: Some drawn texts are examples of the codebook.
+        UserWarning: Some drawn texts are examples of the codebook, or values of a column
+            "id" are missing or not unique, so that the column is not used.
     """
     frame = data.frame if isinstance(data, Coded) else data
     names = _checked_names(names)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import are_measured, form_of, numbers_of, text_of
@@ -234,12 +236,25 @@ class Population:
 
 
 def own_ids(frame: object) -> str | None:
-    """Return "id" if this column exists and its values are unique, else None."""
+    """Return "id" if this column exists and its values are unique, else None.
+
+    Warns:
+        UserWarning: The column exists, and values are missing or not unique.
+    """
     if ID not in frames.names(frame):
         return None
     values = [text_of(value) for value in frames.column(frame, ID, "id")]
-    is_unique = None not in values and len(set(values)) == len(values)
-    return ID if is_unique else None
+    if None not in values and len(set(values)) == len(values):
+        return ID
+    twice = Counter(values).most_common(1)[0]
+    problem = "has no value for some texts"
+    if None not in values:
+        problem = f"has the value {twice[0]!r} {count_of(twice[1], 'time')}"
+    warn_caller(
+        f"the column {ID!r} {problem}: the ids of the sample are row numbers from 1, not "
+        "the values of this column. Give each text its own id, or name a column (id)"
+    )
+    return None
 
 
 def own_texts(data: object) -> str | None:

@@ -146,7 +146,8 @@ def test_a_column_id_that_is_unique_is_taken() -> None:
     bare = data.drop(columns="text").sort_values("party")
     assert numbers(bare, drawn) == pytest.approx(numbers(data, drawn))
     for ids in (["k"] * N, [None, *data["id"][1:]]):
-        assert gold(data.assign(id=ids)).design["id"] is None
+        with pytest.warns(UserWarning, match="the column 'id' has"):
+            assert gold(data.assign(id=ids)).design["id"] is None
     assert gold(data, id="text").design["id"] == "text"
 
 
@@ -285,3 +286,13 @@ def test_blank_texts_are_not_drawn_although_no_column_is_named() -> None:
         text=[" " if i < 300 else text for i, text in enumerate(DATA.text)]
     )
     assert min(lh.gold_sample(data, 50, seed=2).rows) >= 300
+
+
+@pytest.mark.parametrize(
+    ("first", "told"), [("k001", "'k001' 2 times"), (None, "no value for some texts")]
+)
+def test_a_column_of_ids_that_is_not_used_is_told(first: str | None, told: str) -> None:
+    data = DATA.assign(id=[first, *[f"k{i:03}" for i in range(1, N)]])
+    with pytest.warns(UserWarning, match=f"column 'id' has .*{told}.* row numbers"):
+        drawn = lh.gold_sample(data, 20, seed=1)
+    assert drawn.ids == [str(row + 1) for row in drawn.rows]

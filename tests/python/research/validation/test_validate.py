@@ -515,3 +515,11 @@ def test_codes_that_may_be_a_copy_of_the_labels_are_told(n_wrong: int) -> None:
         warnings.simplefilter("ignore", UserWarning)  # of few errors
         notes = lh.estimate({"label": labels * 2}, half, prob=np.full(120, 0.5)).notes
     assert any("equal the model's labels" in each for each in notes) == (n_wrong == 0)
+
+
+@pytest.mark.parametrize("given", [{"gold": "label"}, {"truth": ["code", "label"]}])
+def test_the_labels_are_no_codes_of_people(given: dict[str, Any]) -> None:
+    data = {"label": ["a", "b"] * 30, "code": ["a", "b"] * 30}
+    (name,) = given
+    with pytest.raises(ValueError, match=f"^{name} must be codes of people: 'label' is"):
+        lh.validate(data, **given)
