@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEAST_P = 0.01  # a warning is given if the p-value is lower
 _N_DRAWS = 9999
 _SEED = 1
-_LEAST_EQUAL = 30  # fewer equal labels and codes are no sign of a copy
+_LEAST_EQUAL = 30  # fewer equal labels and codes may be chance
 
 
 def copied(
