@@ -181,6 +181,7 @@ coder_columns <- function(dots, error_call) {
 # Converts codes for Python: NA becomes None; numbers, also numbers with haven's labels, remain
 # numbers; everything else becomes text. Python decides which codes are equal.
 as_codes <- function(x, error_call = public_frame(rlang::caller_env())) {
+  x <- plain_integers(x)
   missing <- is.na(x)
   if (inherits(x, "haven_labelled")) {
     x <- as.vector(unclass(x))

@@ -152,7 +152,7 @@ estimate <- function(
   quantile = NULL
 ) {
   error_call <- rlang::current_env()
-  check_data(coded, error_call, "coded")
+  coded <- check_data(coded, error_call, "coded")
   given <- labels_and_gold(
     coded,
     rlang::enquo(gold),

@@ -55,7 +55,8 @@
 #'   `after` is given, only the probabilities of texts that were not drawn yet are used, scaled to
 #'   sum to `n`.
 #' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL` uses the
-#'   columns that `data` records. For the argument `id`, `NULL` uses a column called `id` without
+#'   columns that `data` records; for other data frames `text` is a character column called `text`,
+#'   if there is one. For the argument `id`, `NULL` uses a column called `id` without
 #'   missing or duplicated values, and row numbers otherwise. Codes are matched to texts by
 #'   identifiers, even if `data` was sorted or its column of texts removed.
 #' @param confidence For `"uncertainty"`: a column, or a number per text from 0 to 1, of the model's
@@ -154,13 +155,15 @@ gold_sample <- function(
   weights = NULL
 ) {
   error_call <- rlang::current_env()
-  check_data(data, error_call)
+  data <- check_data(data, error_call)
   known <- coded_columns(data)
   before <- if (!is.null(after)) check_gold(after, error_call, "after")
   of_after <- Filter(\(name) name %in% names(data), after$design[c("text", "label")])
   known <- utils::modifyList(as.list(of_after), Filter(Negate(is.null), as.list(known)))
   by <- columns_named(rlang::enquo(by), data, "by", error_call)
-  text <- one_column(rlang::enquo(text), data, "text", error_call) %||% known$text
+  text <- one_column(rlang::enquo(text), data, "text", error_call) %||%
+    known$text %||%
+    if (is.character(data[["text"]]) && !inherits(data, "llamaherd_coded")) "text"
   label <- one_column(rlang::enquo(label), data, "label", error_call) %||% known$label
   id <- one_column(rlang::enquo(id), data, "id", error_call)
   confidence <- column_or_values(rlang::enquo(confidence), data, "confidence", error_call)
@@ -191,6 +194,10 @@ gold_sample <- function(
     must <- "the column of texts, which people are to read"
     hint <- paste("There are", paste(names(data), collapse = ", "))
     abort_argument("text", must, text, error_call, hint)
+  }
+  if (is.null(c(text, label, id))) {
+    # Other columns show later whether the rows are in the order of the draw.
+    uses <- union(uses, names(data)[vapply(data, is.atomic, NA)])
   }
   options <- list(
     by = if (!is.null(by)) as_py_list(by),
@@ -292,7 +299,8 @@ joined_gold <- function(gold, data, label, text, error_call) {
 
 # Returns the columns of data that identify the texts of a sample.
 gold_columns <- function(gold, data) {
-  there <- intersect(unlist(gold$design[c("id", "text", "label")]), names(data))
+  known <- c(unlist(gold$design[c("id", "text", "label")]), names(gold$design$columns))
+  there <- intersect(known, names(data))
   c(there, raw_columns(data, gold$design$label))
 }
 

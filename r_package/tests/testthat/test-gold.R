@@ -210,3 +210,50 @@ test_that("no label survives a CSV file", {
   expect_identical(is.na(as.data.frame(coded)$model_label), is.na(gold$labels))
   expect_output(print(coded), "none", fixed = TRUE)
 })
+
+test_that("a column called text is used, and other columns if no texts are known", {
+  local_fake()
+  gold_sample(texts(), 2, by = party, seed = 1)
+  seen <- the$module$seen("gold_draw")
+  expect_match(seen, "'text': 'text'", fixed = TRUE)
+  bare <- texts()[c("party", "sure", "label")]
+  gold_sample(bare, 2, by = party, seed = 1)
+  seen <- the$module$seen("gold_draw")
+  expect_match(seen, "'text': None", fixed = TRUE)
+  expect_match(seen, "'sure': [0.1, 0.2, None, 0.4, 0.5, 0.6]", fixed = TRUE)
+})
+
+# Integers of 64 bits, from two halves of 32 bits, as the package bit64 stores them.
+integer64 <- function(high, low) {
+  halves <- as.integer(rbind(low, high))
+  bytes <- writeBin(halves, raw(), endian = "little")
+  structure(readBin(bytes, "double", length(low), endian = "little"), class = "integer64")
+}
+
+test_that("integers of 64 bits are numbers, or text if a number would be rounded", {
+  expect_identical(plain_integers(integer64(c(0, 0, -1), c(7, 0, -3))), c(7, 0, -3))
+  expect_identical(
+    plain_integers(integer64(c(0, 23), c(100000L, -1L))),
+    c(1e5, 24 * 2^32 - 1)
+  )
+  large <- integer64(c(2^28, 2^28, .Machine$integer.max, -1), c(0, 1, -1, -10))
+  known <- c("1152921504606846976", "1152921504606846977", "9223372036854775807", "-10")
+  expect_identical(plain_integers(large), known)
+  expect_identical(plain_integers(integer64(c(0, NA), c(5, 0))), c(5, NA))
+  expect_identical(plain_integers(integer64(-1, -10000)), -10000)
+  expect_identical(plain_integers(integer64(integer(), integer())), numeric())
+  expect_identical(plain_integers(c(a = 1.5)), c(a = 1.5))
+})
+
+test_that("ids, codes and weights may be integers of 64 bits", {
+  local_fake()
+  data <- transform(texts(), id = 1:6, w = 2)
+  data$id <- integer64(rep(0, 6), 101:106)
+  data$w <- integer64(rep(0, 6), rep(2, 6))
+  gold_sample(data, 2, prob = "weights", weights = w, id = id, seed = 1)
+  seen <- the$module$seen("gold_draw")
+  expect_match(seen, "'id': [101, 102, 103, 104, 105, 106]", fixed = TRUE)
+  expect_match(seen, "'w': [2, 2, 2, 2, 2, 2]", fixed = TRUE)
+  expect_identical(as_codes(integer64(c(0, NA), c(3, 0))), list(3L, NULL))
+  expect_identical(as_py_numbers(integer64(0, 4)), list(4))
+})

@@ -203,7 +203,7 @@ test_that("a sample of rows that were sorted or left out since is refused", {
     "uses the column of labels, `label`",
     class = "llamaherd_error_argument"
   )
-  expect_error(gold_sample(data, 40), "`text` must be the column of texts")
+  expect_error(gold_sample(data["truth"], 40), "`text` must be the column of texts")
   sheet <- withr::local_tempfile(fileext = ".csv")
   write_gold(gold, sheet, coders = "ann")
   expect_error(write_gold(gold, sheet, coders = "ben"), "set overwrite")

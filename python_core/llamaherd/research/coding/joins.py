@@ -35,12 +35,15 @@ class SampleRows:
         ids: n identifiers; None if the data do not have the sample's column of ids.
         texts: n texts; None if unknown.
         labels: n labels of the model; None if unknown.
+        moved: A column whose values are in another order than in the draw, if the sample
+            has no ids, texts and labels; "" if there is none.
     """
 
     n: int
     ids: Sequence[str] | None = None
     texts: Sequence[Any] | None = None
     labels: Sequence[str | None] | None = None
+    moved: str = ""
 
     @classmethod
     def of(
@@ -79,6 +82,7 @@ class SampleRows:
             ids=None if ids is None else [compared(each) or "" for each in ids],
             texts=column("text") if texts is None else texts,
             labels=None if found is None else _label_forms(found),
+            moved=_moved(design.get("columns") or {}, frame, there),
         )
 
 
@@ -110,6 +114,8 @@ def current_rows(
             "compare groups of texts, use by. To omit a text, set its label to missing. "
             "To use some of the rows, draw the sample with a column of ids"
         )
+    if rows.moved:
+        _refuse(f"column {rows.moved!r} has the same values in another order")
     design = getattr(gold, "design", None)
     new_rows = None
     if rows.ids is not None and design is not None:
@@ -155,6 +161,31 @@ def hash_of_labels(labels: Sequence[Any]) -> str | None:
     """Return the SHA-256 of all labels in order; None without labels."""
     formed = _label_forms(labels)
     return hash_of_texts(formed) if any(each is not None for each in formed) else None
+
+
+def column_hashes(frame: Any, names: Sequence[str]) -> dict[str, list[str]]:  # noqa: ANN401
+    """Return two SHA-256 of each column: of its values in order, and of sorted values."""
+    found = {}
+    for name in names:
+        values = [_cell(value) for value in frames.column(frame, name, "data")]
+        found[name] = [hash_of_texts(values), hash_of_texts(sorted(values))]
+    return found
+
+
+def _cell(value: object) -> str:
+    """Return a cell as text, the same for R and for any kind of data frame."""
+    if isinstance(value, (str, int, float)) or value is None:
+        return compared(value) or ""
+    return str(value)
+
+
+def _moved(known: Mapping[str, Any], frame: Any, there: Sequence[str]) -> str:  # noqa: ANN401
+    """Return the first column with the same values in another order, or ""."""
+    found = column_hashes(frame, [name for name in known if name in there])
+    for name, (ordered, values) in found.items():
+        if values == known[name][1] and ordered != known[name][0]:
+            return name
+    return ""
 
 
 def _by_id(gold: Any, ids: Sequence[str]) -> list[int] | None:  # noqa: ANN401

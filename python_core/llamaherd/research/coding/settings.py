@@ -255,8 +255,8 @@ def _check_evidence(codebook: Codebook, split: Split | None) -> None:
         )
     if split in ("majority", "mean"):
         raise ArgumentError(
-            f"cannot be combined with {setting('split', split)}, which combines the labels of "
-            "all parts: use 'first' or 'last'",
+            f"cannot be combined with {setting('split', split)}, which combines the "
+            "labels of all parts: use 'first' or 'last'",
             argument="evidence",
             code="conflict",
         )

@@ -41,7 +41,7 @@ from llamaherd.research.estimation.formula_names import columns_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped, numbered
-from llamaherd.research.estimation.label_checks import label_check_of
+from llamaherd.research.estimation.label_checks import copies, label_check_of
 from llamaherd.research.estimation.outcomes import (
     asks_quantiles,
     limits_of,
@@ -210,7 +210,7 @@ def estimate(  # noqa: PLR0917 - as in R
     predicted = predictions_of(coded, texts, predictions, several=several)
     clusters = None if cluster is None else numbered(texts, cluster, kept)[0]
     model = model or ("mean" if formula is None else "ols")
-    notes += [*cluster_notes(coded, cluster), *more]
+    notes += [*copies(texts, gold), *cluster_notes(coded, cluster), *more]
 
     def settings(
         own: GoldUsed, own_level: float, own_clusters: Ints | None = clusters

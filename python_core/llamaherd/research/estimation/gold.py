@@ -21,7 +21,7 @@ from llamaherd.research.coding.label_sets import scale_of
 from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_codes import listed_ids
-from llamaherd.research.estimation.gold_data import Population, own_ids
+from llamaherd.research.estimation.gold_data import Population, own_ids, own_texts
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_waves import (
     check_highest,
@@ -70,7 +70,8 @@ def gold_sample(
             the probabilities of texts that were not drawn before are used, scaled to sum
             to n. None uses "stratified" if `by` is given, else "simple"; with `after`,
             the design of the earlier sample.
-        text: Column of texts; None for the column that was coded.
+        text: Column of texts; None for the column that was coded, or for a data frame the
+            column "text" if it has texts.
         label: Column of the model's labels; None for the column that `annotate` wrote.
         id: Column of unique identifiers; None for the column "id" if its values are
             unique, otherwise row numbers from 1. Identifiers match codes to texts even
@@ -110,7 +111,8 @@ def gold_sample(
         TypeError: An argument has the wrong type.
 
     Warns:
-        UserWarning: Some drawn texts are examples of the codebook.
+        UserWarning: Some drawn texts are examples of the codebook, or values of a column
+            "id" are missing or not unique, so that the column is not used.
     """
     frame = data.frame if isinstance(data, Coded) else data
     names = _checked_names(names)
@@ -128,7 +130,7 @@ def gold_sample(
     }
     texts = Population.of(
         data,
-        text=text or known.get("text"),
+        text=text or known.get("text") or own_texts(data),
         label=label or (None if isinstance(data, Coded) else known.get("label")),
         id=(known.get("id") or own_ids(frame)) if id is None else id,
         names=names or (() if after is None else after.names),
@@ -183,6 +185,7 @@ def gold_sample(
         "text": texts.text_column,
         "label": texts.label_column,
         "id": texts.id_column,
+        **texts.marks_of_order(),
         **({"several": True} if texts.several else {}),
         **({} if scale == "nominal" else {"scale": scale}),
         **more,

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import count_of
 from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.joins import column_hashes
 from llamaherd.research.coding.label_sets import confidence_of, labels_in
 from llamaherd.research.coding.texts import is_blank, sha256_of
 from llamaherd.research.estimation.by_columns import named
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Draw, Floats, Ints
 
 ID = "id"  # default column of identifiers
+TEXT = "text"  # default column of texts
 _NO_LABEL = "(none)"  # stratum of texts without a label
 
 
@@ -134,6 +138,15 @@ class Population:
         has_text[list(self.drawn)] = False
         return np.flatnonzero(has_text)
 
+    def marks_of_order(self) -> dict[str, Any]:
+        """Return hashes of all columns, if no id, text or label shows the order of rows.
+
+        A column with the same values in another order shows that rows were sorted.
+        """
+        if (self.text_column, self.label_column, self.id_column) != (None, None, None):
+            return {}
+        return {"columns": column_hashes(self.frame, frames.names(self.frame))}
+
     @cached_property
     def sha256(self) -> str:
         """Return the SHA-256 of all ids and texts."""
@@ -223,12 +236,34 @@ class Population:
 
 
 def own_ids(frame: object) -> str | None:
-    """Return "id" if this column exists and its values are unique, else None."""
+    """Return "id" if this column exists and its values are unique, else None.
+
+    Warns:
+        UserWarning: The column exists, and values are missing or not unique.
+    """
     if ID not in frames.names(frame):
         return None
     values = [text_of(value) for value in frames.column(frame, ID, "id")]
-    is_unique = None not in values and len(set(values)) == len(values)
-    return ID if is_unique else None
+    if None not in values and len(set(values)) == len(values):
+        return ID
+    twice = Counter(values).most_common(1)[0]
+    problem = "has no value for some texts"
+    if None not in values:
+        problem = f"has the value {twice[0]!r} {count_of(twice[1], 'time')}"
+    warn_caller(
+        f"the column {ID!r} {problem}: the ids of the sample are row numbers from 1, not "
+        "the values of this column. Give each text its own id, or name a column (id)"
+    )
+    return None
+
+
+def own_texts(data: object) -> str | None:
+    """Return "text" if a data frame has this column with texts, else None."""
+    if isinstance(data, Coded) or TEXT not in frames.names(data):
+        return None
+    values = frames.column(data, TEXT, "text")
+    are_texts = all(value is None or isinstance(value, str) for value in values)
+    return TEXT if are_texts and any(value is not None for value in values) else None
 
 
 def _with_probabilities(frame: object, label: str | None, there: set[str]) -> set[str]:

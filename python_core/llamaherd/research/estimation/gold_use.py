@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 _ROUNDING = 1e-9  # tolerance for rounding errors of rates
+_MOST_ERRORS = 4  # standard errors: more are hardly chance
+_HALF = 0.5 + 1e-6  # numbers of texts are whole numbers
 _UNKNOWN = (
     "gold has no inclusion probabilities, the probability with which each text was drawn "
     "for coding: without these probabilities no estimate is valid, however many texts "
@@ -158,8 +160,11 @@ def used_gold(
     if len(rows):
         _check_positive(probs, kept, [str(i + 1) for i in range(n_texts)])
     _check_some(len(rows))
+    notes = [] if is_simple else unlikely_number(probs, rows)
+    warn_notes(notes)
     return GoldUsed(
         rows=rows,
+        notes=notes,
         codes=[codes[i] or "" for i in rows],
         probs=probs[rows],
         strata=np.zeros(len(rows), dtype=np.int64) if is_simple else None,
@@ -228,6 +233,25 @@ def _drawing(gold: GoldSample, coded: Ints, probs: Floats) -> Drawing | None:
         scale=np.where(is_full, found.scale, 1 / probs),
         left=np.where(is_full, left, 1 - (1 - left) * rates),
     )
+
+
+def unlikely_number(probs: Floats, rows: Ints) -> list[str]:
+    """Return a note if the number of codes does not fit the inclusion probabilities.
+
+    If texts are drawn independently, the number of codes has the mean sum(probs) and the
+    variance sum(probs * (1 - probs)); other designs vary less.
+    """
+    expected = float(probs.sum())
+    error = float(np.sqrt((probs * (1 - probs)).sum()))
+    if abs(len(rows) - expected) <= _MOST_ERRORS * error + _HALF:
+        return []
+    note = (
+        f"prob: the probabilities add up to {expected:,.1f} texts, but "
+        f"{count_of(len(rows), 'text')} {verb(len(rows), 'has', 'have')} a code: either "
+        "the probabilities are not those of the draw, or codes are missing. Estimates "
+        "are wrong if the probabilities are wrong"
+    )
+    return [note]
 
 
 def ties(gold: GoldSample) -> list[str]:

@@ -10,7 +10,7 @@ from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.label_sets import labels_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.statistics.representative import LabelCheck, label_check
+from llamaherd.research.statistics.representative import LabelCheck, copied, label_check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +47,20 @@ def label_check_of(
             "texts is valid"
         )
     return found
+
+
+def copies(texts: Population, gold: GoldSample | Sequence[Any]) -> list[str]:
+    """Return a note if codes may be a copy of the model's labels."""
+    if isinstance(gold, GoldSample):
+        labels = [texts.labels[row] for row in gold.rows]
+        same = copied(labels, gold.codes, gold.coders)
+    else:
+        same = copied(texts.labels, [gold], ["gold"])
+    note = (
+        f"all codes of {', '.join(map(repr, same))} equal the model's labels: if they "
+        "are a copy of the labels and not the codes of people, no error is corrected"
+    )
+    return [note] if same else []
 
 
 def _warn_of_unknown(texts: Population, codes: Sequence[Any]) -> None:

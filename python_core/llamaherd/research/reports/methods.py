@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.files import write_whole
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.ready_codebooks import sources_of
 from llamaherd.research.references import REFERENCES, Reference
@@ -125,7 +125,10 @@ def _software(versions: Mapping[str, str]) -> tuple[Reference, ...]:
 def _model(contents: Contents, used: list[str]) -> Iterator[str]:
     run, rows = contents["run"], contents["data"]["rows"]
     model = run["model"]
-    n, n_different = len(rows), len(set(rows) - {None})
+    failed = {int(index) for index in contents["errors"]}
+    there = [index for index in rows if index is not None]
+    coded = [index for index in there if index not in failed]
+    n, n_different = len(coded), len(set(coded))
     what = f"{count_of(n, 'text')}" + (
         f" ({n_different:,} different ones)" if n > n_different else ""
     )
@@ -151,9 +154,13 @@ def _model(contents: Contents, used: list[str]) -> Iterator[str]:
     if loras:
         files = listed([str(each["file"] or "an unnamed file") for each in loras])
         yield f"The model had {count_of(len(loras), 'LoRA adapter')}: {files}."
-    if contents["errors"]:
-        n_failed = len(contents["errors"])
-        yield f"{count_of(n_failed, 'different text')} could not be coded."
+    n_missing, n_failed = len(rows) - len(there), len(there) - len(coded)
+    parts = [
+        f"{n_missing:,} {verb(n_missing, 'has', 'have')} no text" if n_missing else "",
+        f"{n_failed:,} could not be coded" if n_failed else "",
+    ]
+    if n_missing or n_failed:
+        yield f"Of {count_of(len(rows), 'row')}, {listed([p for p in parts if p])}."
 
 
 def _codebook(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:

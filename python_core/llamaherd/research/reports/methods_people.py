@@ -22,6 +22,21 @@ _DRAWN = {
     "weights": "at random, with probabilities that grow with the survey weight",
     "given": "at random, with given probabilities",
 }
+_WEIGHTS = {
+    ("inclusion",): "the inverse of its inclusion probability",
+    ("survey",): "its survey weight",
+    ("inclusion", "survey"): "its survey weight divided by its inclusion probability",
+}
+_TERMS = {
+    "share": "shares",
+    "mean": "means",
+    "quantile": "quantiles",
+    "difference": "differences between groups",
+}
+_TARGETS = {
+    "texts": "The intervals describe these texts only.",
+    "population": "The intervals treat these texts as a sample from a larger population.",
+}
 _CONSENSUS = {
     "dawid_skene": "by the model of Dawid and Skene",
     "one_coin": "by the one-coin form of the model of Dawid and Skene",
@@ -63,17 +78,24 @@ def people(contents: Contents, used: list[str]) -> Iterator[str]:
     verb_of = verb(found["n_gold"], "was", "were")
     n_texts = count_of(found["n_gold"], "text")
     yield f"To measure quality, {n_texts} {verb_of} coded by {who}."
-    yield from _drawn(found.get("design"), used)
+    yield from _drawn(found, used)
+    yield from _without_code(found)
     yield from _between_people(found, used)
     yield from _of_model(found, used)
 
 
-def _drawn(design: Mapping[str, Any] | None, used: list[str]) -> Iterator[str]:
+def _drawn(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
+    design = found.get("design")
     if design is None:
         return
     n_all = design["N"] - design["n_missing"]
     if design["n"] == n_all:
-        yield "These were all texts."
+        is_all = found["n_gold"] == n_all
+        yield (
+            "These were all texts."
+            if is_all
+            else f"All {count_of(n_all, 'text')} were to be coded."
+        )
         return
     history = design.get("history", ())
     if design["kind"] == WAVES:
@@ -98,6 +120,34 @@ def _drawn(design: Mapping[str, Any] | None, used: list[str]) -> Iterator[str]:
     )
 
 
+def _without_code(found: Mapping[str, Any]) -> Iterator[str]:
+    """Describe how texts of the sample without a code are treated."""
+    n = found.get("n_without") or 0
+    if n == 0:
+        return
+    among = " with the same label" if found.get("is_by_label") else ""
+    yield (
+        f"{count_of(n, 'text')} of the sample {verb(n, 'has', 'have')} no code; the "
+        f"coded texts are treated as a random part of the drawn texts{among}."
+    )
+
+
+def weights_of(found: Mapping[str, Any]) -> Sequence[str]:
+    """Return the weights of a validation, also of a report of an earlier version."""
+    earlier = ("inclusion",) if found["is_weighted"] else ()
+    known: Sequence[str] = found.get("weighted_by", earlier)
+    return known
+
+
+def _weighted(found: Mapping[str, Any]) -> str:
+    """Name the weights; "" if all texts have the same weight."""
+    by = list(weights_of(found))
+    is_simple = (found["design"] or {}).get("kind") == "simple"
+    if is_simple and not found.get("is_by_label"):
+        by = [each for each in by if each != "inclusion"]
+    return f", each text weighted by {_WEIGHTS[tuple(by)]}" if by else ""
+
+
 def _between_people(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     parts = [
         f"{_COEFFICIENTS[each['name']][0]} {measured(each)} "
@@ -105,7 +155,8 @@ def _between_people(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
         for each in _told(found["coder_agreement"], ("kappa", "alpha"))
     ]
     if parts:
-        yield f"Agreement between people was {listed(parts)}."
+        mean = ", means over labels," if found.get("several") else ""
+        yield f"Agreement between people{mean} was {listed(parts)}."
 
 
 def _told(
@@ -121,22 +172,19 @@ def _told(
 
 def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     scores, level = found["accuracy"], found["level"]
-    weighted = (
-        ", each text weighted by the inverse of its inclusion probability"
-        if found["is_weighted"] and (found["design"] or {}).get("kind") != "simple"
-        else ""
-    )
+    several = bool(found.get("several"))
     base = scores["majority_accuracy"]["value"]
     baseline = (
         ""
         if base is None
-        else "; the accuracy of a model that always gives the most frequent label is "
-        f"{decimals(base)}"
+        else "; the accuracy of a model that always gives the most frequent "
+        f"{'combination of labels' if several else 'label'} is {decimals(base)}"
     )
+    exact = ", the share of texts with exactly the same labels," if several else ""
     yield (
         f"The model's labels agreed with people's codes with an accuracy of "
-        f"{measured(scores['accuracy'], level)} and a macro F1 of "
-        f"{measured(scores['macro_f1'])}{weighted}{baseline}."
+        f"{measured(scores['accuracy'], level)}{exact} and a macro F1 of "
+        f"{measured(scores['macro_f1'])}{_weighted(found)}{baseline}."
     )
     n_left_out = found["n_gold"] - scores["n"]
     if n_left_out > 0:
@@ -145,12 +193,14 @@ def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
             f"These numbers leave out {n_left_out} coded {texts} without a majority code "
             "or without a label."
         )
+    mean = ", the mean over labels," if several else ""
     parts = [
-        f"{_COEFFICIENTS[each['name']][0]} between model and people was {measured(each)} "
-        f"{cite(used, _COEFFICIENTS[each['name']][1])}"
+        f"{_COEFFICIENTS[each['name']][0]} between model and people{mean} was "
+        f"{measured(each)} {cite(used, _COEFFICIENTS[each['name']][1])}"
         for each in _told(found["model_agreement"], ("kappa",))
     ]
     yield from (f"{part}." for part in parts)
+    yield from _as_numbers(found.get("numbers"))
     model = _CONSENSUS.get(found.get("consensus") or "")
     if model is not None:
         yield (
@@ -158,6 +208,22 @@ def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
             f"{cite(used, 'dawid1979')}, and measures from several draws of them were "
             f"combined by multiple imputation {cite(used, 'rubin1987')}."
         )
+
+
+def _as_numbers(found: Mapping[str, Any] | None) -> Iterator[str]:
+    """Describe the agreement of labels that are numbers."""
+    if found is None or found["icc"]["value"] is None:
+        return
+    bias = found["bias"]
+    differ = (
+        ""
+        if bias is None or bias["value"] is None
+        else f", and the mean difference, model minus people, was {measured(bias)}"
+    )
+    yield (
+        "Compared as numbers, the intraclass correlation ICC(2,1) of model and people "
+        f"was {measured(found['icc'])}{differ}."
+    )
 
 
 def estimates(contents: Contents, used: list[str]) -> list[str]:
@@ -173,7 +239,8 @@ def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
     what = (
         f"the regression {found['formula']} ({_model_name(found['model'])})"
         if found["formula"]
-        else "shares and means"
+        else listed([_TERMS[each] for each in _TERMS if each in _terms(found)])
+        or "shares and means"
     )
     yield (
         f"We estimated {what} from {count_of(found['n_texts'], 'text')}, of which "
@@ -209,8 +276,16 @@ def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
         )
 
 
+def _terms(found: Mapping[str, Any]) -> set[str]:
+    """Return the kinds of estimates, such as "share"."""
+    return {str(row["term"]) for row in found["rows"]}
+
+
 def _of_design(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
-    """Describe weights, a model of coders' errors, and simultaneous intervals."""
+    """Describe the target, weights, a model of coders' errors, simultaneous intervals."""
+    target = _TARGETS.get(found.get("target") or "")
+    if target is not None:
+        yield target
     if found.get("is_weighted"):
         yield "All estimates use survey weights."
     model = _CONSENSUS.get(found.get("consensus") or "")

@@ -14,6 +14,7 @@ from llamaherd.research.reports.method_parts import (
     methods_blocks,
     references_blocks,
 )
+from llamaherd.research.reports.methods_people import weights_of
 from llamaherd.research.reports.passage_pictures import (
     passage_counts,
     passages_picture,
@@ -67,6 +68,7 @@ TOGETHER = {
     "max_t": "The intervals of each method are simultaneous at this level (max-t).",
 }
 
+_WEIGHTS = {"inclusion": "1 / inclusion probability", "survey": "survey weight"}
 _SCALES = {
     "nominal": "Labels have no order (nominal scale).",
     "ordinal": "Labels are ordered (ordinal scale)"
@@ -217,7 +219,8 @@ def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
     whole = dict(fields)
     people = len(fields["coders"])
     who = "one person" if people == 1 else f"{people} people"
-    weighted = ", weighted by 1 / inclusion probability" if fields["is_weighted"] else ""
+    by = [_WEIGHTS[each] for each in weights_of(fields)]
+    weighted = f", weighted by {' and '.join(by)}" if by else ""
     blocks: list[Block | None] = [
         text_block(
             f"{count_of(fields['n_gold'], 'text')} "

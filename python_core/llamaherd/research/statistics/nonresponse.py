@@ -108,7 +108,7 @@ def answered(
     if len(empty) and not has_empty_strata:
         raise ArgumentError(
             "has a stratum, or a wave, of which no text is coded yet; code some texts of "
-            f"each: {gold.design.get('strata') or gold.design.get('history')}",
+            f"{_named(gold.design, empty)}",
             argument="gold",
         )
     n_without, more = n - len(coded), []
@@ -149,6 +149,16 @@ def answered(
         is_by_label=True,
         notes=[note, *more],
     )
+
+
+def _named(design: Mapping[str, Any], empty: Ints) -> str:
+    """Name strata by number, with the numbers of drawn texts; otherwise name waves."""
+    names = list(design.get("strata") or {})
+    if not names or max(empty) >= len(names):
+        return f"each: {design.get('history')}"
+    drawn = design.get("drawn") or {}
+    listed = [f"{names[h]!r} ({drawn.get(names[h], '?')} drawn)" for h in empty]
+    return ", ".join(listed)
 
 
 def _numbered(keys: list[tuple[int, str]]) -> Ints:

@@ -27,6 +27,30 @@ if TYPE_CHECKING:
 LEAST_P = 0.01  # a warning is given if the p-value is lower
 _N_DRAWS = 9999
 _SEED = 1
+_LEAST_EQUAL = 30  # fewer equal labels and codes may be chance
+
+
+def copied(
+    labels: Sequence[object], codes: Sequence[Sequence[object]], coders: Sequence[str]
+) -> list[str]:
+    """Return the coders whose codes all equal the model's labels, and may be a copy.
+
+    Args:
+        labels: n labels of the model; None for texts without a label.
+        codes: For each coder n codes; None for missing codes.
+        coders: Names of the coders.
+    """
+    found = []
+    for coder, column in zip(coders, codes, strict=True):
+        pairs = [
+            (label, code)
+            for label, code in zip(labels, column, strict=True)
+            if code is not None and label is not None
+        ]
+        is_varied = len({code for _, code in pairs}) > 1
+        if len(pairs) >= _LEAST_EQUAL and is_varied and all(a == b for a, b in pairs):
+            found.append(coder)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,6 +134,7 @@ def validate(
     """
     level_of(level)
     label = label_column_of(coded, gold, label)
+    _check_people(coded, gold, truth, label)
     are_sets = has_several(coded, gold) if several is None else several
     answers = answers_of(coded, label, prob, labels, several=are_sets)
     if scale is None:
@@ -203,6 +204,12 @@ def validate(
         n_gold=len(codes.rows),
         coders=codes.coders,
         is_weighted=unit_weights is not None,
+        weighted_by=(
+            *(() if codes.inclusion is None else ("inclusion",)),
+            *(() if weights is None else ("survey",)),
+        ),
+        n_without=codes.n_without,
+        is_by_label=codes.is_by_label,
         design=codes.design,
         several=are_sets,
         scale=scale,
@@ -226,6 +233,20 @@ def validate(
     if are_sets:
         found = _in_words(found)
     return found.with_warnings(warnings_of(found, answers, codes, decided.n_ties))
+
+
+def _check_people(coded: Any, gold: Any, truth: Any, label: str | None) -> None:  # noqa: ANN401
+    """Refuse the column of the model's labels as codes of people."""
+    columns = getattr(coded, "columns", None)
+    own = columns.get("label") if label is None and isinstance(columns, dict) else label
+    for name, given in (("gold", gold), ("truth", truth)):
+        named = [given] if isinstance(given, str) else given
+        is_own = isinstance(named, (list, tuple)) and own in named
+        if isinstance(own, str) and is_own and (name == "truth" or given == own):
+            raise ArgumentError(
+                f"must be codes of people: {own!r} is the column of the model's labels",
+                argument=name,
+            )
 
 
 def _unit_weights(

@@ -92,7 +92,7 @@ class Validation:
         n_texts: Number of texts, with and without a label.
         n_gold: Number of texts with human codes.
         coders: Names of the coders.
-        is_weighted: True if texts are weighted by 1 / inclusion probability.
+        is_weighted: True if texts are weighted, see `weighted_by`.
         design: Record of the draw of coded texts, see `GoldSample`; None if unknown.
         several: True if texts may have several labels.
         scale: Scale of measurement of the labels.
@@ -124,6 +124,11 @@ class Validation:
             "dawid_skene" or "one_coin".
         source: Hashes of the texts and labels used; None if an earlier version made the
             result.
+        weighted_by: Weights of the texts: "inclusion" (1 / inclusion probability),
+            "survey" (survey weights), or both.
+        n_without: Number of texts of the sample that nobody coded.
+        is_by_label: True if coded texts stand for the texts without a code that have the
+            same label; False if they stand for all texts without a code.
     """
 
     n_texts: int
@@ -150,6 +155,9 @@ class Validation:
     numbers: NumberAgreement | None = None
     numbers_of_people: NumberAgreement | None = None
     consensus: Consensus = "majority"
+    weighted_by: tuple[str, ...] = ()
+    n_without: int = 0
+    is_by_label: bool = False
 
     @property
     def labels(self) -> tuple[Hashable, ...]:

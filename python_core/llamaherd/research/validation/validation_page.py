@@ -24,6 +24,8 @@ _NAMES = {
     "ac1": "Gwet's AC1",
 }
 
+_WEIGHTS = {"inclusion": "inclusion probability", "survey": "survey weight"}
+
 
 def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
     """Return the page of a validation, with lines of at most 88 characters.
@@ -35,7 +37,8 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
     """
     people = len(found.coders)
     who = count_of(people, "person")
-    counted = "; weighted by inclusion probability" if found.is_weighted else ""
+    words = [_WEIGHTS[each] for each in found.weighted_by]
+    counted = f"; weighted by {' and '.join(words)}" if words else ""
     coded = f"{found.n_gold:,} of {count_of(found.n_texts, 'text')}"
     parts = [
         [

@@ -9,7 +9,7 @@ from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.codes import are_alike
 from llamaherd.research.coding.texts import same_rows
-from llamaherd.research.statistics.representative import label_check
+from llamaherd.research.statistics.representative import copied, label_check
 
 if TYPE_CHECKING:
     from llamaherd.research.validation.inputs import Codes, ModelLabels
@@ -33,6 +33,7 @@ def warnings_of(
         *_of_recall(found),
         *_of_intervals(found),
         *_of_codes(found, codes, n_ties),
+        *_of_copies(answers, codes),
         *_of_picked(found, answers, codes),
         *_of_labels(found, answers, codes),
     ]
@@ -144,6 +145,20 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
             "codebook may be unclear, and accuracy means little."
         )
     return lines
+
+
+def _of_copies(answers: ModelLabels, codes: Codes) -> list[str]:
+    """Return a warning if somebody's codes may be a copy of the model's labels."""
+    given = [answers.labels[row] for row in codes.rows]
+    same = copied(given, codes.codes, codes.coders)
+    if not same:
+        return []
+    line = (
+        f"All codes of {', '.join(map(repr, same))} equal the model's labels. If they "
+        "are a copy of the labels and not the codes of people, they show nothing about "
+        "the errors of the labels."
+    )
+    return [line]
 
 
 def _of_picked(found: Validation, answers: ModelLabels, codes: Codes) -> list[str]:

@@ -146,7 +146,8 @@ def test_a_column_id_that_is_unique_is_taken() -> None:
     bare = data.drop(columns="text").sort_values("party")
     assert numbers(bare, drawn) == pytest.approx(numbers(data, drawn))
     for ids in (["k"] * N, [None, *data["id"][1:]]):
-        assert gold(data.assign(id=ids)).design["id"] is None
+        with pytest.warns(UserWarning, match="the column 'id' has"):
+            assert gold(data.assign(id=ids)).design["id"] is None
     assert gold(data, id="text").design["id"] == "text"
 
 
@@ -230,3 +231,68 @@ def test_blank_and_joined_labels_are_those_of_the_draw(
     data["label"] = [label[i] for i in rng.permutation(N)]
     with pytest.raises(ValueError, match=OTHER):
         lh.validate(data["label"], drawn, several=several)
+
+
+# Ways in: each way names other columns when the sample is drawn. A sample never gives a
+# number for rows in another order without matching them.
+WAYS_IN: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "nothing named": (["text", "label", "code"], {}),
+    "an id": (["id", "label", "code"], {}),
+    "an id and a text": (["id", "text", "label", "code"], {}),
+    "a text of another name": (["words", "label", "code"], {"text": "words"}),
+    "labels": (["label", "code"], {"label": "label"}),
+    "no column that is known": (["label", "code", "party"], {}),
+    "strata": (["label", "code", "party"], {"by": "party"}),
+    "a text and labels": (["text", "label", "code"], {"text": "text", "label": "label"}),
+}
+CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "reversed": lambda d: d.iloc[::-1].reset_index(drop=True),
+    "two rows exchanged": lambda d: d.iloc[[*range(1, N), 0]].reset_index(drop=True),
+    "shuffled": lambda d: d.sample(frac=1, random_state=4).reset_index(drop=True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_rows_in_another_order_are_matched_or_refused(way: str, change: str) -> None:
+    columns, options = WAYS_IN[way]
+    data = DATA.assign(id=DATA["key"], words=DATA["text"])[columns]
+    drawn = lh.gold_sample(data, 150, seed=2, **options)
+    drawn = drawn.with_codes([str(data["code"].iloc[row]) for row in drawn.rows])
+    expected = hits(data, drawn), share(data, drawn)
+    moved = CHANGES[change](data)
+    if "id" in columns:
+        assert (hits(moved, drawn), share(moved, drawn)) == pytest.approx(expected)
+        return
+    for number in (hits, share):
+        with pytest.raises(ValueError, match=OTHER):
+            number(moved, drawn)
+
+
+def share(data: Any, drawn: lh.GoldSample) -> float:
+    return lh.estimate(data, drawn, outcome="yes", label="label").rows[0].estimate
+
+
+def test_other_columns_may_change_if_the_order_is_unknown() -> None:
+    data = DATA[["label", "code", "party"]]
+    drawn = lh.gold_sample(data, 150, seed=2)
+    drawn = drawn.with_codes([str(data["code"].iloc[row]) for row in drawn.rows])
+    other = data.assign(label=np.where(data["label"] == "yes", "no", "yes"), new=1)
+    assert hits(other.drop(columns="party"), drawn) < hits(data, drawn)
+
+
+def test_blank_texts_are_not_drawn_although_no_column_is_named() -> None:
+    data = DATA.assign(
+        text=[" " if i < 300 else text for i, text in enumerate(DATA.text)]
+    )
+    assert min(lh.gold_sample(data, 50, seed=2).rows) >= 300
+
+
+@pytest.mark.parametrize(
+    ("first", "told"), [("k001", "'k001' 2 times"), (None, "no value for some texts")]
+)
+def test_a_column_of_ids_that_is_not_used_is_told(first: str | None, told: str) -> None:
+    data = DATA.assign(id=[first, *[f"k{i:03}" for i in range(1, N)]])
+    with pytest.warns(UserWarning, match=f"column 'id' has .*{told}.* row numbers"):
+        drawn = lh.gold_sample(data, 20, seed=1)
+    assert drawn.ids == [str(row + 1) for row in drawn.rows]

@@ -187,3 +187,22 @@ def test_the_label_with_the_most_unusual_rate_is_named_first() -> None:
     assert found.is_by_label
     assert "not at random: " in found.notes[0]
     assert "'rare'" in found.notes[0].split("not at random: ")[1].split(", ")[0]
+
+
+def test_an_error_names_only_the_strata_without_codes() -> None:
+    data = {"text": [f"t{i}" for i in range(90)], "party": ["a", "b", "c"] * 30}
+    data["label"] = ["yes", "no"] * 45
+    gold = lh.gold_sample(data, 30, "party", seed=1)
+    codes = ["yes" if data["party"][row] != "b" else None for row in gold.rows]
+    with pytest.raises(ValueError, match=r"code some texts of 'b' \(10 drawn\)$"):
+        lh.estimate(data, gold.with_codes(codes))
+
+
+@pytest.mark.parametrize(("prob", "is_told"), [(0.5, False), (0.9, True), (0.2, True)])
+def test_probabilities_that_do_not_fit_the_number_of_codes_are_told(
+    prob: float, is_told: bool
+) -> None:
+    labels = ["yes", "no"] * 100
+    codes = ["yes" if i % 3 else "no" for i in range(100)] + [None] * 100
+    found = quietly(lambda: lh.estimate({"label": labels}, codes, prob=[prob] * 200))
+    assert any("add up to" in note for note in found.notes) == is_told

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import re
 import sys
+import warnings
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -322,3 +323,108 @@ def test_an_evaluation_is_part_of_methods_and_report(
 
 def vars_of(coded: lh.Coded) -> dict[str, Any]:
     return {field.name: getattr(coded, field.name) for field in dataclasses.fields(coded)}
+
+
+def _told(coded: lh.Coded, **options: Any) -> str:
+    """Return the paragraph on people's codes of a validation with these options."""
+    codes = options.pop("gold", None) or [LABELS[i % 2] for i in range(N)]
+    found = lh.validate(coded, codes, n_bootstrap=20, **options)
+    return lh.methods_text(coded, found).text.split("\n\n")[1]
+
+
+@pytest.mark.parametrize(
+    ("prob", "weights", "told", "shown"),
+    [
+        (None, None, "", ""),
+        (None, "w", "its survey weight", "survey weight"),
+        ("simple", None, "", "inclusion probability"),
+        ("simple", "w", "its survey weight", "inclusion probability and survey weight"),
+        (
+            "uncertainty",
+            None,
+            "the inverse of its inclusion probability",
+            "inclusion probability",
+        ),
+        (
+            "uncertainty",
+            "w",
+            "its survey weight divided by its inclusion probability",
+            "inclusion probability and survey weight",
+        ),
+    ],
+)
+def test_weights_are_named_by_what_they_are(
+    coded: lh.Coded, prob: str | None, weights: str | None, told: str, shown: str
+) -> None:
+    own = None if weights is None else [1 + i % 3 for i in range(N)]
+    gold: Any = [LABELS[i % 2] for i in range(N)]
+    if prob is not None:
+        drawn = lh.gold_sample(coded, 40, prob=prob, seed=7)
+        gold = drawn.with_codes([LABELS[row % 2] for row in drawn.rows])
+    found = lh.validate(coded, gold, n_bootstrap=20, weights=own)
+    text = lh.methods_text(coded, found).text
+    assert [*re.findall(r"each text weighted by ([\w ]+)", text), ""][0] == told
+    line = str(found).splitlines()[1]
+    assert [*re.findall(r"; weighted by ([\w ]+)", line), ""][0] == shown
+
+
+def test_missing_texts_and_codes_are_counted(
+    tiny_path: Callable[[str], Path],
+) -> None:
+    texts = ["One text.", None, "  ", "Another.", "Another.", "word " * 2000]
+    book = lh.Codebook("Which?", LABELS)
+    with (
+        lh.Model(tiny_path("llama")) as model,
+        lh.Context(model, n_ctx=512) as context,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", UserWarning)  # of the text that is too long
+        coded = lh.annotate({"text": texts}, "text", book, context)
+        text = lh.methods_text(coded).text
+    n_labelled = sum(label is not None for label in coded.labels)
+    assert f"We coded {n_labelled} texts (2 different ones)" in text
+    assert "Of 6 rows, 2 have no text and 1 could not be coded." in text
+
+
+@pytest.mark.parametrize(
+    ("n", "n_open", "told"),
+    [
+        (N, 0, "These were all texts."),
+        (N, 5, "All 60 texts were to be coded. 5 texts of the sample have no code;"),
+        (40, 0, "These texts belong to a sample of 40 of 60 texts"),
+        (40, 1, "1 text of the sample has no code;"),
+    ],
+)
+def test_texts_without_a_code_are_told(
+    coded: lh.Coded, n: int, n_open: int, told: str
+) -> None:
+    drawn = lh.gold_sample(coded, n, seed=7)
+    codes = [None if i < n_open else LABELS[i % 2] for i in range(n)]
+    text = _told(coded, gold=drawn.with_codes(codes))
+    assert told in text
+    assert ("no code" in text) == (n_open > 0)
+    assert ("all texts" in text) == (n == N and n_open == 0)
+
+
+@pytest.mark.parametrize("target", ["texts", "population"])
+@pytest.mark.parametrize(
+    ("outcome", "by", "told"),
+    [
+        (None, None, "We estimated shares from"),
+        ("yes", "group", "We estimated shares and differences between groups from"),
+        ({"yes": 1, "no": 0}, None, "We estimated means from"),
+    ],
+)
+def test_estimates_are_named_by_what_they_are(
+    coded: lh.Coded, outcome: Any, by: str | None, told: str, target: Any
+) -> None:
+    frame = {**coded.frame, "group": ["a", "b"] * (N // 2)}
+    own = dataclasses.replace(coded, frame=frame)
+    drawn = lh.gold_sample(own, 40, seed=7)
+    gold = drawn.with_codes([LABELS[row % 2] for row in drawn.rows])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of few codes
+        found = lh.estimate(own, gold, outcome=outcome, by=by, target=target)
+    text = lh.methods_text(own, estimates=found).text
+    assert told in text
+    assert ("describe these texts only" in text) == (target == "texts")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -499,3 +500,26 @@ def test_codes_may_be_a_column_of_the_labelled_data() -> None:
     assert str(by_name) == str(lh.validate(data, truth="anna"))
     with pytest.raises(ValueError, match="ben"):
         lh.validate(data, "ben")
+
+
+@pytest.mark.parametrize("n_wrong", [0, 1])
+def test_codes_that_may_be_a_copy_of_the_labels_are_told(n_wrong: int) -> None:
+    labels = [NAMES[i % 3] for i in range(60)]
+    codes = [NAMES[1] if i < n_wrong else label for i, label in enumerate(labels)]
+    found = lh.validate(labels, {"ann": codes, "ben": [NAMES[0], *[None] * 59]})
+    told = [each for each in found.warnings if "equal the model's labels" in each]
+    assert len(told) == (n_wrong == 0)
+    assert all("'ann'" in each and "'ben'" not in each for each in told)
+    half = [None if i % 2 else code for i, code in enumerate(codes * 2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of few errors
+        notes = lh.estimate({"label": labels * 2}, half, prob=np.full(120, 0.5)).notes
+    assert any("equal the model's labels" in each for each in notes) == (n_wrong == 0)
+
+
+@pytest.mark.parametrize("given", [{"gold": "label"}, {"truth": ["code", "label"]}])
+def test_the_labels_are_no_codes_of_people(given: dict[str, Any]) -> None:
+    data = {"label": ["a", "b"] * 30, "code": ["a", "b"] * 30}
+    (name,) = given
+    with pytest.raises(ValueError, match=f"^{name} must be codes of people: 'label' is"):
+        lh.validate(data, **given)
