@@ -15,7 +15,7 @@ from llamaherd.research import frames
 from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import consensus as consensuses
 from llamaherd.research.estimation.cluster_hint import hinted
-from llamaherd.research.estimation.code_forms import in_one_form
+from llamaherd.research.estimation.code_forms import in_one_form, undeclared
 from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimate_inputs import joined
@@ -170,7 +170,7 @@ def estimate_regression(
             `simultaneous`. `cluster`: True with clusters. `used`: columns in the formula.
     """
     texts, sample, notes = joined(
-        dict(columns),
+        with_levels(columns, options),
         _gold(gold),
         options["label"],
         options["text"],
@@ -230,7 +230,7 @@ def estimate_regression(
         formula=matrices["formula"],
         n_kept=len(kept),
         texts=texts,
-        notes=[*notes, *more],
+        notes=[*notes, *undeclared(texts, sample, several=options["several"]), *more],
     )
     return _estimates(
         replace(

@@ -8,6 +8,7 @@ from llamaherd.research.codes.cells import (
     number_in,
     text_of,
 )
+from llamaherd.research.codes.coders import check_coders
 from llamaherd.research.codes.numbers import numbers_of
 from llamaherd.research.codes.reading import (
     Code,
@@ -23,6 +24,7 @@ __all__ = [
     "Reading",
     "are_alike",
     "are_measured",
+    "check_coders",
     "form_of",
     "is_missing",
     "is_nothing",

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research import frames
 from llamaherd.research.codes import (
     are_alike,
     are_measured,
+    check_coders,
     number_in,
     read,
     read_sets,
@@ -46,7 +48,7 @@ def in_one_form(
 
     Raises:
         ValueError: A code differs from a label only in case or whitespace; or labels and
-            codes have no value in common.
+            codes, or the codes of one of several coders, have no value in common.
     """
     people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
     if several:
@@ -65,6 +67,7 @@ def in_one_form(
             for column in made
         ]
         measured = False
+        _check_parts(made, texts, gold)
     else:
         raw = _raw_labels(texts)
         measured = are_measured(raw)
@@ -72,11 +75,53 @@ def in_one_form(
         columns = read([raw, *people], known, argument="gold").columns
         names = () if measured else known or texts.names
         _check_common(columns[0], columns[1:], names, is_measured=measured)
+        if isinstance(gold, GoldSample):
+            check_coders(columns[0], columns[1:], gold.coders, names)
     labels, *codes = [[text_of(each) for each in column] for column in columns]
     texts = replace(texts, labels=labels)
     if isinstance(gold, GoldSample):
         return texts, replace(gold, codes=codes), measured
     return texts, codes[0], measured
+
+
+def undeclared(
+    texts: Population, gold: GoldSample | Sequence[Any], *, several: bool
+) -> list[str]:
+    """Return a note on codes that are not among the labels that the user declared.
+
+    Args:
+        texts: Texts with their labels.
+        gold: See `in_one_form`, which has converted the codes.
+        several: See `in_one_form`.
+    """
+    known = {text_of(name) for name in _known_names(texts, gold)}
+    if several or not known or are_measured(_raw_labels(texts)):
+        return []
+    people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
+    rows = list(zip(*people, strict=True))
+    other = {code for row in rows for code in row} - known - {None}
+    if not other:
+        return []
+    n = sum(bool(other.intersection(row)) for row in rows)
+    note = (
+        f"people gave {count_of(n, 'text')} a code that is not among the labels "
+        f"({_some(other)}): estimates treat it as one more label, which the model never "
+        "gives"
+    )
+    return [note]
+
+
+def _check_parts(
+    columns: Sequence[Sequence[tuple[Any, ...] | None]],
+    texts: Population,
+    gold: GoldSample | Sequence[Any],
+) -> None:
+    """Check codes with several labels each, by their single labels."""
+    if isinstance(gold, GoldSample):
+        labels, *people = [
+            [label for each in column for label in each or ()] for column in columns
+        ]
+        check_coders(labels, people, gold.coders, texts.names)
 
 
 def _raw_labels(texts: Population) -> list[Any]:

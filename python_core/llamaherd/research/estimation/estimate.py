@@ -13,7 +13,7 @@ from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import formulas
 from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.cluster_hint import hinted
-from llamaherd.research.estimation.code_forms import in_one_form
+from llamaherd.research.estimation.code_forms import in_one_form, undeclared
 from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.consensus import (
     agreement_line,
@@ -210,7 +210,12 @@ def estimate(  # noqa: PLR0917 - as in R
     predicted = predictions_of(coded, texts, predictions, several=several)
     clusters = None if cluster is None else numbered(texts, cluster, kept)[0]
     model = model or ("mean" if formula is None else "ols")
-    notes += [*copies(texts, gold), *cluster_notes(coded, cluster), *more]
+    notes += [
+        *copies(texts, gold),
+        *undeclared(texts, gold, several=several),
+        *cluster_notes(coded, cluster),
+        *more,
+    ]
 
     def settings(
         own: GoldUsed, own_level: float, own_clusters: Ints | None = clusters

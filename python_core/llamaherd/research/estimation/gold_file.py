@@ -101,12 +101,13 @@ def plain(cell: str) -> str:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Return True if texts differ at most in line ends and whitespace.
+    """Return True if texts differ at most in line ends, whitespace and doubled quotes.
 
-    Spreadsheets change line ends and whitespace.
+    Spreadsheets change line ends and whitespace. Some readers of CSV, such as R's
+    `data.table::fread()`, keep the doubled quotes of quoted cells.
     """
     return _lines(one) == _lines(other)
 
 
 def _lines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace('""', '"').strip()

@@ -296,6 +296,11 @@ def _of_design(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
             "model's labels and groups. Estimates from several draws of the true codes "
             f"were combined by multiple imputation {cite(used, 'rubin1987')}."
         )
+    elif found.get("agreement"):  # several coders
+        yield (
+            "If people gave different codes to a text, the majority code was used, "
+            "and on a tie the code of the first coder."
+        )
     if found.get("simultaneous"):
         yield "The intervals of each method are simultaneous."
 

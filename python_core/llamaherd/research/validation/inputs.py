@@ -13,7 +13,13 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, shape_of, with_commas
 from llamaherd.core.words import words
 from llamaherd.research import frames
-from llamaherd.research.codes import is_missing, numbers_of, read, text_of
+from llamaherd.research.codes import (
+    check_coders,
+    is_missing,
+    numbers_of,
+    read,
+    text_of,
+)
 from llamaherd.research.coding.joins import SampleRows, current_rows, filtered
 from llamaherd.research.statistics.nonresponse import answered
 from llamaherd.research.statistics.ratings import listed
@@ -278,10 +284,12 @@ def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]
     """Convert labels and codes so that equal values compare equal and have one type.
 
     Raises:
-        ValueError: A code differs from a label only in case or whitespace.
+        ValueError: A code differs from a label only in case or whitespace, or none of
+            the codes of one of several coders is a label.
     """
     reading = read([answers.labels, *codes.codes], answers.names, argument="gold")
     labels, *columns = reading.columns
+    check_coders(labels, columns, codes.coders, reading.names)
     return replace(answers, labels=labels, names=reading.names), with_codes(
         codes, columns
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from llamaherd.research.codes import read_sets
+from llamaherd.research.codes import check_coders, read_sets
 from llamaherd.research.coding.label_sets import (
     BETWEEN,
     in_order,
@@ -57,6 +57,8 @@ def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
         words_for_none(names),
         argument="gold",
     )
+    labels, *people = [[x for each in column for x in each or ()] for column in columns]
+    check_coders(labels, people, codes.coders, names)
     labels, *made = [
         [None if each is None else in_order(map(str, each), names) for each in column]
         for column in columns

@@ -204,13 +204,12 @@ def _of_labels(found: Validation, answers: ModelLabels, codes: Codes) -> list[st
             f"{_listed(people)}. Are they written in the same way?"
         )
     known = set(answers.names)
-    other = sorted(
-        {
-            str(scores.label)
-            for scores in found.accuracy.per_label
-            if known and scores.n_gold and scores.label not in known
-        }
-    )
+    single = {
+        label
+        for code in people
+        for label in (code if isinstance(code, tuple) else (code,))
+    }
+    other = sorted(map(str, single - known)) if known else []
     if other:
         lines.append(
             f"People gave labels that the model cannot give: {', '.join(other)}."

@@ -364,3 +364,14 @@ def test_one_coder_may_be_named_alone(tmp_path: Path) -> None:
     path = tmp_path / "gold.csv"
     sample().write(path, coders="bo")
     assert path.read_text(encoding="utf-8-sig").splitlines()[0].endswith('"bo"')
+
+
+def test_doubled_quotes_of_a_cell_are_the_same_text() -> None:
+    text = 'He said "no".'
+    gold = lh.gold_sample({"text": [text, "B", "C"]}, 3, text="text", seed=1)
+    cells = [(each or "").replace('"', '""') for each in gold.texts]
+    sheet = {"id": gold.ids, "text": cells, "anna": ["yes"] * 3}
+    assert lh.read_gold(sheet, gold).codes == [["yes"] * 3]
+    sheet["text"] = [cell.replace("no", "yes") for cell in cells]
+    with pytest.raises(ValueError, match="text is not the one that was drawn"):
+        lh.read_gold(sheet, gold)

@@ -76,6 +76,7 @@ def test_people_and_estimators_come_from_the_data(
     assert {"cohen1960", "hayes2007", "egami2023", "angelopoulos2023"} < set(
         found.references
     )
+    assert "on a tie the code of the first coder" in found.text
     assert "zrnic2024" not in found.references
     for key in found.references:
         assert found.references.count(key) == 1
@@ -91,6 +92,13 @@ def test_a_model_of_coders_is_told_and_cited(coded: lh.Coded) -> None:
     found = lh.methods_text(coded, validation)
     assert "modelled from all coders' codes by the one-coin form" in found.text
     assert {"dawid1979", "rubin1987"} <= set(found.references)
+
+
+def test_one_coder_has_no_ties(coded: lh.Coded) -> None:
+    gold = lh.gold_sample(coded, 40, seed=7)
+    gold = gold.with_codes([LABELS[row % 2] for row in gold.rows], "ann")
+    found = lh.methods_text(coded, estimates=lh.estimate(coded, gold))
+    assert "on a tie" not in found.text
 
 
 def test_methods_that_were_not_used_are_not_cited(
