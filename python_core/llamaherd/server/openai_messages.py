@@ -44,7 +44,7 @@ def _message(name: str, message: object) -> dict[str, object]:
     of_tools = _OF_TOOLS.get(role)
     own = {"role", "content", of_tools}
     refusal = message.get("refusal")
-    if role == "assistant" and isinstance(refusal, str):
+    if of_tools == "tool_calls" and isinstance(refusal, str):
         own.add("refusal")
     for key, value in message.items():
         if key not in own:
