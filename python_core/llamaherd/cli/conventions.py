@@ -113,8 +113,28 @@ class Commands(_Taught, click.Group):
         return super().resolve_command(ctx, args)
 
 
+class _Number(click.types.FloatParamType):
+    """Parameter type of a number, with clearer errors than click's."""
+
+    name = "float"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - types of click
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401 - types of click
+        """Return the number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not a number.", param, ctx)
+
+
 class _SectionOption(click.Option):
     def __init__(self, *settings: Any, section: str, **more: Any) -> None:  # noqa: ANN401 - types of click
+        if more.get("type") in (float, click.FLOAT):
+            more["type"] = _Number()
         super().__init__(*settings, **more)
         self.section = section
 

@@ -22,7 +22,9 @@ from llamaherd.cli.streams import (
     escape_unknown_characters,
     fill_streams,
 )
+from llamaherd.cli.wording import COMMAND_LINE
 from llamaherd.core.starting import has_started
+from llamaherd.core.words import spoken_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +116,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     has_started()
     with Termination() as termination:
         try:
-            return _run(arguments, missing)
+            with spoken_in(COMMAND_LINE):
+                return _run(arguments, missing)
         except (KeyboardInterrupt, click.Abort):
             return (
                 ExitStatus.TERMINATED if termination.has_come else ExitStatus.INTERRUPTED

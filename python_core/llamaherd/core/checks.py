@@ -49,6 +49,7 @@ def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:
     if not low <= number <= high:
         is_low = number < low and high == INT32_MAX  # omit INT32_MAX
         limit = f"at least {low}" if is_low else f"between {low} and {high}"
+        limit = str(low) if low == high else limit
         raise ArgumentError(
             f"must be {limit}, not {_digits(number)}", argument=name, code="out_of_range"
         )

@@ -43,7 +43,8 @@ def _message(name: str, message: object) -> dict[str, object]:
         raise bad_field(f"{name}.role", f"{name}.role must be one of {allowed}")
     of_tools = _OF_TOOLS.get(role)
     own = {"role", "content", of_tools}
-    if role == "assistant" and isinstance(message.get("refusal"), str):
+    refusal = message.get("refusal")
+    if of_tools == "tool_calls" and isinstance(refusal, str):
         own.add("refusal")
     for key, value in message.items():
         if key not in own:

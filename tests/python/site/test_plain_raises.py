@@ -22,7 +22,7 @@ ALLOWED = {
     ("model/tool_markup.py", "_m3_fields"): "the output of a model; becomes data",
     ("native/llguidance.py", "finds_pattern"): "the check of an answer",
     ("server/messages.py", "_refuse_constant"): "a hook of json; becomes status 400",
-    ("server/messages.py", "_finite"): "a hook of json; becomes status 400",
+    ("server/messages.py", "_number"): "a hook of json; becomes status 400",
     ("server/messages.py", "_integer"): "a hook of json; becomes status 400",
     ("structured/columns.py", "_number"): "a cell; becomes the error of its row",
     ("structured/patterns.py", "finds"): "the check of an answer",

@@ -11,7 +11,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plurals import part_of, verb
+from llamaherd.core.plurals import count_of, part_of, verb
 from llamaherd.core.words import setting
 from llamaherd.research import frames
 from llamaherd.research.codes import numbers_of, text_of
@@ -244,7 +244,14 @@ def _check_there(texts: Population, n: int) -> None:
             argument="data",
             code="empty",
         )
-    checks.integer("n", n, 1, len(texts.there))
+    most = len(texts.there)
+    if checks.integer("n", n, 1) > most:
+        raise ArgumentError(
+            f"must be at most {most}, not {n}: {count_of(most, 'text')} can be drawn "
+            "(missing and blank texts are never drawn)",
+            argument="n",
+            code="out_of_range",
+        )
 
 
 def _check_used(kind: str | None, **given: Any) -> None:  # noqa: ANN401 - of many kinds

@@ -171,7 +171,7 @@ def test_missing_texts_are_not_drawn() -> None:
     assert found.all_probs[10] == 1
     assert found.design["strata"]["(none)"] == 1
     assert found.design["n_missing"] == 2
-    with pytest.raises(ValueError, match="n must be between 1 and 58, not 59"):
+    with pytest.raises(ValueError, match="n must be at most 58, not 59: 58 texts"):
         lh.gold_sample(data, 59, text="text")
 
 
@@ -259,7 +259,7 @@ def test_blank_texts_are_not_drawn() -> None:
         ({"prob": "uncertainty"}, "confidence must be a column"),
         ({"prob": "uncertainty", "confidence": [2.0] * 60}, "between 0 and 1"),
         ({"id": "party"}, "id must differ from text to text: 'A' occurs twice"),
-        ({"n": 100}, "n must be between 1 and 60"),
+        ({"n": 100}, "n must be at most 60, not 100: 60 texts"),
         ({"seed": -1}, "seed must be between 0"),
         ({"by": "party", "allocation": {"A": 20}}, r"\['A', 'B'\], not \['A'\]"),
     ],
