@@ -68,6 +68,15 @@ one_core() {
   "$@"
 }
 
+# copy_llama SITE: copies llama-cpp-python from .venv into another folder of Python packages, with
+# the files that the build of the shim reads: headers, and the commit in lib/cmake.
+copy_llama() {
+  local site
+  site=$("$VENV_PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  rm -rf "${1:?}"/{llama_cpp,llama_cpp_python-*,include,lib/cmake}
+  (cd "$site" && cp -r --parents llama_cpp llama_cpp_python-* include lib/cmake "$1")
+}
+
 # r_field Imports: prints the package names in a field of DESCRIPTION, one per line, without
 # R's own packages, which come with r-base-core.
 r_field() {

@@ -20,11 +20,9 @@ make_wheel() {
 
 # install PYTHON ENVIRONMENT
 install() {
-  local site new=$2/bin/python
+  local new=$2/bin/python
   "$1" -m venv --clear "$2"
-  site=$("$VENV_PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
-  cp -r "$site"/{llama_cpp,llama_cpp_python-*,include} \
-    "$("$new" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')"
+  copy_llama "$(realpath "$("$new" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')")"
   grep -E "^($PACKAGES)==" scripts/requirements-dev.txt >"$2/requirements.txt"
   "$new" -m pip --disable-pip-version-check install --only-binary :all: \
     "$(echo "$DIR"/llamaherd-*.whl)[docx,hub,parquet,plot,research,server]" -r "$2/requirements.txt"

@@ -72,7 +72,7 @@ omit_matrix_cores() {
 # ggml is compiled with Vulkan, from the same sources, and replaces the libraries of ggml.
 # Sources and builds are kept, so that a build that was interrupted continues.
 install_llama() {
-  local site packages folder=/llama/vendor/llama.cpp part options=(-DGGML_VULKAN=ON)
+  local packages folder=/llama/vendor/llama.cpp part options=(-DGGML_VULKAN=ON)
   if [[ ! -d $DEBIAN/llama/vendor ]]; then
     fetch_llama_source "$VERSION" "$DEBIAN/llama"
     omit_matrix_cores
@@ -86,10 +86,8 @@ install_llama() {
     -DBUILD_SHARED_LIBS=ON -DLLAMA_CURL=OFF -DCMAKE_INSTALL_RPATH="\$ORIGIN" \
     -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON "${options[@]}"
   inside cmake --build /build/ggml --target ggml
-  site=$("$VENV_PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
   packages=$(echo "$DEBIAN"/venv/lib/python3.*/site-packages)
-  rm -rf "$packages"/{llama_cpp,llama_cpp_python-*,include}
-  cp -r "$site"/{llama_cpp,llama_cpp_python-*,include} "$packages"
+  copy_llama "$packages"
   rm "$packages"/llama_cpp/lib/libggml*
   cp -P "$DEBIAN"/build/ggml/bin/libggml* "$packages/llama_cpp/lib"
 }

@@ -62,6 +62,33 @@ def test_a_logged_function_ends_at_its_first_command_that_fails(copy: Path) -> N
     assert bash("-c", text.replace("false", "true")).stdout == "after\n"
 
 
+def test_a_copy_of_llama_has_all_files_that_the_build_of_the_shim_reads(
+    tmp_path: Path, copy: Path
+) -> None:
+    site = tmp_path / "site"
+    (site / "include").mkdir(parents=True)
+    (site / "include/of_an_older_version.h").touch()
+    python = f"VENV_PYTHON={sys.executable}"
+    done = bash("-c", f"source {copy}/scripts/common.sh; {python}; copy_llama {site}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (site / "include/of_an_older_version.h").exists()
+    support = ROOT / "capi_shim/build_support.py"
+    located = subprocess.run(
+        [sys.executable, support, "locate"],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert located.stdout.strip() == str(site.resolve())
+    subprocess.run(
+        [sys.executable, support, "build-info", tmp_path / "info.py"],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        check=True,
+    )
+    assert "LLAMA_BUILD_COMMIT" in (tmp_path / "info.py").read_text()
+
+
 def test_results_are_recorded_after_the_last_step(copy: Path) -> None:
     done = in_copy(copy, f"{copy}/scripts/cross.sh", "arm64", "wheels")
     assert done.stdout == "aarch64: llama package\n"
