@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import operator
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -25,8 +24,6 @@ DEFAULT_MAX_TOKENS = 100
 DEFAULT_SEED = 1234  # default seed of a call
 MAX_TOKENS_OF_SCHEMA = 512  # default of max_tokens with a schema
 MAX_SCHEMA = 4_000_000  # characters
-LEAST_IN_GRAMMAR = -(2**63) + 1024  # llguidance rounds smaller integers to -2^63
-_NEGATIVE = re.compile(r"-[0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]+)?")
 
 _T = TypeVar("_T")
 _Check = Callable[[str, Any], object]
@@ -88,20 +85,6 @@ def _checked_choices(name: str, choices: object) -> _Texts:
                 "must not be empty", argument=argument_of(name).at(i), code="empty"
             )
     return _Texts(sorted({str(text) for text in texts}))
-
-
-def _grammar(name: Name, value: object) -> str:
-    """Return a grammar. llguidance ends the process at the smallest integers."""
-    text = _pattern(name, value)
-    for number in _NEGATIVE.findall(text) if "%json" in text else ():
-        if float(number) < LEAST_IN_GRAMMAR:
-            raise ArgumentError(
-                f"has a number below {LEAST_IN_GRAMMAR} beside %json: "
-                f"{checks.quoted(number)}",
-                argument=name,
-                code="out_of_range",
-            )
-    return text
 
 
 def checked_schema(name: str, schema: object) -> str:
@@ -316,7 +299,7 @@ class SamplingParams:
     )
     schema: str | Mapping[str, object] | None = _checked(None, checked_schema)
     regex: str | None = _checked(None, _pattern)
-    grammar: str | None = _checked(None, _grammar)
+    grammar: str | None = _checked(None, _pattern)
     choices: Collection[str] | None = _checked(None, _checked_choices)
     quote_from: str | None = _checked(None, checks.text)
     ignore_eos: bool = _checked(False, checks.flag, is_plain=True)

@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.sampling import LEAST_IN_GRAMMAR
 from llamaherd.native import llguidance
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ _UPPER = frozenset({"maximum", "exclusiveMaximum"})
 _VALUES = frozenset({"const", "enum"})
 _EXACT = 2**53  # floats have each integer up to this one
 _INT64 = 2**63
+_LEAST = -_INT64 + 1024  # llguidance rounds smaller integers to -2^63
 _TOO_LARGE = 2**1024  # no float of 64 bits
 _MOST_SIZE = 2**31 - 1
 
@@ -106,7 +106,7 @@ def _check_object(schema: dict[str, Any], *, has_limits: bool) -> None:
                 raise _refused(key, number)
     for key in (_LOWER | _UPPER) & schema.keys() if has_limits else ():
         for number in _numbers(schema[key]):
-            if number < LEAST_IN_GRAMMAR:
+            if number < _LEAST:
                 raise _refused(key, number)
 
 
@@ -117,7 +117,7 @@ def _is_value(number: Any) -> bool:  # noqa: ANN401 - a float or an integer
     if isinstance(number, float) or abs(number) <= _EXACT or number == _INT64 - 1:
         return True
     if -_INT64 <= number < _INT64:
-        return bool(number >= LEAST_IN_GRAMMAR and int(float(number)) == number)
+        return bool(number >= _LEAST and int(float(number)) == number)
     return bool(decimal(float(number)) == number)
 
 
