@@ -24,7 +24,7 @@ from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.formulas import Matrices, averaged
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
-from llamaherd.research.estimation.label_checks import label_check_of
+from llamaherd.research.estimation.label_checks import copies, label_check_of
 from llamaherd.research.estimation.predictions import (
     comparable,
     predictions_of,
@@ -177,7 +177,13 @@ def estimate_regression(
         several=options["several"],
     )
     kept = np.array(matrices["kept"], dtype=np.int64)
-    used = used_gold(sample, options["prob"], len(texts), kept)
+    used = used_gold(
+        sample,
+        options["prob"],
+        len(texts),
+        kept,
+        is_clustered=matrices["clusters"] is not None,
+    )
     consensus, n = options["consensus"], int(options["n_imputations"])
     columns_used = _compared(texts, options)
     samples, more = consensuses.samples_of(sample, used, consensus, n, columns_used)
@@ -230,7 +236,12 @@ def estimate_regression(
         formula=matrices["formula"],
         n_kept=len(kept),
         texts=texts,
-        notes=[*notes, *undeclared(texts, sample, several=options["several"]), *more],
+        notes=[
+            *notes,
+            *copies(texts, sample),
+            *undeclared(texts, sample, several=options["several"]),
+            *more,
+        ],
     )
     return _estimates(
         replace(

@@ -135,17 +135,15 @@ class Runner:
         """
         groups, self.groups = list(self.groups.values()), {}
         failed = Output(finish=Finish.ERROR, message=reason)
-        problems: list[BaseException] = []
         for group in groups:
             try:
                 for i in list(group.open) if error is None else ():
                     group.ended(i, failed, perf_counter())
                 self._close_group(group, error)
-            except BaseException as problem:  # noqa: BLE001, PERF203 - raised below
-                problems.append(problem)
+            except BaseException as problem:  # noqa: BLE001, PERF203 - ends the group
+                if not group.is_over:
+                    group.end(problem)
         self._start_afresh()
-        if problems:
-            raise problems[0]
 
     def rest(self) -> None:
         """Release the prefixes whose state was lost; called when no group is left."""

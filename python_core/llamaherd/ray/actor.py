@@ -296,10 +296,14 @@ class Outbox:
 
     def _end_lost(self) -> None:
         """Record the end of chunks whose thread has died for lack of memory."""
+        loop = self.loop
+        if loop is None:
+            return
         for chunk, group in list(self._open.items()):
-            error = None if self.loop is None else self.loop.why_lost(group)
+            error = loop.why_lost(group)
             if error is not None:
                 self.put_end(chunk, error)
+                loop.give_up(group)  # a later thread must not run it
 
     def _due_s(self, end_s: float) -> float:
         """Return the time at which to send the collected messages."""

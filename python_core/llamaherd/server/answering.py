@@ -18,6 +18,7 @@ from llamaherd.server.awaited import AwaitedWork
 from llamaherd.server.echo import EchoedResult, start_echo
 from llamaherd.server.messages import (
     ClientGoneError,
+    dumps,
     encoded,
     read_object,
     send_event,
@@ -104,7 +105,7 @@ class Endpoint(ABC):
                 scope,
                 scope["llamaherd.incoming"],
                 self._shared.bodies,
-                self._shared.threads.pool("long", is_background=record.is_background),
+                self._shared.threads.pool("parse", is_background=record.is_background),
             )
             is_background = record.is_background
             if is_background and "priority" in self._fields:
@@ -238,7 +239,7 @@ class Answering(Endpoint):
             else:
                 record.results = results = await running.results()
                 body = await self._made(
-                    lambda: encoded(answer.whole(results)), results, record
+                    lambda: _encoded(answer.whole(results), results), results, record
                 )
                 await send_json(send, 200, body)
         except errors.ApiError:
@@ -250,7 +251,7 @@ class Answering(Endpoint):
         self, make: Callable[[], _T], results: Sequence[Result], record: RequestRecord
     ) -> _T:
         """Return a part of the answer, made outside of the event loop if it is long."""
-        n = sum(_n_values(each) for each in results)
+        n = _n_values(results)
         if n <= _FEW_VALUES:
             return make()
         kind: Kind = "short" if n <= _MANY_VALUES else "long"
@@ -263,8 +264,18 @@ class Answering(Endpoint):
         return await asyncio.wrap_future(pool.submit(in_terms))
 
 
-def _n_values(result: Result) -> int:
-    """Return an estimate of the number of values in the answer of a result."""
+def _encoded(body: object, results: Sequence[Result]) -> bytes:
+    """Return the body of an answer as JSON; a short body at once, which is faster."""
+    is_short = _n_values(results) <= _FEW_VALUES
+    return dumps(body).encode("ascii") if is_short else encoded(body)
+
+
+def _n_values(results: Sequence[Result]) -> int:
+    """Return an estimate of the number of values in the answer of results."""
+    return sum(_n_values_of(each) for each in results)
+
+
+def _n_values_of(result: Result) -> int:
     n = 16 + len(result.tokens) // 16
     if result.top_logprobs:
         n += len(result.tokens) * (1 + len(result.top_logprobs[0]))

@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 
     from llamaherd.model.model import Model
 
-Kind = Literal["short", "long", "compile", "codes"]
+Kind = Literal["parse", "short", "long", "compile", "codes"]
 # Numbers of threads by kind of work, for requests of clients and of batches. There are
 # few threads, which leave the cores to the model. A request for codes blocks its thread,
 # and starts another thread for each block of texts.
 _N_THREADS: Mapping[Kind, tuple[int, int]] = {
+    "parse": (1, 1),  # long bodies, whose memory is limited while they are parsed
     "short": (2, 1),  # up to about 20 ms
     "long": (2, 1),  # seconds: large requests and answers
     "compile": (2, 1),  # seconds: requests with constraints delay only each other
     "codes": (64, 16),  # until all texts are coded
 }
 LONG_BYTES = 1 << 16  # a request with more bytes is long
-_MANY = 64  # a request with more prompts, texts or answers is long
+_MANY = 64  # a request with more prompts, texts, continuations or answers is long
+_LISTS = ("prompt", "prompts", "input", "texts", "documents")
 
 
 class Submitting(Protocol):
@@ -90,16 +92,18 @@ def kind_of(fields: Mapping[str, object], n_bytes: int) -> Kind:
 
 
 def n_items(fields: Mapping[str, object]) -> int:
-    """Return the number of prompts or texts of a request, or of its longest list."""
-    return max(
-        (
-            len(value)
-            for value in fields.values()
-            # Numbers are the tokens of one prompt.
-            if isinstance(value, list) and value and not isinstance(value[0], int)
-        ),
-        default=1,
-    )
+    """Return the number of prompts, texts or continuations of a request, at least 1."""
+    n = 1
+    for name in _LISTS:
+        value = fields.get(name)
+        # Numbers are the tokens of one prompt.
+        if isinstance(value, list) and value and not isinstance(value[0], int):
+            n = max(n, len(value))
+    continuations = fields.get("continuations")
+    if isinstance(continuations, list):
+        n = max(n, sum(len(x) if isinstance(x, list) else 1 for x in continuations))
+    labels = fields.get("labels")
+    return n * len(labels) if isinstance(labels, list) and labels else n
 
 
 class VectorThreads:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import json
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.native import llguidance
+from llamaherd.structured.subschemas import OF_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +65,8 @@ def take_limits(every: list[dict[str, Any]]) -> set[str]:
 
 def _is_limit(key: str, value: float, kind: object) -> bool:
     """Return whether llguidance enforces a limit exactly."""
+    if abs(value) >= _TOO_LARGE:
+        return False
     if key in SIZES:
         return value <= _MOST_SIZE
     if key in _UPPER and kind == "integer" and value >= _INT64 - 1:
@@ -71,7 +75,11 @@ def _is_limit(key: str, value: float, kind: object) -> bool:
         return True
     if isinstance(value, int) and int(float(value)) != value:
         return False
-    kind = "integer" if kind == "integer" else "number"
+    return _is_accepted("integer" if kind == "integer" else "number", key, value)
+
+
+@lru_cache(maxsize=4096)
+def _is_accepted(kind: str, key: str, value: float) -> bool:
     return not llguidance.problem_of_schema(json.dumps({"type": kind, key: value}))
 
 
@@ -86,14 +94,17 @@ def check_values(root: object, every: list[dict[str, Any]]) -> None:
         ArgumentError: Masks cannot enforce a number.
     """
     known = set(map(id, every))
-    waiting = [root]
+    waiting: list[tuple[object, bool]] = [(root, False)]
     while waiting:
-        each = waiting.pop()
+        each, is_named = waiting.pop()
         if isinstance(each, dict):
-            _check_object(each, has_limits=id(each) not in known)
-            waiting += each.values()
+            if not is_named:  # otherwise its keys are names of properties
+                _check_object(each, has_limits=id(each) not in known)
+            waiting += [
+                (value, not is_named and key in OF_NAMED) for key, value in each.items()
+            ]
         elif isinstance(each, list):
-            waiting += each
+            waiting += [(value, False) for value in each]
         elif isinstance(each, int) and abs(each) >= _TOO_LARGE:
             raise _out_of_range("has a number of more than 308 digits")
 

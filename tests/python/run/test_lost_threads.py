@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -17,7 +18,7 @@ from llamaherd.run.handle import Handle
 from llamaherd.run.steps import run_steps
 from llamaherd.server.awaited import AwaitedJob
 from local_link import LocalLink
-from waiting import wait_until
+from waiting import HANGS_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +109,7 @@ def of_await(loop: ThreadedLoop) -> Wait:
     handle = Handle(loop, LOST, None)
 
     async def main() -> object:
-        return await handle
+        return await asyncio.wait_for(handle, HANGS_S)
 
     return lambda: asyncio.run(main())
 
@@ -119,7 +120,7 @@ def of_pieces(loop: ThreadedLoop) -> Wait:
     async def main() -> object:
         return [piece async for piece in handle]
 
-    return lambda: asyncio.run(main())
+    return lambda: asyncio.run(asyncio.wait_for(main(), HANGS_S))
 
 
 def of_call(loop: ThreadedLoop) -> Wait:
@@ -134,7 +135,7 @@ def of_job(loop: ThreadedLoop) -> Wait:
 
     def wait() -> None:
         try:
-            asyncio.run(job.outcome())
+            asyncio.run(asyncio.wait_for(job.outcome(), HANGS_S))
         finally:
             assert job.done()
             assert work.closed_in == "the context of the job"
@@ -222,15 +223,18 @@ def test_an_actor_reports_requests_whose_thread_died() -> None:
         link.close()
 
 
+@pytest.mark.parametrize("fails", ["counts", "output"])
 def test_one_group_that_cannot_be_ended_leaves_no_other_behind(
-    context_loop: Loop,
+    context_loop: Loop, fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine is lost, and counts of one of the groups cannot be read."""
+    """The engine is lost; counts or an output of one of the groups cannot be read."""
     loop = context_loop
     handles: list[Handle] = []
     with loop._lock:
         handles += [Handle(loop, request([n, 9], 200), None) for n in range(3)]
-        loop._has_turned = lambda: _fails_once(loop)  # type: ignore[method-assign]
+        if fails == "output":
+            monkeypatch.setattr(handles[0], "on_output", _no_memory)
+        loop._has_turned = partial(_fails_once, loop, fails)  # type: ignore[method-assign]
     for handle in handles:
         with pytest.raises((MemoryError, RuntimeError)):
             handle.result(60)
@@ -238,7 +242,11 @@ def test_one_group_that_cannot_be_ended_leaves_no_other_behind(
     answer_other(loop)
 
 
-def _fails_once(loop: Loop) -> bool:
+def _no_memory(*_: object) -> NoReturn:
+    raise MemoryError
+
+
+def _fails_once(loop: Loop, fails: str) -> bool:
     del loop._has_turned
     runner = loop._take_in()
     assert runner is not None
@@ -249,12 +257,12 @@ def _fails_once(loop: Loop) -> bool:
             raise MemoryError
         return counts(number)
 
-    runner.engine.counts = fail  # type: ignore[method-assign, assignment]
-    try:
+    if fails == "counts":
+        runner.engine.counts = fail  # type: ignore[method-assign, assignment]
         loop._fail_all("", RuntimeError("the engine failed"))
-    except MemoryError:
-        return True
-    raise AssertionError
+    else:
+        loop._fail_all("the engine failed")
+    return True
 
 
 def test_steps_run_to_their_end_on_one_thread(context_loop: Loop) -> None:

@@ -207,3 +207,38 @@ def test_an_end_that_is_given_up_leaves_no_file(tmp_path: Path) -> None:
     steps.close()
     assert list((tmp_path / "files").iterdir()) == []
     store.close()
+
+
+@pytest.mark.parametrize("n_first", [1, 3, 100])
+def test_two_ends_of_a_batch_keep_the_files_of_one(tmp_path: Path, n_first: int) -> None:
+    """A client may cancel a batch twice."""
+    store = BatchStore(tmp_path)
+    batch = _stored(store, 300)
+    ends = [store.finish(batch), store.finish(batch)]
+    found: list[Batch] = []
+    for _ in range(n_first):
+        found += _step(ends[0])
+    while ends:
+        steps = ends.pop(0)
+        over = _step(steps) if len(found) < 2 else ()
+        found += over
+        if not over and len(found) < 2:
+            ends.append(steps)
+    assert found[0] == found[1] == store.batch(batch.id)
+    assert len(list((tmp_path / "files").iterdir())) == 2
+    file = store.file(str(found[0].error_file))
+    assert file is not None
+    assert len(store.path(file).read_text().splitlines()) == 200
+    store.close()
+
+
+def test_large_answers_are_written_one_in_a_step(tmp_path: Path) -> None:
+    store = BatchStore(tmp_path)
+    batch = _stored(store, 0)
+    large = json.dumps({"a": "x" * (1 << 19)})
+    outcomes = [BatchOutcome(i, f"id-{i}", 200, large) for i in range(5)]
+    store.add_outcomes(batch, outcomes)
+    n_steps, ended = _drained(store.finish(batch))
+    assert n_steps >= 5
+    assert ended.n_done == 5
+    store.close()

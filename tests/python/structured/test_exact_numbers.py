@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+import tiny_models
 from llamaherd.core.errors import ArgumentError
 from llamaherd.native import llguidance
 from llamaherd.structured.check import violation
 from llamaherd.structured.quoting import type_quote
 from llamaherd.structured.shape import Shape, shape_of
 from llguidance import LLMatcher, LLTokenizer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NUMBERS = [
     "0",
@@ -146,10 +151,30 @@ def test_keywords_that_only_the_check_reads_take_any_number() -> None:
     assert not violation(shape.text, 2**64 + 1)
 
 
+@pytest.mark.parametrize("name", ["const", "enum", "minimum", "maxLength"])
+def test_properties_may_have_the_names_of_keywords(name: str) -> None:
+    own = {"type": "integer", "maximum": 2**60 + 1}
+    shape = shape_of({"type": "object", "properties": {name: own}})
+    assert shape.left == ("maximum",)
+
+
+def test_limits_of_any_size_beside_quotes_are_left_to_the_check() -> None:
+    own = {"type": "integer", "minimum": 10**400}
+    schema = {"type": "object", "properties": {"n": own, "q": type_quote()}}
+    with pytest.raises(ArgumentError, match="more than 308 digits"):
+        shape_of(schema).quoting("a text to quote from")
+
+
 @pytest.mark.parametrize("number", ["-9223372036854775808", "-1e19", "-9.3E+18"])
-def test_grammars_with_the_smallest_integers_are_refused(number: str) -> None:
+def test_grammars_with_the_smallest_integers_are_refused(
+    tmp_path: Path, number: str
+) -> None:
+    path = tiny_models.write(tmp_path / "own.gguf", "llama")
     grammar = f'%llguidance {{}}\nstart: %json {{"const": {number}}}'
-    with pytest.raises(ArgumentError, match="grammar has a number below") as caught:
-        lh.SamplingParams(grammar=grammar)
+    with (
+        lh.Model(path) as model,
+        lh.Context(model, n_threads=1) as ctx,
+        pytest.raises(lh.SamplerError, match="numbers of a schema must be") as caught,
+    ):
+        lh.generate_parallel(ctx, ["a"], grammar=grammar)
     assert caught.value.argument == "grammar"
-    lh.SamplingParams(grammar=grammar.replace(number, "-5"))

@@ -201,7 +201,7 @@ def estimate(  # noqa: PLR0917 - as in R
         formula = with_outcome(formula, outcome, texts, several=several)
     survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
     kept = kept_rows(texts, formula, by, cluster, survey)
-    used = used_gold(gold, prob, len(texts), kept)
+    used = used_gold(gold, prob, len(texts), kept, is_clustered=cluster is not None)
     compared = (
         () if consensus == "majority" else compared_columns(texts, formula, named(by))
     )

@@ -101,7 +101,12 @@ class GoldUsed:
 
 
 def used_gold(
-    gold: GoldSample | Sequence[Any], prob: object, n_texts: int, kept: Ints
+    gold: GoldSample | Sequence[Any],
+    prob: object,
+    n_texts: int,
+    kept: Ints,
+    *,
+    is_clustered: bool = False,
 ) -> GoldUsed:
     """Read a gold sample, or codes with probabilities from `prob`.
 
@@ -111,6 +116,7 @@ def used_gold(
             sample.
         n_texts: N, the number of texts in the data.
         kept: int64[m], rows of the texts that the estimate describes.
+        is_clustered: Whether whole clusters of texts were drawn.
 
     Raises:
         ValueError: Probabilities are unknown or 0, or there are no codes.
@@ -160,7 +166,9 @@ def used_gold(
     if len(rows):
         _check_positive(probs, kept, [str(i + 1) for i in range(n_texts)])
     _check_some(len(rows))
-    notes = [] if is_simple else unlikely_number(probs, rows)
+    # The number of codes varies more if whole clusters are drawn.
+    is_known = is_simple or is_clustered
+    notes = [] if is_known else unlikely_number(probs[kept], rows[np.isin(rows, kept)])
     warn_notes(notes)
     return GoldUsed(
         rows=rows,
@@ -239,7 +247,7 @@ def unlikely_number(probs: Floats, rows: Ints) -> list[str]:
     """Return a note if the number of codes does not fit the inclusion probabilities.
 
     If texts are drawn independently, the number of codes has the mean sum(probs) and the
-    variance sum(probs * (1 - probs)); other designs vary less.
+    variance sum(probs * (1 - probs)); designs that draw texts from strata vary less.
     """
     expected = float(probs.sum())
     error = float(np.sqrt((probs * (1 - probs)).sum()))

@@ -40,9 +40,9 @@ SURVEY = "ppi: with survey weights the variance uses weighted texts, as for dsl"
 CLUSTERS = "ppi: with cluster the variance uses sums of clusters, as for dsl"
 RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
 WILSON = (
-    f"gold: intervals use Wilson's limits, because fewer than {counts.FEW} codes have a "
-    f"label, or fewer than {counts.FEW} lack it; the intervals are not symmetric, "
-    "and use no std. error"
+    f"gold: intervals use Wilson's limits, because in a stratum fewer than {counts.FEW} "
+    f"codes have a label, or fewer than {counts.FEW} lack it (with cluster: clusters of "
+    "codes); the intervals are not symmetric, and use no std. error"
 )
 _UNSEEN = "by Wilson's limits, as the codes show no wrong label, or no difference: "
 _LISTED = 12  # groups that a note lists

@@ -109,7 +109,7 @@ def recalibrate(
     checks.integer("seed", seed, 0, 2**63 - 1)
     checks.real("level", level, 0.5, 0.9999)
     model = _model_of(coded, gold, label, text)
-    texts, codes = _inputs(model, gold, prob, text)
+    texts, codes = _inputs(model, gold, prob, text, cluster)
     columns = columns_of(codes.codes, model.names)
     units = units_of(texts, codes, cluster)
     rng = np.random.default_rng(seed)
@@ -262,6 +262,7 @@ def _inputs(
     gold: Any,  # noqa: ANN401 - see recalibrate
     prob: Any,  # noqa: ANN401 - see recalibrate
     text: str | None,
+    cluster: str | None,
 ) -> tuple[Population, GoldUsed]:
     """Return the texts, and the codes of texts that have a label."""
     texts, gold, _ = joined(model, gold, None, text, several=False)
@@ -284,7 +285,9 @@ def _inputs(
             argument="coded",
             code="no_rows",
         )
-    used = used_gold(gold, prob, len(texts), kept).among(kept, len(texts))
+    used = used_gold(
+        gold, prob, len(texts), kept, is_clustered=cluster is not None
+    ).among(kept, len(texts))
     return texts, replace(used, rows=kept[used.rows])
 
 

@@ -103,10 +103,11 @@ class CodesAlone:
     def needed(self, key: Key, ratio: float) -> float:
         """Return the number of codes with which V is `ratio` times the variance.
 
-        The number is at most the number of texts, and NaN for an unknown estimate.
+        The number is at most the number of texts. It is NaN for an unknown estimate, and
+        if more codes do not change V, because all texts of a group are coded.
         """
         parts = self.variances.get(key)
-        if parts is None:
+        if parts is None or not parts.parts.sum() > 0:
             return float("nan")
         # At k = low, V is too large; at k = high, all texts are coded.
         low, high = min(1 / ratio, 1.0) / 2, 1 / float(self.probs.min())
@@ -172,7 +173,8 @@ def _parts(problem: Problem, terms: Floats, whole: float) -> VarianceParts:
     n, p = problem.x.shape
     if problem.strata is None:
         left = 1 - problem.probs
-        each = left * (terms / problem.probs) ** 2 * n / max(n - p, 1)
+        each = left * (terms / problem.probs) ** 2
+        each *= n / (n if problem.has_leverage else max(n - p, 1))
     else:
         scale, left = problem.drawn_terms
         each = _within_strata(problem, terms * scale, left)

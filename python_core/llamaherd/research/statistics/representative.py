@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 LEAST_P = 0.01  # a warning is given if the p-value is lower
 _N_DRAWS = 9999
 _SEED = 1
-_LEAST_EQUAL = 30  # fewer equal labels and codes may be chance
+# Fewer codes, or fewer with another code than the most frequent one, may all be equal to
+# the labels of a good model by chance.
+_LEAST_EQUAL, _LEAST_OTHER = 100, 10
 
 
 def copied(
@@ -47,8 +49,10 @@ def copied(
             for label, code in zip(labels, column, strict=True)
             if code is not None and label is not None
         ]
-        is_varied = len({code for _, code in pairs}) > 1
-        if len(pairs) >= _LEAST_EQUAL and is_varied and all(a == b for a, b in pairs):
+        counts = Counter(code for _, code in pairs)
+        n_other = len(pairs) - max(counts.values(), default=0)
+        is_enough = len(pairs) >= _LEAST_EQUAL and n_other >= _LEAST_OTHER
+        if is_enough and all(a == b for a, b in pairs):
             found.append(coder)
     return found
 

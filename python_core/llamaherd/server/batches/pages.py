@@ -103,7 +103,7 @@ class BatchPages:
         try:
             await upload.receive(incoming, form, self._max_file, threads.files)
             kept = await in_turns(threads.files, self._keep(form, boundary, path))
-            flushed = threads.pool("long").submit(upload.flush, path)
+            flushed = threads.pool("long", is_background=True).submit(upload.flush, path)
             await asyncio.wrap_future(flushed)
             file = await self._service.do(lambda store: store.add_file(path, *kept))
         except BaseException:
@@ -213,7 +213,7 @@ class BatchPages:
 
     async def _body(self, request: Request) -> dict[str, Any]:
         incoming = request.scope["llamaherd.incoming"]
-        threads = self._shared.threads.pool("long")
+        threads = self._shared.threads.pool("parse")
         given, _ = await read_object(
             request.scope, incoming, self._shared.bodies, threads
         )

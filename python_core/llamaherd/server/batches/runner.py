@@ -157,10 +157,16 @@ class BatchRun:
                 if self._end == "cancelled":
                     await self._move("cancelling")
                 await self._move("finalizing")
-                self._batch = await self._do_in_turns(lambda s: s.finish(self._batch))
+                self._batch = await self._do_in_turns(self._finish)
             return self._batch
         finally:
             timer.cancel()
+
+    def _finish(self, store: BatchStore) -> ShortSteps[Batch]:
+        # A cancellation that came after the last move may not be stored yet.
+        if self._end == "cancelled":
+            self._batch = move(store, self._batch, "cancelling")
+        return (yield from store.finish(self._batch))
 
     async def _do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store; try again until the disk can be used."""

@@ -56,6 +56,7 @@ _SELECT_OUTCOMES = """
 SELECT line, custom_id, status, body FROM outcome WHERE batch = ? AND line > ?
   AND (status = 200) = ? ORDER BY line LIMIT 64
 """
+_STEP_BYTES = 1 << 18  # characters that are written in one step, and at least one answer
 _VERSION = 1
 _ID = re.compile(r"(?:file-|batch_)[0-9a-f]{24}")
 _FILE = tuple(field.name for field in fields(StoredFile))
@@ -323,6 +324,8 @@ class BatchStore:
                     shown = f"{batch.id}_{name}.jsonl"
                     made[name] = self._file_at(path, shown, "batch_output", batch.keep_s)
             now = self.batch(batch.id) or batch
+            if not now.is_active:  # finished meanwhile, by another cancellation
+                return now
             batch = replace(batch, times={**batch.times, **now.times})
             last = self._last_status(batch)
             ended = replace(
@@ -350,15 +353,19 @@ class BatchStore:
 
     def _write(self, path: Path, batch: Batch, *, is_good: bool) -> ShortSteps[bool]:
         """Write outcomes to a file; return False if there are none."""
-        n, at = 0, -1
+        n, n_before, at = 0, -1, -1
         with path.open("w", encoding="utf-8", newline="\n") as file:
             os.chmod(path, 0o600)  # noqa: PTH101 - the file is still empty
             # Each step has its own query, because other batches change the table between.
-            while rows := self._db.execute(
-                _SELECT_OUTCOMES, (batch.id, at, is_good)
-            ).fetchall():
-                file.writelines(BatchOutcome(*row).text(batch.id) for row in rows)
-                n, at = n + len(rows), rows[-1][0]
+            while n > n_before:
+                n_before, n_bytes = n, 0
+                rows = self._db.execute(_SELECT_OUTCOMES, (batch.id, at, is_good))
+                for row in rows:
+                    n_bytes += file.write(BatchOutcome(*row).text(batch.id))
+                    n, at = n + 1, row[0]
+                    if n_bytes > _STEP_BYTES:
+                        break
+                rows.close()
                 yield
             file.flush()
             os.fsync(file.fileno())

@@ -6,6 +6,7 @@ import asyncio
 import mmap
 import os
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass
 from email.message import Message
 from typing import TYPE_CHECKING, BinaryIO
@@ -188,8 +189,10 @@ def _broken(reason: str) -> ApiError:
 
 def keep_content(path: Path, upload: Upload, target: Path) -> ShortSteps[None]:
     """Copy the file from the form to a new path, in short steps."""
-    opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with path.open("rb") as form, os.fdopen(opened, "wb") as file:
+    with ExitStack() as stack:
+        form = stack.enter_context(path.open("rb"))
+        opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        file = stack.enter_context(os.fdopen(opened, "wb"))
         form.seek(upload.start)
         n_left = upload.stop - upload.start
         while n_left > 0:

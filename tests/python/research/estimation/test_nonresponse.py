@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -206,3 +207,15 @@ def test_probabilities_that_do_not_fit_the_number_of_codes_are_told(
     codes = ["yes" if i % 3 else "no" for i in range(100)] + [None] * 100
     found = quietly(lambda: lh.estimate({"label": labels}, codes, prob=[prob] * 200))
     assert any("add up to" in note for note in found.notes) == is_told
+
+
+def test_clusters_and_texts_without_labels_do_not_make_probabilities_unlikely() -> None:
+    labels = ["yes" if i % 4 else "no" for i in range(400)]
+    data = {"label": [*labels, None], "school": [f"s{i // 40}" for i in range(401)]}
+    codes = ["yes" if i % 3 else "no" for i in range(160)] + [None] * 241
+    prob = [0.2] * 400 + [math.nan]
+    one = quietly(lambda: lh.estimate(data, codes, prob=prob, cluster="school"))
+    assert not any("add up to" in note for note in one.notes)
+    prob = [0.4] * 400 + [math.nan]
+    two = quietly(lambda: lh.estimate(data, codes, prob=prob))
+    assert not any("add up to" in note for note in two.notes)

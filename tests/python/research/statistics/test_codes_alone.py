@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -176,3 +177,25 @@ def test_quantiles_and_regressions_have_a_worth() -> None:
     ):
         assert found.gold_worth("gold") == pytest.approx(100)
         assert 0 < found.gold_worth("dsl") <= 400
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_number_of_codes_is_needed_if_all_texts_of_a_group_are_coded(
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    n_of = {"a": 60, "b": 20, "c": 12}
+    groups = np.repeat(list(n_of), [200, 20, 12])
+    labels = rng.choice(["yes", "no"], len(groups)).tolist()
+    data = {"label": labels, "group": groups.tolist()}
+    gold = lh.gold_sample(data, 92, "group", allocation=n_of, seed=seed)
+    gold = gold.with_codes(rng.choice(["yes", "no"], 92).tolist())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = lh.estimate(data, gold, by="group")
+        assert str(found)
+        whole = {"label": labels[:40]}
+        codes = rng.choice(["yes", "no"], 40).tolist()
+        every = lh.estimate(whole, codes, prob="simple")
+    assert str(every)
+    assert math.isnan(every.gold_worth("dsl"))

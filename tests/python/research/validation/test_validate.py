@@ -505,17 +505,25 @@ def test_codes_may_be_a_column_of_the_labelled_data() -> None:
 
 @pytest.mark.parametrize("n_wrong", [0, 1])
 def test_codes_that_may_be_a_copy_of_the_labels_are_told(n_wrong: int) -> None:
-    labels = [NAMES[i % 3] for i in range(60)]
+    labels = [NAMES[i % 3] for i in range(120)]
     codes = [NAMES[1] if i < n_wrong else label for i, label in enumerate(labels)]
-    found = lh.validate(labels, {"ann": codes, "ben": [NAMES[0], *[None] * 59]})
+    found = lh.validate(labels, {"ann": codes, "ben": [NAMES[0], *[None] * 119]})
     told = [each for each in found.warnings if "equal the model's labels" in each]
     assert len(told) == (n_wrong == 0)
     assert all("'ann'" in each and "'ben'" not in each for each in told)
     half = [None if i % 2 else code for i, code in enumerate(codes * 2)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of few errors
-        notes = lh.estimate({"label": labels * 2}, half, prob=np.full(120, 0.5)).notes
+        notes = lh.estimate({"label": labels * 2}, half, prob=np.full(240, 0.5)).notes
     assert any("equal the model's labels" in each for each in notes) == (n_wrong == 0)
+
+
+@pytest.mark.parametrize(("n", "n_rare"), [(99, 33), (300, 9)])
+def test_codes_of_a_good_model_are_no_copies(n: int, n_rare: int) -> None:
+    """Few codes, or few codes of rare labels, may all be right by chance."""
+    labels = [NAMES[0] if i < n_rare else NAMES[1] for i in range(n)]
+    found = lh.validate(labels, {"ann": labels})
+    assert not any("equal the model's labels" in each for each in found.warnings)
 
 
 @pytest.mark.parametrize("given", [{"gold": "label"}, {"truth": ["code", "label"]}])
