@@ -216,7 +216,7 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #' coded_restore(read.csv(table), readRDS(kept))
 coded_restore <- function(data, coded) {
   error_call <- rlang::current_env()
-  check_data(data, error_call)
+  data <- check_data(data, error_call)
   check_class(coded, "llamaherd_coded", "coded", error_call, null = FALSE)
   coding <- attr(coded, "llamaherd")
   if (inherits(data, "llamaherd_coded")) {

@@ -159,8 +159,7 @@ column_or_object <- function(quo, data, arg, error_call, is_object = \(x) FALSE)
     if (is_object(variable)) {
       return(rlang::eval_tidy(quo))
     }
-    is_same <- identical(as.character(variable), as.character(data[[name]]))
-    if (is.atomic(variable) && !is.null(variable) && !is_same) {
+    if (has_other_values(variable, data[[name]])) {
       abort_ambiguous(arg, name, error_call)
     }
   }
@@ -198,12 +197,25 @@ variable_of <- function(name, env) {
   }
 }
 
-abort_ambiguous <- function(arg, name, error_call) {
+# TRUE if a variable is a vector with other values than a column.
+has_other_values <- function(variable, column) {
+  is.atomic(variable) &&
+    !is.null(variable) &&
+    !identical(as.character(variable), as.character(column))
+}
+
+# `column` is what the user may write to name the column.
+abort_ambiguous <- function(
+  arg,
+  name,
+  error_call,
+  column = encodeString(name, quote = "\"")
+) {
   cli::cli_abort(
     c(
       "{.arg {arg}} is ambiguous: {.code {name}} is a column and a variable with other values.",
       i = paste(
-        "Write {.code {encodeString(name, quote = '\"')}} for the column,",
+        "Write {.code {column}} for the column,",
         "or {.code !!{name}} for the variable."
       )
     ),
@@ -256,7 +268,13 @@ one_column <- function(quo, data, arg, error_call) {
 column_or_values <- function(quo, data, arg, error_call) {
   expr <- rlang::quo_get_expr(quo)
   is_column <- rlang::is_symbol(expr) && as.character(expr) %in% names(data)
-  values <- if (!is_column) expression_of_columns(quo, data)
+  if (is_column) {
+    name <- as.character(expr)
+    if (has_other_values(variable_of(name, rlang::quo_get_env(quo)), data[[name]])) {
+      abort_ambiguous(arg, name, error_call)
+    }
+  }
+  values <- if (!is_column) expression_of_columns(quo, data, arg, error_call)
   if (is.numeric(values)) {
     return(values)
   }
@@ -265,13 +283,35 @@ column_or_values <- function(quo, data, arg, error_call) {
 
 # Returns the value of an argument that is no column: an expression may contain columns, such as
 # 1 / x. An expression without a value returns NULL.
-expression_of_columns <- function(quo, data) {
-  uses_columns <- rlang::quo_is_call(quo) &&
-    any(all.vars(rlang::quo_get_expr(quo)) %in% names(data))
-  if (!uses_columns) {
+expression_of_columns <- function(quo, data, arg, error_call) {
+  used <- if (rlang::quo_is_call(quo)) variables_in(rlang::quo_get_expr(quo))
+  if (!any(used %in% c(names(data), ".data"))) {
     return(rlang::eval_tidy(quo))
   }
+  for (name in intersect(used, names(data))) {
+    if (has_other_values(variable_of(name, rlang::quo_get_env(quo)), data[[name]])) {
+      column <- sprintf(".data[[%s]]", encodeString(name, quote = "\""))
+      abort_ambiguous(arg, name, error_call, column)
+    }
+  }
   rlang::try_fetch(rlang::eval_tidy(quo, without_groups(data)), error = \(cnd) NULL)
+}
+
+# Returns the names of the variables of an expression, without names of parts, as x in data$x.
+variables_in <- function(expr) {
+  if (!is.call(expr)) {
+    return(all.vars(expr))
+  }
+  if (rlang::is_call(expr, c("$", "@"))) {
+    return(variables_in(expr[[2]]))
+  }
+  if (rlang::is_call(expr, "function")) {
+    return(setdiff(variables_in(expr[[3]]), names(expr[[2]])))
+  }
+  parts <- as.list(expr)
+  parts <- if (is.call(expr[[1]])) parts else parts[-1] # the name of a function
+  is_empty <- vapply(parts, identical, NA, rlang::missing_arg()) # as in x[, 1]
+  unique(unlist(lapply(parts[!is_empty], variables_in)))
 }
 
 # Converts columns to a named list of lists for Python.

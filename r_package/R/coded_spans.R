@@ -38,7 +38,7 @@
 #' substr(news$text[passages$row], passages$start, passages$end)
 coded_spans <- function(coded, id = NULL) {
   error_call <- rlang::current_env()
-  check_data(coded, error_call, "coded")
+  coded <- check_data(coded, error_call, "coded")
   name <- as.list(attr(coded, "llamaherd")$columns)$spans %||% "spans"
   spans <- coded[[name]]
   if (!is.list(spans) || is.data.frame(spans)) {

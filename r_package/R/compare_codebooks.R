@@ -130,7 +130,8 @@ compare_codebooks <- function(
   tried <- check_candidates(candidates, context, error_call)
   given <- gold_given(gold, error_call)
   text <- if (!is.null(data)) {
-    one_column(rlang::enquo(text), check_data(data, error_call), "text", error_call)
+    data <- check_data(data, error_call)
+    one_column(rlang::enquo(text), data, "text", error_call)
   }
   text <- text %||% if (!is.null(data)) coded_columns(data)$text
   options <- list(

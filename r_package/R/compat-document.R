@@ -59,7 +59,7 @@ document_start <- function(path = NULL, metadata = list(), append = FALSE) {
   if (!begun) {
     the$document <- NULL
     if (is_new && isTRUE(file.size(native_path(path)) == 0)) {
-      unlink(native_path(path))
+      unlink(native_path(full_path(path))) # a link stays a link
     }
     abort_unwritten(path, "No log is being written.", error_call)
   }
@@ -98,17 +98,21 @@ document_end <- function() {
   took <- as.double(difftime(now, the$document$start, units = "secs"))
   path <- the$document$path
   before <- size_of(path)
-  ended <- write_log(
+  lines <- c(
     sprintf("- [%s] document_end", stamp(now)),
     "    {}",
     "",
     paste("Ended:", stamp(now)),
     sprintf("Duration: %.1f s", took)
   )
+  ended <- write_log(lines)
   sums <- paste0(path, ".sha256")
   hash <- if (ended) py_call("file_sha256", path)
   if (!ended || !replace_lines(sums, paste0(hash, "  ", base_name(path)))) {
-    cut_file(path, before)
+    # Lines that another process has added since stay.
+    if (size_of(path) == before + length(bytes_of_lines(lines)) && !is_stream(path)) {
+      cut_file(path, before)
+    }
     rest <- "The log is not ended: it has all events so far, and no file of its SHA-256."
     abort_unwritten(if (ended) sums else path, rest, error_call)
   }
@@ -224,7 +228,7 @@ log_source <- function(source) {
 lines_sha256 <- function(text) {
   text <- value_text(text)
   text[is.na(text)] <- "NA"
-  sha256(paste0(text, "\n", collapse = ""))
+  sha256(paste0(text, rep("\n", length(text)), collapse = ""))
 }
 
 stamp <- function(time) format(time, "%Y-%m-%d %H:%M:%S %z")

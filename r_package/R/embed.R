@@ -177,21 +177,21 @@ report_vectors <- function(vectors, verbosity, error_call) {
 }
 
 #' @export
-format.llamaherd_vectors <- function(x, ...) {
-  errors <- attr(x, "errors")
-  n_failed <- sum(!is.na(errors))
-  sprintf(
+format.llamaherd_vectors <- function(x, ...) format(plain_matrix(x), ...)
+
+#' @export
+t.llamaherd_vectors <- function(x) t(plain_matrix(x)) # its rows are no texts
+
+#' @export
+print.llamaherd_vectors <- function(x, ..., n = 6L) {
+  n_failed <- sum(!is.na(attr(x, "errors")))
+  writeLines(sprintf(
     "<llamaherd_vectors> %s %s x %s dimensions%s",
     big(nrow(x)),
     plural(nrow(x), "text"),
     big(ncol(x)),
     if (n_failed > 0) sprintf(", %s failed", big(n_failed)) else ""
-  )
-}
-
-#' @export
-print.llamaherd_vectors <- function(x, ..., n = 6L) {
-  writeLines(format(x, ...))
+  ))
   n <- check_whole(n, min = 0)
   shown <- utils::head(plain_matrix(x), n)
   if (length(shown) > 0) {

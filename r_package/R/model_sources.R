@@ -5,7 +5,8 @@
 #'
 #' @inheritParams model_load
 #' @param model_url Model to download, such as `"hf:owner/repo:Q4_K_M"` or an address.
-#' @param output_path Path to which the file is copied. NULL keeps the file only in the cache.
+#' @param output_path Path or folder to which the file is copied. NULL keeps the file only in the
+#'   cache.
 #' @param max_retries Ignored, for compatibility: a broken connection is always retried, until five
 #'   consecutive tries receive no new data.
 #' @param verify_integrity TRUE checks that the file is a GGUF file. The file's SHA-256 is always
@@ -56,7 +57,8 @@ download_model <- function(
         error_call
       )
     }
-    path <- output_path
+    is_folder <- dir_exists(output_path)
+    path <- if (is_folder) file.path(output_path, base_name(path)) else output_path
   }
   invisible(path)
 }

@@ -1,19 +1,18 @@
 # Warns of prompts with a placeholder, such as {text}, that looks like glue but is not filled in:
 # prompts are not templates. JSON, LaTeX and code also contain braces, so a placeholder is reported
-# only if all prompts contain it and the user has a variable of this name, or all prompts are equal.
+# only if all prompts contain it and the user has a variable of this name.
 
 warn_placeholders <- function(prompts, arg, error_call) {
   if (!is.character(prompts) || inherits(prompts, "glue") || length(prompts) == 0) {
     return(invisible())
   }
-  texts <- unique(prompts[!is.na(prompts)])
-  found <- placeholders_of(texts)
-  is_same <- length(texts) == 1 && length(prompts) > 1
+  found <- placeholders_of(unique(prompts[!is.na(prompts)]))
   env <- user_frame()
   is_known <- vapply(
     found,
     \(name) {
-      is_same || is.atomic(variable_of(name, env)) && !is.null(variable_of(name, env))
+      variable <- variable_of(name, env)
+      is.atomic(variable) && !is.null(variable)
     },
     NA
   )

@@ -91,7 +91,7 @@ recalibrate <- function(
   level = 0.95
 ) {
   error_call <- rlang::current_env()
-  check_data(coded, error_call, "coded")
+  coded <- check_data(coded, error_call, "coded")
   given <- labels_and_gold(
     coded,
     rlang::enquo(gold),

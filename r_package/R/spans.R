@@ -134,7 +134,7 @@ validate_spans <- function(
 ) {
   error_call <- rlang::current_env()
   check_dots(list(...), character())
-  check_data(coded, error_call, "coded")
+  coded <- check_data(coded, error_call, "coded")
   if (!inherits(gold, "llamaherd_spans") || is.null(attr(gold, "content"))) {
     abort_argument("gold", "what read_spans() returns", gold, error_call)
   }

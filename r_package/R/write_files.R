@@ -2,25 +2,30 @@
 # when it closes the connection, so the size of the file is compared with the number of bytes.
 
 # Adds lines to a file. If not all of them can be written, the file keeps its former size, and
-# FALSE is returned.
+# FALSE is returned. A file that has more bytes than expected also has lines of other processes, and
+# is not cut.
 append_lines <- function(path, lines) {
   bytes <- bytes_of_lines(lines)
+  if (is_stream(path)) {
+    return(write_bytes(path, bytes, "ab", raw = TRUE))
+  }
   before <- size_of(path)
-  wrote <- write_bytes(path, bytes, "ab") && size_of(path) == before + length(bytes)
-  if (!wrote) {
+  wrote <- write_bytes(path, bytes, "ab")
+  is_whole <- size_of(path) >= before + length(bytes)
+  if (!is_whole) {
     cut_file(path, before)
   }
-  wrote
+  wrote && is_whole
 }
 
 # Writes lines to a new file beside `path` and renames the new file, so that an existing file stays
 # as it is if the lines cannot be written. Returns FALSE in that case.
 replace_lines <- function(path, lines) {
   bytes <- bytes_of_lines(lines)
-  path <- full_path(path) # a link stays a link
-  if (startsWith(path, "/dev/")) {
-    return(write_bytes(path, bytes, "wb"))
+  if (is_stream(path)) {
+    return(write_bytes(path, bytes, "ab", raw = TRUE))
   }
+  path <- full_path(path) # a link stays a link
   draft <- tempfile(".llamaherd-", native_path(dir_name(path)))
   on.exit(unlink(draft))
   if (file_exists(path)) {
@@ -32,8 +37,19 @@ replace_lines <- function(path, lines) {
     suppressWarnings(file.rename(draft, native_path(path)))
 }
 
-# Copies a file; an existing file `to` stays as it is if the copy is not complete.
+# Copies a file, into `to` if this is a folder. An existing file `to` stays as it is if the copy is
+# not complete.
 copy_whole <- function(from, to) {
+  if (dir_exists(to)) {
+    to <- file.path(to, base_name(from))
+  }
+  if (is_stream(to)) {
+    return(suppressWarnings(file.append(native_path(to), native_path(from))))
+  }
+  to <- full_path(to) # a link stays a link
+  if (file_exists(from) && to == full_path(from)) {
+    return(TRUE)
+  }
   draft <- tempfile(".llamaherd-", native_path(dir_name(to)))
   on.exit(unlink(draft))
   suppressWarnings(
@@ -58,6 +74,9 @@ abort_unwritten <- function(path, rest, error_call) {
 
 bytes_of_lines <- function(lines) {
   lines <- enc2utf8(as.character(unlist(lines)))
+  if (length(lines) == 0) {
+    return(raw())
+  }
   charToRaw(paste0(lines, "\n", collapse = ""))
 }
 
@@ -66,11 +85,23 @@ size_of <- function(path) {
   if (is.na(size)) 0 else size
 }
 
+# TRUE for output of this process and for what is no regular file, such as a named pipe: nothing may
+# replace or cut it, and its size says nothing. R has no such test; it is made only for a size of 0,
+# which pipes and devices have.
+is_stream <- function(path) {
+  if (.Platform$OS.type != "unix" || !file_exists(path)) {
+    return(FALSE)
+  }
+  path <- native_path(path)
+  grepl("^/(dev/std|dev/fd/|proc/)", path) ||
+    size_of(path) == 0 && system2("test", c("-f", shQuote(path))) != 0
+}
+
 # Returns FALSE if the file cannot be opened, or if R reports that writing failed.
-write_bytes <- function(path, bytes, mode) {
+write_bytes <- function(path, bytes, mode, raw = FALSE) {
   tryCatch(
     {
-      con <- file(native_path(path), mode)
+      con <- file(native_path(path), mode, raw = raw) # R warns of pipes without `raw`
       on.exit(close(con))
       writeBin(bytes, con)
       TRUE

@@ -83,3 +83,19 @@ test_that("vectors print as a summary, and compute as a matrix", {
   expect_identical(tcrossprod(vectors[1:2, ]), tcrossprod(plain_matrix(vectors)[1:2, ]))
   expect_true(is.matrix(vectors))
 })
+
+test_that("vectors may be a column of a data frame, and be transposed", {
+  vectors <- structure(
+    matrix(c(0.5, 1, 0, 2), 2),
+    errors = c(NA, NA),
+    class = c("llamaherd_vectors", "matrix", "array")
+  )
+  plain <- plain_matrix(vectors)
+  data <- data.frame(id = c("a", "b"))
+  expected <- data
+  data$vector <- vectors
+  expected$vector <- plain
+  expect_identical(capture.output(print(data)), capture.output(print(expected)))
+  expect_identical(format(vectors), format(plain))
+  expect_identical(t(vectors), t(plain))
+})

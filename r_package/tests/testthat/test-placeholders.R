@@ -32,9 +32,10 @@ test_that("a prompt with a placeholder of a variable is reported", {
     class = "llamaherd_warning_placeholder"
   )
   expect_warning(
-    generate_parallel(context, rep("Is {unknown} good?", 2)),
+    generate_parallel(context, rep("Is {speech} good?", 2)),
     class = "llamaherd_warning_placeholder"
   )
+  expect_no_warning(generate_parallel(context, rep("Is {unknown} good?", 2)))
   expect_no_warning(generate_parallel(context, "Is {unknown} good?"))
   expect_no_warning(generate_parallel(context, c("Is {speech} good?", "Is it?")))
   expect_no_warning(generate_parallel(context, "{\"speech\": \"a\"}"))

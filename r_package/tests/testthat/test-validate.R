@@ -432,6 +432,22 @@ test_that("columns may be named without quotes; a variable with other values is 
   expect_error(named(other), "topic, human, text", class = "llamaherd_error_argument")
 })
 
+test_that("a name in an expression of columns is not ambiguous", {
+  frame <- data.frame(p = c(0.5, 0.25), other = 1:2)
+  values <- \(x) column_or_values(rlang::enquo(x), frame, "x", NULL)
+  expect_identical(values(1 / p), c(2, 4))
+  expect_identical(values(p), "p")
+  p <- c(1, 1)
+  expect_error(values(1 / p), "ambiguous", class = "llamaherd_error_argument")
+  expect_error(values(p), "ambiguous", class = "llamaherd_error_argument")
+  expect_identical(values(1 / .data$p), c(2, 4))
+  expect_identical(values(1 / !!p), c(1, 1))
+  data <- data.frame(p = c(0.1, 1))
+  expect_identical(values(1 / data$p), c(10, 1))
+  expect_identical(values(frame[, "p"] * 2), c(1, 0.5))
+  expect_identical(values(sapply(other, \(p) p * 2)), c(2, 4))
+})
+
 test_that("no variable changes what the name of a column means", {
   skip_if_no_llamaherd()
   data <- data.frame(

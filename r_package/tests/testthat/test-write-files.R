@@ -1,7 +1,7 @@
 # Files are written whole or not at all.
 
-# Lets the package write only a share of the bytes of each file, as on a full disk.
-local_full_disk <- function(share, env = parent.frame()) {
+# Replaces the package's function that writes bytes; `make` gets the old function.
+local_write_bytes <- function(make, env = parent.frame()) {
   namespace <- asNamespace("llamaherd")
   set <- function(value) {
     unlockBinding("write_bytes", namespace)
@@ -9,10 +9,17 @@ local_full_disk <- function(share, env = parent.frame()) {
     lockBinding("write_bytes", namespace)
   }
   old <- namespace$write_bytes
-  set(\(path, bytes, mode) {
-    old(path, utils::head(bytes, as.integer(length(bytes) * share)), mode)
-  })
+  set(make(old))
   withr::defer(set(old), envir = env)
+}
+
+# Lets the package write only a share of the bytes of each file, as on a full disk.
+local_full_disk <- function(share, env = parent.frame()) {
+  local_write_bytes(env = env, \(old) {
+    \(path, bytes, ...) {
+      old(path, utils::head(bytes, as.integer(length(bytes) * share)), ...)
+    }
+  })
 }
 
 test_that("lines that do not fit leave a file as it was", {
@@ -109,4 +116,65 @@ test_that("a sink keeps the chunks before, and a copy of a model is whole", {
   expect_identical(utils::read.csv(path), data.frame(a = c(1L, 3L)))
   expect_false(copy_whole(file.path(path, "missing"), path))
   expect_identical(nrow(utils::read.csv(path)), 2L)
+})
+
+test_that("no lines are no bytes", {
+  expect_identical(lines_sha256(character()), sha256(""))
+  path <- withr::local_tempfile(lines = "before")
+  expect_true(append_lines(path, character()))
+  expect_identical(readLines(path), "before")
+  expect_true(replace_lines(path, NULL))
+  expect_identical(file.size(path), 0)
+  sink <- annotation_sink_csv(path)
+  sink(data.frame(a = 1), "m")
+  sink(data.frame(a = numeric()), "m")
+  expect_identical(readLines(path), c("\"a\"", "1"))
+})
+
+test_that("lines that another process adds meanwhile stay", {
+  path <- withr::local_tempfile(lines = "before")
+  local_write_bytes(\(old) {
+    \(path, bytes, ...) {
+      old(path, charToRaw("other\n"), "ab")
+      old(path, bytes, ...)
+    }
+  })
+  expect_true(append_lines(path, "own"))
+  expect_identical(readLines(path), c("before", "other", "own"))
+})
+
+test_that("a named pipe gets lines and stays a pipe", {
+  skip_on_os("windows")
+  folder <- withr::local_tempdir()
+  pipe <- file.path(folder, "pipe")
+  skip_if(system2("mkfifo", shQuote(pipe)) != 0)
+  from <- file.path(folder, "from")
+  writeLines("three", from)
+  reader <- fifo(pipe, "r", blocking = FALSE)
+  withr::defer(close(reader))
+  expect_true(append_lines(pipe, "one"))
+  expect_true(replace_lines(pipe, "two"))
+  expect_true(copy_whole(from, pipe))
+  expect_identical(readLines(reader), c("one", "two", "three"))
+  expect_identical(system2("test", c("-p", shQuote(pipe))), 0L)
+  expect_true(append_lines("/dev/null", "one"))
+  expect_true(replace_lines("/dev/null", "one"))
+})
+
+test_that("a copy goes into a folder, and to the file of a link", {
+  folder <- withr::local_tempdir()
+  from <- withr::local_tempfile(lines = "content", fileext = ".gguf")
+  expect_true(copy_whole(from, folder))
+  copied <- file.path(folder, basename(from))
+  expect_identical(readLines(copied), "content")
+  expect_true(copy_whole(copied, folder)) # is there already
+  expect_identical(readLines(copied), "content")
+  skip_on_os("windows")
+  target <- file.path(folder, "target")
+  link <- file.path(folder, "link")
+  writeLines("old", target)
+  file.symlink(target, link)
+  expect_true(copy_whole(from, link))
+  expect_identical(Sys.readlink(link), target)
+  expect_identical(readLines(target), "content")
 })
