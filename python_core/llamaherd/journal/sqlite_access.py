@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import os
 import shutil
 import sqlite3
 import time
@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +147,9 @@ def uri_of(path: PurePath, query: str) -> str:
 
     Source: https://www.sqlite.org/uri.html, section 3.1.
     """
-    return f"{re.sub(r'^file://(?=[^/])', 'file:////', path.as_uri())}?{query}"
+    # Before PurePath.as_uri() is removed in Python 3.19, Python 3.14 warns of it.
+    name = quote(os.fsencode(path.as_posix()), safe="/:")
+    return f"file://{'' if name.startswith('/') else '/'}{name}?{query}"
 
 
 def is_locked(error: BaseException) -> bool:
