@@ -16,7 +16,8 @@
 #' @param metadata A named list to write into the log, such as `list(project = "survey", wave = 2)`.
 #' @param append TRUE adds to an existing file; with FALSE, an existing file causes an error.
 #' @returns Both return the path, invisibly. The return value of `document_end()` has the attribute
-#'   `hash`, the SHA-256 of the file's bytes. On a full disk no event is written in part: a warning names the
+#'   `hash`, the SHA-256 of the file's bytes. On a full disk no event is written in part: a
+#'   warning names the
 #'   event that is missing, and `document_end()` causes an error and can be called again.
 #' @seealso `generate_parallel(journal = )` for keeping the answers themselves
 #' @export

@@ -72,7 +72,8 @@
 #' @param prompts Character vector; names and NA are allowed. A factor is also accepted, and a list
 #'   with one element per prompt: a string or an integer vector of token ids. If a text has an
 #'   invalid encoding, only this prompt fails. Prompts are not templates: fill in values with
-#'   `paste0("Is this positive? ", texts)` or `glue::glue()`. A warning reports a placeholder such as
+#'   `paste0("Is this positive? ", texts)` or `glue::glue()`. A warning reports a placeholder
+#'   such as
 #'   `{texts}` in all prompts if you have a variable of this name.
 #' @param max_tokens Maximum number of tokens to generate per prompt. NULL uses 512 with `schema`;
 #'   with `choices`, as many tokens as the longest choice needs; and 100 otherwise.

@@ -27,7 +27,10 @@ tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
   if (length(bad) > 0) {
     warn(
       c(
-        "{length(bad)} of {length(texts)} text{?s} {cli::qty(length(bad))}{?has/have} the tokens NA.",
+        paste(
+          "{length(bad)} of {length(texts)} text{?s}",
+          "{cli::qty(length(bad))}{?has/have} the tokens NA."
+        ),
         x = "Text {bad[[1]]}: {invalid_text}"
       ),
       "failed",

@@ -303,7 +303,6 @@ class Outbox:
             error = loop.why_lost(group)
             if error is not None:
                 self.put_end(chunk, error)
-                loop.give_up(group)  # a later thread must not run it
 
     def _due_s(self, end_s: float) -> float:
         """Return the time at which to send the collected messages."""

@@ -53,7 +53,7 @@ LONG: list[tuple[str, dict[str, object]]] = [
     ("/v1/completions", {"prompt": "a", "max_tokens": 1, "n": MANY}),
     ("/v1/embeddings", {"input": ["a"] * MANY}),
     ("/v1/score", {"prompts": ["a"], "continuations": [[" b"] * MANY]}),
-    ("/v1/classify", {"prompts": ["a"] * 9, "labels": ["b", "c", "d", "e"] * 2}),
+    ("/v1/classify", {"prompts": ["a"] * 9, "labels": list("bcdefghi")}),
     ("/tokenize", {"prompt": "a " * 40_000}),
 ]
 

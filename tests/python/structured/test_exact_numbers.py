@@ -161,8 +161,8 @@ def test_properties_may_have_the_names_of_keywords(name: str) -> None:
 def test_limits_of_any_size_beside_quotes_are_left_to_the_check() -> None:
     own = {"type": "integer", "minimum": 10**400}
     schema = {"type": "object", "properties": {"n": own, "q": type_quote()}}
-    with pytest.raises(ArgumentError, match="more than 308 digits"):
-        shape_of(schema).quoting("a text to quote from")
+    shape = shape_of(schema).quoting("a text to quote from")
+    assert "minimum" in shape.left
 
 
 @pytest.mark.parametrize("number", ["-9223372036854775808", "-1e19", "-9.3E+18"])

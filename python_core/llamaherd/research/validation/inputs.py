@@ -214,7 +214,7 @@ def _probabilities(
         return None, values
     if values.shape[1] != len(names):
         raise ArgumentError(
-            f"must have a column for each of the labels {with_commas(names)}, not "
+            f"must have a column for each label ({with_commas(names) or 'none'}), not "
             f"{values.shape[1]}",
             argument="prob",
         )

@@ -418,7 +418,7 @@ def test_numbers_are_what_people_wrote_as_text() -> None:
         ({"coded": ["a"], "gold": Gold([0], [], None)}, "the sample has none yet"),
         ({"coded": ["a"], "gold": Gold([0], [["a"]], [0.0])}, "above 0, up to 1"),
         ({"coded": ["a"], "gold": ["a"], "prob": [0.1, 0.2]}, "for each of 1 text,"),
-        ({"coded": ["a"], "gold": ["a"], "prob": [[0.1]]}, r"labels \[\], not 1"),
+        ({"coded": ["a"], "gold": ["a"], "prob": [[0.1]]}, r"each label \(none\), not 1"),
         ({"coded": ["a"], "gold": ["a"], "level": 95}, "level must be between"),
         ({"coded": ["a"], "gold": ["a"], "scale": "metric"}, "scale must be one of"),
         ({"coded": ["a"], "gold": ["a"], "n_bootstrap": -1}, "n_bootstrap must be"),
