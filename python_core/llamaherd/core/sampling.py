@@ -238,8 +238,8 @@ class SamplingParams:
         schema: JSON Schema that each answer follows. A dict or JSON text, in a call also
             the path of a file, a pydantic model, a dataclass or a TypedDict. The answer
             is compact JSON, with properties in the schema's order.
-        regex: Regular expression that the whole answer matches, in the notation of Rust's
-            crate regex, without lookarounds.
+        regex: Regular expression that the whole answer matches. Its notation is the
+            notation of Rust's crate regex, without lookarounds.
         grammar: Grammar that each answer follows. Either GBNF text with a rule `root`, or
             a Lark grammar in llguidance's notation, which begins with `%llguidance`.
         choices: Texts; each answer is exactly one of them. With temperature 0 the answer

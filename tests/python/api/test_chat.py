@@ -167,7 +167,7 @@ def test_undo_retry_and_forget(context: lh.Context) -> None:
     assert chat.turns == before[:-2]
     assert chat.forget() == before[:2]
     assert chat.turns == before[2:4]
-    with pytest.raises(ValueError, match="n must be between 1 and 1, not 2"):
+    with pytest.raises(ValueError, match="n must be 1, not 2"):
         chat.forget(2)
     chat.undo()
     for change in (chat.undo, chat.forget, chat.retry):

@@ -19,6 +19,7 @@ PACKAGE = Path(llamaherd.__file__).parent
 # Other numbers with a fixed number of decimals: sizes, times, log-odds, ratios.
 OTHERS = {
     *("checklist_answers: found['size_bytes'] / 1000000000.0", "cluster_hint: ratio"),
+    "gold_use: expected",
     *("checklist_answers: run['seconds']", "report_run: each['seconds']"),
     *("comparison: bias.high", "comparison: bias.low", "comparison: bias.value"),
     *("comparison: each.high", "comparison: each.low", "comparison: each.strength"),

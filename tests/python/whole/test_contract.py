@@ -274,11 +274,11 @@ def test_only_the_guilty_fail(
     params = [good] * 7 + [bad_grammar] + [good] * 2
     out = lh.generate_parallel(context, asked, params=params)
     failed = {
-        1: "token 2 is 99999999, but the model's token ids are 0 to 49151",
+        1: "the prompt has the token 99999999, but the model's token ids are 0 to 49151",
         3: "the prompt is empty",
         5: "9001 tokens; with max_tokens .24. that is 9025, more than the 8192",
         7: "grammar",
-        8: "token 0 is -7, but the model's token ids are 0 to 49151",
+        8: "the prompt has the token -7, but the model's token ids are 0 to 49151",
     }
     for i, result in enumerate(out):
         if i in failed:
@@ -300,7 +300,9 @@ def test_an_id_of_any_size_outside_the_vocabulary_fails_only_its_prompt(
     context: lh.Context, ids: Sequence[int]
 ) -> None:
     i = len(ids) - 1
-    problem = f"token {i} is {ids[i]}, but the model's token ids are 0 to 49151"
+    problem = (
+        f"the prompt has the token {ids[i]}, but the model's token ids are 0 to 49151"
+    )
     prompts = ["Hello", ids]
     answers = lh.generate_parallel(context, prompts, max_tokens=2).errors
     labels = lh.classify_parallel(context, prompts, [" yes", " no"]).errors

@@ -232,7 +232,7 @@ def test_a_sample_of_unknown_probabilities_is_refused() -> None:
     found = lh.estimate(DATA.assign(hand=codes), "hand", prob="simple")
     assert found.design == "simple, as the caller says"
     assert found.n_gold == 100
-    found = lh.estimate(DATA, codes, prob=[0.5] * N)
+    found = lh.estimate(DATA, codes, prob=[100 / N] * N)
     assert found.design == "probabilities by the caller"
     with pytest.raises(ValueError, match="gold has a design"):
         lh.estimate(DATA, gold(), prob="simple")
@@ -472,9 +472,7 @@ def test_the_order_of_groups() -> None:
     assert groups(columns) == groups(DATA)
     with pytest.raises(ValueError, match="order of 'party' lacks 'C'"):
         groups(DATA, order={"party": ["A", "B"]})
-    with pytest.raises(
-        ValueError, match=r"order must name only columns in by, not \['age'\]"
-    ):
+    with pytest.raises(ValueError, match=r"order must name only columns in by, not age"):
         groups(DATA, order={"age": [1]})
 
 
