@@ -45,18 +45,22 @@ def one_round(
     """Return all results; half of the calls were cancelled at random steps."""
     order = draw.sample(range(N_REQUESTS), N_REQUESTS)
     leaving, stays = set(order[: N_REQUESTS // 2]), order[-1]
-    # Times are steps of a call that is not cancelled, so that no slow machine matters.
+    # Times are steps of a call that is not cancelled. The loop's thread cancels others
+    # when it reports a piece of this call, so that no slow machine matters.
     moments = [(draw.randrange(MAX_TOKENS), i) for i in leaving]
-    handles = [
-        context.submit(prompt, params=SETTINGS, stream=i == stays)
-        for i, prompt in enumerate(prompts)
-    ]
-    n_chars = 0
-    for piece in handles[stays]:
-        n_chars += len(piece)
-        n_steps = n_chars // 4  # about
+    handles: list[lh.Handle] = []
+
+    def cancel_due() -> None:
+        n_steps = handles[stays]._n_chars // 4  # about
         for moment, i in moments:
             if moment <= n_steps:
                 handles[i].cancel()
-        moments = [each for each in moments if each[0] > n_steps]
+        moments[:] = [each for each in moments if each[0] > n_steps]
+
+    with context.loop._lock:  # type: ignore[attr-defined]  # no call starts before all are there
+        handles += [
+            context.submit(prompt, params=SETTINGS, stream=i == stays)
+            for i, prompt in enumerate(prompts)
+        ]
+        handles[stays]._listeners.append(cancel_due)
     return [handle.result(300) for handle in handles], leaving
