@@ -69,7 +69,6 @@ test_that("wrong arguments of scores are named", {
     score_parallel(context, "x")
     score_parallel(context, "x", 1)
     score_parallel(context, c("x", "y", "z"), c("a", "b"))
-    score_parallel(context, "x", list(NA_character_))
     score_parallel(context, "x", "")
     score_parallel(context, "x", list(character()))
     score_parallel(context, "x", list(1))
