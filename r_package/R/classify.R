@@ -32,9 +32,8 @@
 #'
 #' @inheritParams generate_parallel
 #' @param labels Possible continuations: a character vector, or a factor, logical values or numbers
-#'   as in [codebook()]. If `labels` has names, the result uses the names: `c(pos = "positive",
-#'   neg =
-#'   "negative")`. Probabilities of labels with the same name are added.
+#'   as in [codebook()]. If `labels` has names, the result uses the names:
+#'   `c(pos = "positive", neg = "negative")`. Probabilities of labels with the same name are added.
 #' @param normalize How labels of different lengths are compared: `"sum"`, `"token"`, `"byte"` or
 #'   `"pmi"`; see below.
 #' @param pmi_prompt Prompt without the text to classify, for `normalize = "pmi"`. With `""`, the

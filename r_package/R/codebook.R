@@ -14,8 +14,7 @@
 #'   "Complains or attacks.", neutral = "")`. For a factor, its levels are the labels; an ordered
 #'   factor sets `type` to `"ordinal"`. TRUE and FALSE become the labels `"TRUE"` and `"FALSE"`,
 #'   numbers such as 0 and 1 become `"0"` and `"1"`; all functions of this package with labels
-#'   follow
-#'   this rule. The column of labels is then a factor, and `as.logical()` converts it.
+#'   follow this rule. The column of labels is then a factor, and `as.logical()` converts it.
 #'   [number_scale()] describes a scale of numbers and sets `type` to `"scale"`.
 #' @param type `"label"`: exactly one label per text. `"ordinal"`: one label of an ordered scale,
 #'   from the lowest to the highest. `"scale"`: one number of a [number_scale()]. `"multiple"`: any

@@ -17,8 +17,8 @@
 #' @param append TRUE adds to an existing file; with FALSE, an existing file causes an error.
 #' @returns Both return the path, invisibly. The return value of `document_end()` has the attribute
 #'   `hash`, the SHA-256 of the file's bytes. On a full disk no event is written in part: a
-#'   warning names the
-#'   event that is missing, and `document_end()` causes an error and can be called again.
+#'   warning names the event that is missing, and `document_end()` causes an error and can be
+#'   called again.
 #' @seealso `generate_parallel(journal = )` for keeping the answers themselves
 #' @export
 #' @examplesIf llamaherd_available()

@@ -36,9 +36,8 @@
 #' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.
 #' @returns A numeric matrix with one row per text, in the order of `texts`, with their names as row
 #'   names. It prints as a summary; `print(unclass(x))` prints all numbers. Rows of texts that
-#'   are NA
-#'   or failed are NA, with one warning. Attributes: `errors`, the reason why a text failed, NA for
-#'   all other texts; `stats`, statistics of the call.
+#'   are NA or failed are NA, with one warning. Attributes: `errors`, the reason why a text failed,
+#'   NA for all other texts; `stats`, statistics of the call.
 #' @seealso [model_load()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())

@@ -73,8 +73,7 @@
 #'   with one element per prompt: a string or an integer vector of token ids. If a text has an
 #'   invalid encoding, only this prompt fails. Prompts are not templates: fill in values with
 #'   `paste0("Is this positive? ", texts)` or `glue::glue()`. A warning reports a placeholder
-#'   such as
-#'   `{texts}` in all prompts if you have a variable of this name.
+#'   such as `{texts}` in all prompts if you have a variable of this name.
 #' @param max_tokens Maximum number of tokens to generate per prompt. NULL uses 512 with `schema`;
 #'   with `choices`, as many tokens as the longest choice needs; and 100 otherwise.
 #' @param top_k Number of most likely tokens to draw from. 0 or less draws from all tokens.
