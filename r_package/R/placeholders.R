@@ -7,7 +7,7 @@ warn_placeholders <- function(prompts, arg, error_call) {
     return(invisible())
   }
   found <- placeholders_of(unique(prompts[!is.na(prompts)]))
-  env <- user_frame()
+  env <- user_frame(error_call)
   is_known <- vapply(
     found,
     \(name) {
@@ -17,7 +17,15 @@ warn_placeholders <- function(prompts, arg, error_call) {
     NA
   )
   if (any(is_known)) {
-    tell_placeholder(names(found)[is_known][[1]], arg, error_call)
+    shown <- encodeString(names(found)[is_known][[1]], quote = "\"")
+    warn(
+      c(
+        "{.arg {arg}} contains {shown}, which stays as it is: prompts are not templates.",
+        i = "{.code paste0(\"Is this positive? \", texts)} or {.code glue::glue()} fills in values."
+      ),
+      "placeholder",
+      error_call
+    )
   }
 }
 
@@ -38,18 +46,6 @@ warn_placeholders_of <- function(question, names, error_call) {
   }
 }
 
-tell_placeholder <- function(placeholder, arg, error_call) {
-  shown <- encodeString(placeholder, quote = "\"")
-  warn(
-    c(
-      "{.arg {arg}} contains {shown}, which stays as it is: prompts are not templates.",
-      i = "{.code paste0(\"Is this positive? \", texts)} or {.code glue::glue()} fills in values."
-    ),
-    "placeholder",
-    error_call
-  )
-}
-
 # Returns the names in braces that all texts contain; their names are the whole placeholders.
 placeholders_of <- function(texts) {
   if (length(texts) == 0 || anyNA(as_utf8(texts[[1]]))) {
@@ -63,10 +59,13 @@ placeholders_of <- function(texts) {
   stats::setNames(gsub("[{}[:space:]]", "", found), found)
 }
 
-# Returns the frame from which the user called this package.
-user_frame <- function() {
+# Returns the frame from which the user called this package, whose function `frame` belongs to.
+user_frame <- function(frame) {
   frames <- as.list(sys.frames())
-  is_own <- vapply(frames, \(frame) identical(topenv(frame), topenv()), NA)
-  parent <- sys.parents()[which(is_own)[[1]]]
-  if (parent == 0) globalenv() else frames[[parent]]
+  parents <- sys.parents()
+  at <- max(which(vapply(frames, identical, NA, frame)), 0L)
+  while (at > 0 && identical(topenv(frames[[at]]), topenv())) {
+    at <- parents[[at]]
+  }
+  if (at == 0) globalenv() else frames[[at]]
 }

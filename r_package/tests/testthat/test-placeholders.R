@@ -20,26 +20,43 @@ test_that("placeholders are names in braces that all texts contain", {
 
 test_that("a prompt with a placeholder of a variable is reported", {
   context <- local_context()
-  speech <- c("a", "b")
+  # Runs code where a user would: outside of the package, with variables.
+  as_user <- function(code) {
+    user <- list2env(
+      list(
+        context = context,
+        speech = c("a", "b"),
+        generate_parallel = generate_parallel,
+        classify_parallel = classify_parallel
+      ),
+      parent = globalenv()
+    )
+    eval(substitute(code), user)
+  }
   expect_warning(
-    generate_parallel(context, "Is {speech} good?"),
-    "`prompts` contains .*speech",
+    as_user(generate_parallel(context, "Is {speech} good?")),
+    "`prompts` contains \"{speech}\"",
+    fixed = TRUE,
     class = "llamaherd_warning_placeholder"
   )
   expect_warning(
-    classify_parallel(context, "Is {{ speech }} good?", c("yes", "n")),
+    as_user(classify_parallel(context, "Is {{ speech }} good?", c("yes", "n"))),
     class = "llamaherd_warning_placeholder"
   )
   expect_warning(
-    generate_parallel(context, rep("Is {speech} good?", 2)),
+    as_user(generate_parallel(context, rep("Is {speech} good?", 2))),
     class = "llamaherd_warning_placeholder"
   )
-  expect_no_warning(generate_parallel(context, rep("Is {unknown} good?", 2)))
-  expect_no_warning(generate_parallel(context, "Is {unknown} good?"))
-  expect_no_warning(generate_parallel(context, c("Is {speech} good?", "Is it?")))
-  expect_no_warning(generate_parallel(context, "{\"speech\": \"a\"}"))
-  escaped <- structure("{speech}", class = c("glue", "character"))
-  expect_no_warning(generate_parallel(context, escaped))
+  expect_no_warning(as_user(generate_parallel(context, rep("Is {unknown} good?", 2))))
+  expect_no_warning(as_user(generate_parallel(context, "Is {unknown} good?")))
+  expect_no_warning(as_user(generate_parallel(context, c("Is {speech} good?", "Is it?"))))
+  expect_no_warning(as_user(generate_parallel(context, "{\"speech\": \"a\"}")))
+  expect_no_warning(
+    as_user(generate_parallel(
+      context,
+      structure("{speech}", class = c("glue", "character"))
+    ))
+  )
 })
 
 test_that("a question with the name of a column in braces is reported", {

@@ -63,6 +63,11 @@ test_that("texts have a perplexity", {
   expect_warning(perplexity(context, NA), class = "llamaherd_warning_failed")
 })
 
+test_that("a missing continuation fails alone", {
+  context <- local_context()
+  expect_snapshot(score_parallel(context, "x", list(NA_character_)))
+})
+
 test_that("wrong arguments of scores are named", {
   context <- local_context()
   expect_snapshot(error = TRUE, {
