@@ -31,7 +31,7 @@ from llamaherd.server.work_threads import kind_of, n_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     from starlette.types import Receive, Scope, Send
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from llamaherd.server.api_shape import AnswerWriter, ApiShape, ParsedRequest
     from llamaherd.server.record import RequestRecord
     from llamaherd.server.shared_state import SharedState
-    from llamaherd.server.work_threads import Kind
+    from llamaherd.server.work_threads import Kind, Submitting
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +121,22 @@ class Endpoint(ABC):
         except Exception as error:  # noqa: BLE001 - no request ends the server
             await self._fail(error, record, send)
 
+    def _pools(
+        self, fields: dict[str, object], n_bytes: int, record: RequestRecord
+    ) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
+        """Return the threads that check a request, and those of its further work.
+
+        Args:
+            fields: Fields of the request.
+            n_bytes: Size of its body.
+            record: Record of the request.
+        """
+        threads, is_background = self._shared.threads, record.is_background
+        own = threads.pool(kind_of(fields, n_bytes), is_background=is_background)
+        if CONSTRAINING.isdisjoint(fields):
+            return own, own
+        return threads.pool("compile", is_background=is_background), own
+
     @abstractmethod
     async def answer(
         self,
@@ -187,12 +203,10 @@ class Answering(Endpoint):
     async def _submit(
         self, fields: dict[str, object], n_bytes: int, record: RequestRecord
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
+        first, own = self._pools(fields, n_bytes, record)
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK and n_items(fields) == 1:
-            return self._submit_now(fields, n_bytes, record)
-        is_compiled = not CONSTRAINING.isdisjoint(fields)
-        kind: Kind = "compile" if is_compiled else kind_of(fields, n_bytes)
-        pool = self._shared.threads.pool(kind, is_background=record.is_background)
-        pending = pool.submit(self._submit_now, fields, n_bytes, record)
+            return self._submit_now(fields, own, record)
+        pending = first.submit(self._submit_now, fields, own, record)
         try:
             return await asyncio.wrap_future(pending)
         except asyncio.CancelledError:
@@ -200,7 +214,7 @@ class Answering(Endpoint):
             raise
 
     def _submit_now(
-        self, fields: dict[str, object], n_bytes: int, record: RequestRecord
+        self, fields: dict[str, object], own: Submitting, record: RequestRecord
     ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
         with spoken_in(record.terms):
             parsed = self._shape.understand(fields)
@@ -209,13 +223,11 @@ class Answering(Endpoint):
                 parsed = replace(parsed, options={**parsed.options, **last})
             for prompt in parsed.prompts:
                 _check_ids(prompt, self._ctx.model.n_vocab)
-            kind = kind_of(fields, n_bytes)
-            threads = self._shared.threads.pool(kind, is_background=record.is_background)
             with errors.renamed(parsed.names):
                 if parsed.returns_prompts:
-                    return parsed, start_echo(self._ctx, parsed, threads)
+                    return parsed, start_echo(self._ctx, parsed, own)
                 if parsed.n_answers > 1:
-                    return parsed, start_several(self._ctx, parsed, threads)
+                    return parsed, start_several(self._ctx, parsed, own)
                 handle = self._ctx.submit(
                     parsed.prompts[0],
                     params=parsed.params,
@@ -234,24 +246,28 @@ class Answering(Endpoint):
             if parsed.stream:
                 results = await _send_pieces(answer, running, record, send)
                 record.results = results
-                last = await self._made(lambda: answer.end(results), results, record)
+                n = _n_values(results)
+                last = await self._made(lambda: answer.end(results), n, record)
                 await send_event(send, last, is_last=True)
             else:
                 record.results = results = await running.results()
-                body = await self._made(
-                    lambda: _encoded(answer.whole(results), results), results, record
-                )
+                n = _n_values(results)
+                write = encoded if n > _FEW_VALUES else _dumped  # which is faster
+                body = await self._made(lambda: write(answer.whole(results)), n, record)
                 await send_json(send, 200, body)
         except errors.ApiError:
             if not running.is_gone:
                 raise
             raise ClientGoneError from None
 
-    async def _made(
-        self, make: Callable[[], _T], results: Sequence[Result], record: RequestRecord
-    ) -> _T:
-        """Return a part of the answer, made outside of the event loop if it is long."""
-        n = _n_values(results)
+    async def _made(self, make: Callable[[], _T], n: int, record: RequestRecord) -> _T:
+        """Return a part of the answer, made outside of the event loop if it is long.
+
+        Args:
+            make: Function that makes the part.
+            n: Number of values in the answer, see `_n_values`.
+            record: Record of the request.
+        """
         if n <= _FEW_VALUES:
             return make()
         kind: Kind = "short" if n <= _MANY_VALUES else "long"
@@ -264,10 +280,9 @@ class Answering(Endpoint):
         return await asyncio.wrap_future(pool.submit(in_terms))
 
 
-def _encoded(body: object, results: Sequence[Result]) -> bytes:
-    """Return the body of an answer as JSON; a short body at once, which is faster."""
-    is_short = _n_values(results) <= _FEW_VALUES
-    return dumps(body).encode("ascii") if is_short else encoded(body)
+def _dumped(body: object) -> bytes:
+    """Return a short body of an answer as JSON."""
+    return dumps(body).encode("ascii")
 
 
 def _n_values(results: Sequence[Result]) -> int:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from llamaherd.core import checks
 from llamaherd.core.words import spoken_in, words
 from llamaherd.run.hosted import HostedCall
-from llamaherd.server.answering import CONSTRAINING, Endpoint
+from llamaherd.server.answering import Endpoint
 from llamaherd.server.awaited import AwaitedWork
 from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.messages import ClientGoneError, encoded, send_json
 from llamaherd.server.neutral import check_of_client
 from llamaherd.server.running import Running
-from llamaherd.server.work_threads import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -87,14 +86,8 @@ class Working(Endpoint):
         send: Send,
     ) -> None:
         """Answer one request."""
-        threads = self._shared.threads
-        kind = kind_of(fields, n_bytes)
-        own = threads.pool(kind, is_background=record.is_background)
-        is_compiled = not CONSTRAINING.isdisjoint(fields)
-        pool = own
-        if is_compiled:
-            pool = threads.pool("compile", is_background=record.is_background)
-        pending = pool.submit(self._start, fields, own, record)
+        first, own = self._pools(fields, n_bytes, record)
+        pending = first.submit(self._start, fields, own, record)
         try:
             started = await asyncio.wrap_future(pending)
         except asyncio.CancelledError:
