@@ -90,7 +90,7 @@ stand_in <- list(
   expect_equal = \(object, expected, ..., tolerance = 1.5e-8, ignore_attr = FALSE) {
     fail_unless(nearly(object, expected, tolerance, ignore_attr), "not equal")
   },
-  expect_match = \(object, regexp, ..., all = TRUE) {
+  expect_match = \(object, regexp, ..., all = TRUE, info = NULL) {
     good <- grepl(regexp, object, ...)
     fail_unless(
       length(good) > 0 && if (all) all(good) else any(good),
@@ -98,7 +98,7 @@ stand_in <- list(
       object
     )
   },
-  expect_no_match = \(object, regexp, ...) {
+  expect_no_match = \(object, regexp, ..., info = NULL) {
     fail_unless(!any(grepl(regexp, object, ...)), object)
   },
   expect_null = \(object, ...) fail_unless(is.null(object), "not NULL"),

@@ -102,10 +102,8 @@ test_that("numbers are labels", {
   expect_named(codebook("Which?", c(0, 1))$labels, c("0", "1"))
   expect_named(codebook("Which?", c(1e5, 0.1, -2))$labels, c("100000", "0.1", "-2"))
   expect_named(codebook("Which?", 1:3, type = "ordinal")$labels, c("1", "2", "3"))
-  expect_snapshot(error = TRUE, {
-    codebook("Which?", c(TRUE, FALSE))
-    codebook("Which?", c(0, NA))
-  })
+  expect_snapshot(codebook("Which?", c(TRUE, FALSE)))
+  expect_snapshot(error = TRUE, codebook("Which?", c(0, NA)))
 })
 
 test_that("misspelt arguments and columns suggest what is meant", {

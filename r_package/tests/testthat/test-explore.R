@@ -160,6 +160,7 @@ test_that("templates become sections", {
 
 test_that("wrong arguments are explained", {
   local_fake()
+  expect_snapshot(explore(list(list(predictor = \(...) 1)), prompts = "a")) # numbers are labels
   expect_snapshot(error = TRUE, {
     explore(list(), prompts = "a")
     explore(list(mean), prompts = "a")
@@ -171,6 +172,5 @@ test_that("wrong arguments are explained", {
     explore(list(rule("a", "x")), prompts = list(prompts = "a", truth = c("x", "y")))
     explore(list(rule("a", "x")), prompts = "a", sink = "file.csv")
     explore(list(rule("a", "x")), prompts = "a", batch_size = 0)
-    explore(list(list(predictor = \(...) 1)), prompts = "a")
   })
 })

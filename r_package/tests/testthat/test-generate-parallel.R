@@ -330,6 +330,8 @@ test_that("the bar leaves room for the counts", {
 
 test_that("wrong arguments are named with their values", {
   context <- local_context()
+  expect_snapshot(generate_parallel(context, "x", choices = 1)) # numbers are labels
+  expect_snapshot(generate_parallel(context, c("x", "y"), choices = list("a", 5)))
   expect_snapshot(error = TRUE, {
     generate_parallel("context", "x")
     generate_parallel(context, 1:3)
@@ -349,12 +351,10 @@ test_that("wrong arguments are named with their values", {
     generate_parallel(context, "x", stop = c("a", ""))
     generate_parallel(context, "x", grammar = 1)
     generate_parallel(context, "x", grammar = c("yes", "no"))
-    generate_parallel(context, "x", choices = 1)
     generate_parallel(context, "x", choices = character())
     generate_parallel(context, "x", choices = c("a", ""))
     generate_parallel(context, "x", choices = c("a", NA))
     generate_parallel(context, c("x", "y"), choices = list("a", "b", "c"))
-    generate_parallel(context, c("x", "y"), choices = list("a", 5))
     generate_parallel(context, "x", parse_special = NA)
     generate_parallel(context, "x", on_error = "ignore")
     generate_parallel(context, "x", progress = "yes")

@@ -195,9 +195,9 @@ test_that("what is no schema is named", {
   check <- function(schema, n = 1L) {
     check_schema(schema, "schema", n, rlang::current_env())
   }
+  expect_snapshot(type_enum(1:3)) # numbers are labels
   expect_snapshot(error = TRUE, {
     type_enum(character())
-    type_enum(1:3)
     type_enum(c("a", "a"))
     type_array("string")
     type_array()
