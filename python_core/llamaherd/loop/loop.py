@@ -135,9 +135,9 @@ class Loop(ThreadedLoop):
 
     def _note(self, group: Group) -> None:
         self._changed.append(group)
-        running = [g for g in self._groups if g.n_running]
-        if all(g.is_cancelled for g in running):
-            self._abort()  # the result of a running step is not needed
+        # Without the first condition, repeated changes could abort the same step forever.
+        if group.is_cancelled and self._runner is not None and not self._runner.is_needed:
+            self._abort()
         self._rouse()
 
     def _abort(self) -> None:

@@ -22,7 +22,7 @@ from llamaherd.schedule.queue import Queue, make_clients
 from llamaherd.schedule.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from llamaherd.core.outcome import RunOutcome
     from llamaherd.loop.group import Group
@@ -76,6 +76,17 @@ class Runner:
     def n_running(self) -> int:
         """Number of running prompts."""
         return self._scheduler.n_running
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a running prompt or prefix belongs to a group that is not cancelled.
+
+        Any thread may read it while the loop's thread changes the clients.
+        """
+        running = [c for c in list(self._live.values()) if c.state is State.RUNNING]
+        numbers = {number for client in running for number in _calls_of(client)}
+        groups = [self.groups.get(number) for number in numbers]
+        return any(group is not None and not group.is_cancelled for group in groups)
 
     @property
     def longest_fork(self) -> int:
@@ -449,6 +460,16 @@ def _limits(plan: Plan) -> Limits:
         n_hold=plan.n_hold,
         n_cells=plan.n_ctx if is_pool else None,
     )
+
+
+def _calls_of(client: Client) -> Iterator[int]:
+    """Yield the numbers of the calls that need a running client."""
+    if not client.is_prefix:
+        yield client.call
+        return
+    for child in client.dependents:
+        if child.state is State.WAITING:
+            yield from _calls_of(child)
 
 
 def first_waiting(prefix: Client) -> Client | None:

@@ -61,8 +61,9 @@ class ThreadedLoop(ABC):
 
     def watch(self, group: Group) -> None:
         """See `GroupLoop`."""
-        group.is_watched = True
-        self._change(group)
+        if not group.is_watched:
+            group.is_watched = True
+            self._change(group)
 
     def cancel(self) -> None:
         """End all current groups."""

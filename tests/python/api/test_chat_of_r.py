@@ -72,6 +72,21 @@ def test_a_question_in_steps(context: lh.Context) -> None:
     assert turns["content"][1] not in {"", text}
 
 
+def test_frequent_polls_do_not_delay_a_long_question(smollm2: lh.Model) -> None:
+    """Each poll once aborted the step of the prefix that two questions share."""
+    with lh.Context(smollm2) as context:
+        text = "The river is long and slow. " * 60
+        settings = {"sampling": {"max_tokens": 2}}
+        for _ in range(3):
+            chat = value(_r.chat_create(context, text, [], settings))["python"]
+            reply = value(_r.chat_ask(chat, "How long is it?", {}))["reply"]
+            n_before = context.loop.n_batches  # the prompt, its rest, two tokens follow
+            while not value(_r.chat_read(reply, 0, 0.001))["done"]:
+                pass
+            assert value(_r.chat_result(reply))["finish_reason"] == "length"
+            assert context.loop.n_batches - n_before <= 4
+
+
 def test_ctrl_c_in_r_keeps_what_was_written(context: lh.Context) -> None:
     chat = chat_of(context)
     reply = value(_r.chat_ask(chat, "One", {"max_tokens": 400}))["reply"]

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from fake_calls import assert_right, long_request, request
 from fake_engine import answer, make_loop
 from llamaherd.run.call import Call
@@ -15,6 +16,7 @@ from stepping import Stepping, plan, run_together, stepping, submit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.core.request import Request
     from llamaherd.run.handle import Handle
 
 
@@ -179,6 +181,66 @@ def test_a_prefix_outlives_the_call_that_computes_it_if_others_wait_for_it() -> 
     assert engine.numbers["n_prefill"] == 200 + 4
     assert loop.wait(60)
     assert not engine.numbers_of
+
+
+def prefixes_first(c: int) -> list[Request]:
+    """Return requests that wait until a shared prefix is computed, in several steps."""
+    return [request([c] * 200 + [c * 50 + i], 5) for i in range(4)]
+
+
+@pytest.mark.parametrize("change", ["watch", "stop", "give_up"])
+def test_changes_do_not_abort_a_prefix_that_others_need(change: str) -> None:
+    """Polls of an answer once aborted each step of its prefix, so it never ended."""
+    loop, engine = stepping(plan(n_slots=2))
+    engine.n_batch = 20
+    call = Call(prefixes_first(1), seed=1)
+    singles = []
+
+    def disturb(n_runs: int) -> None:
+        if n_runs < 12:
+            target = call._group if change == "watch" else singles[n_runs]._group
+            getattr(loop, change)(target)
+            aborted.append(engine.aborted)
+
+    aborted: list[bool] = []
+    engine.before_run = lambda n_runs: n_runs or (all_in.wait(60) and disturb(0))
+    all_in = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        results = pool.submit(call.run, loop)
+        while not loop._groups:
+            threading.Event().wait(0.001)
+        singles += [submit(loop, long_request(100 + i)) for i in range(12)]
+        engine.before_run = disturb
+        all_in.set()
+        for asked, result in zip(call.requests, results.result(), strict=True):
+            assert_right(result, asked)
+    assert aborted == [False] * 12
+    assert loop.wait(60)
+
+
+def test_cancelling_everything_aborts_the_step_of_a_prefix() -> None:
+    loop, engine = stepping(plan(n_slots=2))
+    engine.n_batch = 20
+    calls = [Call(prefixes_first(1), seed=1), Call(prefixes_first(1), seed=1)]
+
+    def cancel(n_runs: int) -> None:
+        if n_runs == 0:
+            all_in.wait(60)
+        elif n_runs <= len(calls):
+            calls[n_runs - 1].cancel()
+            aborted.append(engine.aborted)
+
+    aborted: list[bool] = []
+    engine.before_run = cancel
+    all_in = threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(call.run, loop) for call in calls]
+        while len(loop._groups) + len(loop._arrived) < 2:
+            threading.Event().wait(0.001)
+        all_in.set()
+        for run in runs:
+            assert run.result().finish_reasons == ["cancelled"] * 4
+    assert aborted == [False, True]
 
 
 def test_prefixes_of_prefixes_outlive_a_call_that_never_started() -> None:
