@@ -68,6 +68,11 @@ one_core() {
   "$@"
 }
 
+# Before a command that has no time limit for each test, ends the command if it hangs. The
+# output then shows the test or the example that hung.
+limited=()
+if command -v timeout >/dev/null; then limited=(timeout --verbose 1800); fi
+
 # copy_llama SITE: copies llama-cpp-python from .venv into another folder of Python packages, with
 # the files that the build of the shim reads: headers, and the commit in lib/cmake.
 copy_llama() {

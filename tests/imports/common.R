@@ -12,10 +12,12 @@ alone <- function() {
   }
 }
 
-# Runs each of some named functions; ends R with a status of 1 if one failed.
+# Runs each of some named functions; ends R with a status of 1 if one failed. Prints each name first,
+# so that a function that hangs is known.
 run_each <- function(steps, on_end = \() NULL) {
   failed <- character()
   for (name in names(steps)) {
+    cat(name, "")
     problem <- tryCatch(
       {
         utils::capture.output(suppressWarnings(suppressMessages(steps[[name]]())))
@@ -25,10 +27,10 @@ run_each <- function(steps, on_end = \() NULL) {
     )
     if (!is.null(problem)) {
       failed <- c(failed, name)
-      cat(sprintf("FAILED %s: %s\n", name, problem))
+      cat(sprintf("\nFAILED %s: %s\n", name, problem))
     }
   }
-  cat(sprintf("%d passed, %d failed\n", length(steps) - length(failed), length(failed)))
+  cat(sprintf("\n%d passed, %d failed\n", length(steps) - length(failed), length(failed)))
   on_end()
   if (length(failed) > 0) quit(status = 1)
 }
