@@ -6,6 +6,11 @@
 #include "round_up.hpp"
 
 namespace lh {
+namespace {
+
+constexpr int32_t kMostBatches = 32;
+
+}  // namespace
 
 bool BatchBuilder::build(const std::vector<Client*>& clients, int32_t draft_rows) {
   parts_.clear();
@@ -26,17 +31,25 @@ bool BatchBuilder::build(const std::vector<Client*>& clients, int32_t draft_rows
 }
 
 // Paths wait until the prompts of other scores are computed, so that many paths share a
-// batch. Batches of paths alternate with batches of all other work.
-bool BatchBuilder::is_time_for_paths(const std::vector<Client*>& clients) const {
+// batch, but for at most kMostBatches batches: otherwise scores that arrive again and
+// again could delay them forever. Batches of paths alternate with batches of all other
+// work.
+bool BatchBuilder::is_time_for_paths(const std::vector<Client*>& clients) {
   if (limits_.mixes_paths) return false;
   bool any_path = false;
+  bool any_prompt = false;  // of a score
   bool any_other = false;
   for (const Client* client : clients) {
     const bool has_paths = client->task->has_paths();
-    if (has_paths && !is_on_path(*client)) return false;
-    (has_paths ? any_path : any_other) = true;
+    const bool is_path = has_paths && is_on_path(*client);
+    any_path = any_path || is_path;
+    any_prompt = any_prompt || (has_paths && !is_path);
+    any_other = any_other || !is_path;
   }
-  return any_path && !(any_other && was_path_);
+  const bool waits = any_prompt && n_waited_ < kMostBatches;
+  const bool is_time = any_path && !waits && !(any_other && was_path_);
+  n_waited_ = any_path && !is_time ? n_waited_ + 1 : 0;
+  return is_time;
 }
 
 // Paths are in a separate batch. If the sequences are adjacent, the batch is one

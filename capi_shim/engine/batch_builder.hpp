@@ -96,10 +96,11 @@ class BatchBuilder {
   bool was_cut_ = false;
 
  private:
-  bool is_time_for_paths(const std::vector<Client*>& clients) const;
+  bool is_time_for_paths(const std::vector<Client*>& clients);
   void choose_paths(const std::vector<Client*>& clients);
 
   bool was_path_ = false;  // whether the previous batch had paths
+  int32_t n_waited_ = 0;   // batches without paths since a path could be computed
 };
 
 }  // namespace lh

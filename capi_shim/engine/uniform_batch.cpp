@@ -5,18 +5,26 @@
 #include "round_up.hpp"
 
 namespace lh {
+namespace {
+
+constexpr int32_t kMostPrompts = 4;
+
+}  // namespace
 
 // Prompts come before answers, and a batch never contains both. Several forced tokens of
 // an answer are computed like a prompt. Drafts are not used, because they would change
 // the shape of the batch. If a prompt needs several batches, batches of answers alternate
-// with its batches, and shorter prompts pass it.
+// with its batches, and shorter prompts pass it. Answers wait for at most kMostPrompts
+// batches: otherwise short prompts that arrive again and again would delay them forever.
 void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
-  if (was_cut_ && is_prompts_) {
+  if (is_prompts_ && (was_cut_ || n_prompts_ >= kMostPrompts)) {
     is_prompts_ = false;
+    n_prompts_ = 0;
     choose(clients, INT32_MAX);
     if (!parts_.empty()) return;
   }
   is_prompts_ = true;
+  ++n_prompts_;
   std::vector<Client*> ordered = clients;
   const bool is_passed = was_cut_ && let_short_prompts_pass(ordered);
   choose(ordered, limits_.capacity / kUniformRows * kUniformRows);
@@ -26,6 +34,7 @@ void UniformBatch::choose_parts(const std::vector<Client*>& clients, int32_t) {
       });
   if (!parts_.empty()) return;
   is_prompts_ = false;
+  n_prompts_ = 0;
   choose(clients, INT32_MAX);
 }
 

@@ -19,6 +19,7 @@ class UniformBatch final : public BatchBuilder {
   void add_answers();
 
   bool is_prompts_ = false;  // prompts (true) or answers (false)
+  int32_t n_prompts_ = 0;    // batches of prompts since the last batch of answers
 };
 
 }  // namespace lh

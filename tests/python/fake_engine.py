@@ -143,10 +143,10 @@ class FakeEngine:
             request, self._sequence(), self.n_submitted, tokens, call, is_watched
         )
         self.n_submitted += 1
-        if fork_from is not None:
-            prefix = self.slots[fork_from]
+        prefix = None if fork_from is None else self.slots[fork_from]
+        assert prefix is None or prefix.is_held
+        if prefix is not None and prefix.cells:  # otherwise its state was lost
             n = len(prefix.request.tokens)
-            assert prefix.is_held
             assert n < len(request.tokens) + (
                 prefix.request.is_whole and not slot.is_prefix
             )
@@ -262,6 +262,14 @@ class FakeEngine:
         new = text[n_bytes:].decode()
         return Piece(text=new, tokens=[], n_bytes=len(text), n_tokens=0, kind="thinking")
 
+    def lose_states(self) -> None:
+        """Lose all cells, as recurrent states are lost when a batch fails."""
+        self.numbers["n_lost"] += 1
+        for slot in self.slots.values():
+            sequence = slot.sequence
+            self._give_back(slot)
+            slot.sequence = sequence
+
     def release(self, id_: int) -> None:
         self._give_back(self.slots.pop(id_))
 
@@ -280,8 +288,12 @@ class FakeEngine:
     def resize(self, n_ctx: int, n_seq_max: int, kv_layout: str) -> None:
         assert all(s.n_saved is not None or s.finish for s in self.slots.values())
         assert not self.used
+        is_pool = kv_layout == "unified"
+        if is_pool != self.pooled or (not is_pool and n_seq_max != self.n_sequences):
+            for slot in self.slots.values():  # such a cache cannot read the saved state
+                slot.n_saved = None if slot.n_saved is None else 0
         self.n_cells, self.n_sequences = n_ctx, n_seq_max
-        self.pooled = kv_layout == "unified"
+        self.pooled = is_pool
         self.sizes.append((n_ctx, n_seq_max))
 
     def close(self) -> None:

@@ -31,7 +31,8 @@ def fit(
     """Return a runner in which the new groups fit.
 
     Groups that fit are added at once. Otherwise all running requests are paused and
-    continue in a KV cache of another size (docs/decisions/0036).
+    continue in a KV cache of another size (docs/decisions/0036). Sequences become shorter
+    only if their last such change delays no request any more, see `Delayed`.
 
     Args:
         sizing: Object that plans and creates engines.
@@ -63,8 +64,14 @@ def fit(
     else:
         every = [*runner.groups.values(), *groups]
         n_hold = runner.n_hold_target
-        plan = _plan(sizing, every, n_hold, runner.plan.kv_layout, is_busy=True)
-        is_worth = _is_worth(runner.plan, plan, groups)
+        now, layout = runner.plan, runner.plan.kv_layout
+        plan = _plan(sizing, every, n_hold, layout, is_busy=True)
+        is_worth = _is_worth(now, plan, groups)
+        if is_worth and now.shrinks_to(plan) and runner.delayed.has_any:
+            if layout == "per_sequence":  # more streams of the same length
+                least = now.n_ctx_seq - now.n_spare
+                plan = _plan(sizing, every, n_hold, layout, is_busy=True, least=least)
+            is_worth = _is_worth(now, plan, groups) and not now.shrinks_to(plan)
     if is_worth:
         sizing.check_memory(plan, runner.plan.memory_bytes)
         before = runner.plan
@@ -88,6 +95,8 @@ def change_layout(sizing: Sizing, runner: Runner, choice: LayoutChoice) -> None:
     if choice.other_layout(sizing, runner.plan) is None:
         if was_draining:
             choice.gave_up()
+    elif runner.delayed.has_any:
+        return  # otherwise changes could delay a request forever
     elif runner.longest_fork == 0:
         _has_changed_layout(sizing, runner, (), choice)
     else:
@@ -128,8 +137,10 @@ def _has_room(runner: Runner, groups: Sequence[Group]) -> bool:
 
 def _is_worth(plan: Plan, target: Plan, groups: Sequence[Group]) -> bool:
     """Return whether another cache size is worth the pause of all requests."""
+    needs = (need for group in groups for need in group.needs)
+    longest = max((need for need in needs if need <= target.capacity), default=0)
     return (
-        plan.n_ctx_seq - plan.n_spare < _longest(groups) <= target.capacity
+        plan.n_ctx_seq - plan.n_spare < longest
         or target.n_seq_max >= _WORTH_GROWING * plan.n_seq_max
         or (target.n_hold > plan.n_hold == 0 and _share_prefixes(groups))
         or target.n_hold > max(plan.n_hold, MAX_HOLD)
@@ -143,9 +154,20 @@ def _plan(
     layout: Layout | None = None,
     *,
     is_busy: bool = False,
+    least: int = 1,
 ) -> Plan:
+    """Return a plan for groups.
+
+    Args:
+        sizing: Object that plans sizes.
+        groups: All groups that run and wait.
+        n_hold: Maximum number of hold slots.
+        layout: Layout of the cache; None to choose it.
+        is_busy: Whether some of the groups run.
+        least: Minimum number of cells of a sequence.
+    """
     trees = [group.tree for group in groups if group.tree is not None]
-    needs = [need for group in groups for need in group.needs]
+    needs = [max(least, need) for group in groups for need in group.needs]
     n_prefixes = min(n_hold, sum(tree.n_nodes for tree in trees))
     n_shared = trees[0].n_shared if len(groups) == len(trees) == 1 else 0
     work = Work(needs=needs, n_prefixes=n_prefixes, n_shared=n_shared)

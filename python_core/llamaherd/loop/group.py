@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
@@ -70,6 +71,7 @@ class Group:
         is_cancelled: Whether the group must end.
         is_stopping: Whether the remaining requests of the group must not start.
         is_over: Whether `on_end` of the listener was called, or is being called.
+        needs: Number of KV cells of each request with its thought and answer.
         worker: Thread of the loop that received the group; None before `hand_in`. If
             this thread dies for lack of memory, a later thread of the loop does not
             answer the group, except if the group was still in the queue.
@@ -101,6 +103,7 @@ class Group:
         self.is_cancelled = False
         self.is_stopping = False
         self.is_over = False
+        self.needs: Sequence[int] = array("q", (request.n_cells for request in requests))
         self.worker: Worker | None = None
         self.plan: Plan | None = None
         self.counts = Counts()
@@ -115,11 +118,6 @@ class Group:
         self.came_s = perf_counter()
         self._started_s: dict[int, float] = {}
         self._charged: dict[int, Cost] = {}  # cost of prefixes, by request
-
-    @property
-    def needs(self) -> list[int]:
-        """Number of KV cells of each request with its thought and answer."""
-        return [request.n_cells for request in self.requests]
 
     @property
     def may_draft(self) -> bool:

@@ -135,7 +135,8 @@ class Loop(ThreadedLoop):
 
     def _note(self, group: Group) -> None:
         self._changed.append(group)
-        # Without the first condition, repeated changes could abort the same step forever.
+        # A step is aborted only if no group needs it: otherwise repeated changes could
+        # abort the same step forever, or lose states that other groups continue.
         if group.is_cancelled and self._runner is not None and not self._runner.is_needed:
             self._abort()
         self._rouse()
@@ -212,12 +213,16 @@ class Loop(ThreadedLoop):
             if self._is_aborted and not self._is_closed and self._runner is not None:
                 self._is_aborted = False
                 self._runner.engine.abort(on=False)
+        # First, so that new groups get the memory of cancelled ones. A new group that is
+        # in both lists ends when it is added.
+        if self._runner is not None:
+            self._change_groups(self._runner, changed)
         if self._is_closed:
             self._end_all(arrived)
         elif arrived:
             try:
                 capacity = MAX_CTX if self.plan is None else self.plan.capacity
-                self._choice.note(arrived, len(self._groups), capacity)
+                self._choice.note(_uncancelled(arrived), len(self._groups), capacity)
                 self._take_groups(arrived)
             except BaseException as error:
                 _refuse(arrived, error)  # earlier groups end together with the engine
@@ -225,6 +230,10 @@ class Loop(ThreadedLoop):
         runner = self._runner
         if runner is None:
             return None
+        change_layout(self._sizing, runner, self._choice)
+        return runner if runner.groups else None
+
+    def _change_groups(self, runner: Runner, changed: list[Group]) -> None:
         for group in changed:
             if group.is_cancelled:
                 runner.drop(group)
@@ -232,12 +241,15 @@ class Loop(ThreadedLoop):
                 runner.stop(group)
             elif group.is_watched:
                 runner.watch(group)
-        change_layout(self._sizing, runner, self._choice)
-        return runner if runner.groups else None
 
     def _take_groups(self, arrived: list[Group]) -> None:
+        # Cancelled groups change no cache: the others would be paused for nothing.
+        fitting = _uncancelled(arrived)
         try:
-            self._runner = fit(self._sizing, self._runner, arrived, self._choice)
+            if fitting or self._runner is None:
+                self._runner = fit(
+                    self._sizing, self._runner, fitting or arrived, self._choice
+                )
         except (ContextError, MemoryError) as error:
             if len(arrived) == 1:
                 _refuse(arrived, error)
@@ -258,13 +270,15 @@ class Loop(ThreadedLoop):
 
     def _may_leave(self) -> bool:
         """Return whether the thread may end, because no group has arrived."""
-        if self._runner is not None:
-            self._runner.rest()
         with self._lock:
             if self._arrived or (self._is_closed and self._runner is not None):
                 return False
             self._leave()
             return True
+
+
+def _uncancelled(groups: list[Group]) -> list[Group]:
+    return [group for group in groups if not group.is_cancelled]
 
 
 def _refuse(groups: list[Group], error: BaseException) -> None:

@@ -11,6 +11,7 @@ from llamaherd.asks.answers import CANCELLED
 from llamaherd.core.errors import NativeError, NoSpaceError
 from llamaherd.core.outcome import Finish, Output, Status
 from llamaherd.core.request import too_long
+from llamaherd.loop.delayed import Delayed
 from llamaherd.loop.prefixes import call_tree, single_tree
 from llamaherd.loop.slot_times import SlotWatch
 from llamaherd.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
@@ -22,7 +23,7 @@ from llamaherd.schedule.queue import Queue, make_clients
 from llamaherd.schedule.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from llamaherd.core.outcome import RunOutcome
     from llamaherd.loop.group import Group
@@ -51,6 +52,7 @@ class Runner:
         groups: Groups that have not ended, by number.
         n_batches: Number of decoded batches.
         is_draining: Whether no client starts, so that the running clients end.
+        delayed: Clients that the last optional change of the cache has interrupted.
     """
 
     def __init__(self, engine: Engine, plan: Plan) -> None:
@@ -70,6 +72,7 @@ class Runner:
         self._live: dict[int, Client] = {}  # clients in the engine, by id
         self._watched: dict[int, Group] = {}  # groups of watched clients, by id
         self._is_short = False  # whether the last batch found too few cells
+        self.delayed = Delayed()
         self._slots: SlotWatch | None = None  # None without a reader
 
     @property
@@ -79,14 +82,8 @@ class Runner:
 
     @property
     def is_needed(self) -> bool:
-        """Whether a running prompt or prefix belongs to a group that is not cancelled.
-
-        Any thread may read it while the loop's thread changes the clients.
-        """
-        running = [c for c in list(self._live.values()) if c.state is State.RUNNING]
-        numbers = {number for client in running for number in _calls_of(client)}
-        groups = [self.groups.get(number) for number in numbers]
-        return any(group is not None and not group.is_cancelled for group in groups)
+        """Whether a group that is not cancelled runs or waits. Any thread may read it."""
+        return any(not group.is_cancelled for group in list(self.groups.values()))
 
     @property
     def longest_fork(self) -> int:
@@ -156,13 +153,6 @@ class Runner:
                     group.end(problem)
         self._start_afresh()
 
-    def rest(self) -> None:
-        """Release the prefixes whose state was lost; called when no group is left."""
-        n_lost = self.engine.counts().n_lost
-        if n_lost > self._n_lost:
-            self._start_afresh()
-            self._n_lost = n_lost
-
     def _start_afresh(self) -> None:
         self._forget_all()
         self.engine.reset()
@@ -186,7 +176,7 @@ class Runner:
         plan = group.plan = self.plan
         number = group.number = next(self._numbers)
         self.groups[number] = group
-        indices = self._fitting(group, plan)
+        indices = [] if group.is_cancelled else self._fitting(group, plan)
         requests = [group.requests[i] for i in indices]
         if group.is_stopping or group.is_cancelled or not requests:
             self._end_if_over(group)
@@ -237,13 +227,15 @@ class Runner:
             ContextError: There is not enough memory; the cache keeps its size.
             MemoryError: There is not enough memory to pause a request; it still runs.
         """
-        for client in self._scheduler.running:
+        running = self._scheduler.running
+        if plan.kv_layout != self.plan.kv_layout or self.plan.shrinks_to(plan):
+            paused, needed = self._scheduler.paused_clients, self._cache.needed
+            self.delayed.note([*running, *paused, *needed])
+        for client in running:
             n_saved = self.engine.pause(client.id)
             self._left(client)
             self._scheduler.pause(client, n_saved)
-        for prefix in self._cache.held:
-            self._release(prefix)
-            self._scheduler.lost([prefix])
+        self._lose_prefixes()
         try:
             self.engine.resize(plan.n_ctx, plan.n_sequences, plan.kv_layout)
             self.plan = _as_made(plan, self.engine)
@@ -254,6 +246,12 @@ class Runner:
             for prefix in surplus:
                 self._release(prefix)
             self._scheduler.lost(surplus)
+
+    def _lose_prefixes(self) -> None:
+        """Release the held prefixes; those that clients need are computed again."""
+        for prefix in self._cache.held:
+            self._release(prefix)
+            self._scheduler.lost([prefix])
 
     # ---- steps ----
 
@@ -280,6 +278,18 @@ class Runner:
             self._settle_refusal(outcome)
         elif outcome.is_idle and not actions:
             self._close_groups_that_stop()
+        if outcome.status is not Status.OK:
+            self._look_for_lost_states()
+
+    def _look_for_lost_states(self) -> None:
+        """Compute held prefixes again whose recurrent states a failed batch has lost.
+
+        Otherwise each prompt that continues such a prefix would compute all its tokens.
+        """
+        n_lost = self.engine.counts().n_lost
+        if n_lost > self._n_lost:
+            self._n_lost = n_lost
+            self._lose_prefixes()
 
     @property
     def _slice_ms(self) -> int:
@@ -460,16 +470,6 @@ def _limits(plan: Plan) -> Limits:
         n_hold=plan.n_hold,
         n_cells=plan.n_ctx if is_pool else None,
     )
-
-
-def _calls_of(client: Client) -> Iterator[int]:
-    """Yield the numbers of the calls that need a running client."""
-    if not client.is_prefix:
-        yield client.call
-        return
-    for child in client.dependents:
-        if child.state is State.WAITING:
-            yield from _calls_of(child)
 
 
 def first_waiting(prefix: Client) -> Client | None:

@@ -92,6 +92,10 @@ class Plan:
             and self.n_ctx_seq >= other.n_ctx_seq
         )
 
+    def shrinks_to(self, other: Plan) -> bool:
+        """Return whether the other plan has fewer cells for one sequence."""
+        return other.n_ctx_seq < self.n_ctx_seq
+
     def __str__(self) -> str:
         kind = "one pool" if self.kv_layout == "unified" else "an equal share for each"
         return (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import count
+from math import inf
 from queue import Empty, SimpleQueue
 from threading import get_ident
 from time import monotonic
@@ -221,9 +222,28 @@ class HerdLoop(ThreadedLoop):
         for actor in ready:
             if not actor.chunks:
                 self._hand_out_suspects(actor)
+        kept, least = self._kept_for_suspects(ready)
         for actor in sorted(ready, key=lambda actor: actor.n_open):
-            while self._hand_out_some(actor, len(ready)):
+            above = least if actor is kept else -inf
+            while self._hand_out_some(actor, len(ready), above):
                 pass
+
+    def _kept_for_suspects(
+        self, ready: Sequence[Tracked]
+    ) -> tuple[Tracked | None, float]:
+        """Return an actor that must become empty for suspect requests.
+
+        Suspect requests run only on an actor without other requests. Otherwise requests
+        that arrive again and again could postpone them forever.
+
+        Returns: The actor, or None; and the priority that other requests must exceed to
+            be sent to it.
+        """
+        for work in self._works.values():
+            suited = [actor for actor in ready if work.suits(actor.link.number)]
+            if work.suspects and suited and not any(a.has_suspects for a in suited):
+                return min(suited, key=lambda actor: actor.n_open), work.priority
+        return None, -inf
 
     def _hand_out_suspects(self, actor: Tracked) -> None:
         for work in self._works.values():
@@ -231,11 +251,12 @@ class HerdLoop(ThreadedLoop):
                 self._give(actor, work, work.suspects.popleft(), is_suspect=True)
                 return
 
-    def _hand_out_some(self, actor: Tracked, n_ready: int) -> bool:
-        """Send requests to an actor; return True if it received a request."""
+    def _hand_out_some(self, actor: Tracked, n_ready: int, above: float) -> bool:
+        """Send requests with a priority above a limit; return whether any were sent."""
         number = actor.link.number
-        waiting = [w for w in self._works.values() if w.n_waiting and w.suits(number)]
-        if not waiting or any(chunk.is_suspect for chunk in actor.chunks.values()):
+        works = (w for w in self._works.values() if w.n_waiting and w.priority > above)
+        waiting = [work for work in works if work.suits(number)]
+        if not waiting or actor.has_suspects:
             return False
         work = max(waiting, key=lambda work: work.priority)  # with the fewest prompts
         slots = self._n_slots if actor.plan is None else actor.plan.n_seq_max
@@ -335,7 +356,7 @@ class HerdLoop(ThreadedLoop):
                 chunk.work.ended(chunk, ended)
             elif chunk is not None and ended.error is not None:
                 self._has_refused(actor, chunk.work, ended.error)
-                chunk.work.lost(chunk, "", is_crash=False, was_alone=False)
+                chunk.work.refused(chunk)
 
     def _count(self, actor: Tracked, report: Report, n_batches: int) -> None:
         node = actor.link.node[0]

@@ -114,6 +114,11 @@ class Tracked:
         return sum(len(chunk.open) for chunk in self.chunks.values())
 
     @property
+    def has_suspects(self) -> bool:
+        """Whether suspect requests run on the actor."""
+        return any(chunk.is_suspect for chunk in self.chunks.values())
+
+    @property
     def is_ready(self) -> bool:
         """Whether the actor can be called."""
         return self.link.state is ActorState.READY

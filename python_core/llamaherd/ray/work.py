@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from llamaherd.ray.wire import Ended
 
 _MOST_DEATHS = 2  # deaths of actors that ran only this prompt; then it fails
+_MOST_LOSSES = 20  # lost actors that ran this prompt, for whatever reason; then it fails
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -71,6 +72,7 @@ class GroupWork:
         self.refusals: dict[int, BaseException] = {}
         self._again: deque[int] = deque()  # not suspect, from lost nodes
         self._n_deaths: Counter[int] = Counter()
+        self._n_losses: Counter[int] = Counter()
         self._doubted: set[int] = set()  # counts of actors that have not reported yet
         self._done_counts: list[Counts] = []
         self._rows: dict[int, ActorStats] = {}
@@ -179,9 +181,7 @@ class GroupWork:
             is_crash: Whether one of its requests may have caused the loss.
             was_alone: Whether the actor had no other chunk.
         """
-        del self.chunks[chunk.number]
-        self._done_counts.append(chunk.counts)
-        left = [i for i in chunk.indices if i in chunk.open and i in self.group.open]
+        left = self._left_of(chunk)
         if not left:
             return
         if not chunk.has_arrived and not self._doubted.issuperset(left):
@@ -190,7 +190,12 @@ class GroupWork:
             self._doubted.update(left)
             is_crash = False
         if not is_crash:
-            self._again.extend(left)
+            self._n_losses.update(left)
+            for i in left:
+                if self._n_losses[i] < _MOST_LOSSES:
+                    self._again.append(i)
+                else:
+                    self._fail(i, f"{_MOST_LOSSES} processes with it were lost", reason)
             return
         if len(left) > 1:
             half = len(left) // 2
@@ -200,11 +205,24 @@ class GroupWork:
         if self._n_deaths[left[0]] < _MOST_DEATHS:
             self.suspects.append(left)
             return
-        last = reason.strip().rpartition("\n")[2]
-        message = f"the process that computed only this prompt died twice: {last}"
-        self.group.deliver(
-            left[0], Output(finish=Finish.ERROR, message=message), RequestStats()
+        self._fail(
+            left[0], "the process that computed only this prompt died twice", reason
         )
+
+    def refused(self, chunk: Chunk) -> None:
+        """Record that an actor cannot run a chunk; its requests wait for other actors."""
+        self._again.extend(self._left_of(chunk))
+
+    def _left_of(self, chunk: Chunk) -> list[int]:
+        """Remove a chunk from its actor; return its requests without an output."""
+        del self.chunks[chunk.number]
+        self._done_counts.append(chunk.counts)
+        return [i for i in chunk.indices if i in chunk.open and i in self.group.open]
+
+    def _fail(self, i: int, what: str, reason: str) -> None:
+        last = reason.strip().rpartition("\n")[2]
+        output = Output(finish=Finish.ERROR, message=f"{what}: {last}")
+        self.group.deliver(i, output, RequestStats())
 
     def cancel_rest(self) -> None:
         """Cancel the requests without an output."""

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 Heap = list[tuple[int, int, Client]]  # by rank, then by id
 
+# Maximum number of prefixes of later calls that start before a prefix that needs several
+# hold slots at once. The prefix is then skipped, and the next level is tried.
+MOST_PASSED = 32
+
 
 class Queue:
     """Clients of one call that may start, in their order.
@@ -31,6 +35,8 @@ class Queue:
         turn: Time at which the call last received a slot, or else arrived; see `Turns`.
         is_listed: Whether the queue is in the heap of `Turns`.
         is_admitting: Whether new clients may start.
+        n_passed: Number of prefixes of later calls that started while too few hold slots
+            were free for a prefix of this call.
     """
 
     def __init__(
@@ -43,6 +49,7 @@ class Queue:
         self.turn = (0, 0)
         self.is_listed = False
         self.is_admitting = True
+        self.n_passed = 0
         self._prompts: Heap = []
         self._prefixes: dict[int, Heap] = {}  # heaps of prefixes, by number of levels
 
@@ -59,42 +66,48 @@ class Queue:
         else:
             heappush(self._prompts, item)
 
-    def head(self, n_free: float) -> Heap:
+    def head(self, n_free: float, n_hold: float) -> Heap:
         """Return the heap whose first client starts next; [] if no client can start.
 
         A prefix with d levels starts only when d hold slots are free, one per nested
         prefix. Otherwise two prefixes could each hold a slot that the other needs
-        (deadlock).
+        (deadlock). A prefix that can never start is returned, too, and a prefix that the
+        prefixes of many later calls have passed. The caller skips them.
 
         Args:
             n_free: Number of hold slots that are free or can be freed.
+            n_hold: Number of all hold slots.
         """
         for n_levels, heap in list(self._prefixes.items()):
-            _send_back(heap)
+            self._send_back(heap)
             while heap and heap[0][2].n_levels != n_levels:  # it was extended
                 self.push(heappop(heap)[2])
-                _send_back(heap)
-        _send_back(self._prompts)
+                self._send_back(heap)
+        self._send_back(self._prompts)
         heaps = [self._prompts]
-        heaps += [heap for depth, heap in self._prefixes.items() if depth <= n_free]
+        is_late = n_free > 0 and self.n_passed >= MOST_PASSED
+        heaps += [
+            heap
+            for depth, heap in self._prefixes.items()
+            if depth <= n_free or depth > n_hold or is_late
+        ]
         return min((h for h in heaps if h), key=lambda h: h[0][:2], default=[])
 
+    def _send_back(self, heap: Heap) -> None:
+        """Remove the clients at the top of a heap that cannot start.
 
-def _send_back(heap: Heap) -> None:
-    """Remove the clients at the top of a heap that cannot start.
-
-    A client whose prefix was evicted waits for the prefix again. A prefix that no
-    client needs any more is dropped.
-    """
-    while heap:
-        client = heap[0][2]
-        parent = client.parent
-        if client.state is State.ENDED:
-            heappop(heap)
-        elif parent is None or parent.state in (State.HELD, State.ENDED):
-            return
-        else:
-            parent.dependents.append(heappop(heap)[2])
+        A client whose prefix was evicted waits for the prefix again. A prefix that no
+        client needs any more is dropped, and so is one that another call computes.
+        """
+        while heap:
+            client = heap[0][2]
+            parent = client.parent
+            if client.state is not State.WAITING or client.call != self.call:
+                heappop(heap)
+            elif parent is None or parent.state in (State.HELD, State.ENDED):
+                return
+            else:
+                parent.dependents.append(heappop(heap)[2])
 
 
 def make_clients(

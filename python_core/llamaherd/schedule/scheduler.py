@@ -16,6 +16,7 @@ is also paused if a client of a higher priority needs its slot.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from llamaherd.schedule.prefix_cache import PrefixCache
     from llamaherd.schedule.queue import Heap, Queue
 
+_ORDER = {Kind.PAUSE: 0, Kind.RESUME: 1}
 HEADROOM = 16  # free cells per running client that must remain for answers
 
 
@@ -55,12 +57,17 @@ class Scheduler:
     @property
     def running(self) -> list[Client]:
         """Clients in the next batch, oldest first."""
-        return self._by_age()
+        return sorted(self._running.values(), key=_age)
 
     @property
     def running_ids(self) -> list[int]:
         """Ids of the clients in the next batch, oldest first."""
-        return [client.id for client in self._by_age()]
+        return [client.id for client in self.running]
+
+    @property
+    def paused_clients(self) -> list[Client]:
+        """Paused clients."""
+        return [client for *_, client in self._paused]
 
     @property
     def n_running(self) -> int:
@@ -72,7 +79,8 @@ class Scheduler:
     def add(self, queue: Queue) -> None:
         """Add a call."""
         self._turns.add(queue)
-        for client in queue.clients:
+        for client in tuple(queue.clients):
+            self._raise_prefixes(client, queue)
             self._await_prefix(client)
 
     def stop(self, call: int) -> None:
@@ -127,11 +135,10 @@ class Scheduler:
                 free += self._evict(actions)
                 continue
             client, heap = self._next()
-            if client is None and self._is_stuck():
-                self._skip_prefix()
+            if self._has_skipped_prefix(client, heap):
                 continue
             if client is None or not self._has_slot(client, actions):
-                return actions
+                return self._in_order(actions)
             is_paused = client.state is State.PAUSED
             is_full = self._n_hold_used == self._limits.n_hold
             if client.is_prefix and is_full and not is_paused:
@@ -141,7 +148,7 @@ class Scheduler:
             need = max(client.n_saved, client.n_tokens) - reused
             if not self._fits(client, need, free):
                 if not self._cache.n_idle:
-                    return actions
+                    return self._in_order(actions)
                 free += self._evict(actions)
                 continue
             free -= need
@@ -152,7 +159,9 @@ class Scheduler:
                 continue
             heappop(heap)
             self._start(client)
-            if not client.is_prefix:  # a prefix uses no slot
+            if client.is_prefix:
+                self._turns.had_hold_slot(client.call)
+            else:
                 self._turns.had_slot(client.call)
             actions.append(Action(Kind.SUBMIT, client, source.id if source else None))
             self._release_if_idle(client.parent, actions)
@@ -163,7 +172,7 @@ class Scheduler:
         if prefix is not None:
             self._n_hold_used -= 1
             return Action(Kind.RELEASE, prefix)
-        clients = self._by_age()
+        clients = self.running
         if len(clients) > 1:
             self._pause(clients[-1])
             return Action(Kind.PAUSE, clients[-1])
@@ -234,9 +243,7 @@ class Scheduler:
 
     def _next(self) -> tuple[Client | None, Heap]:
         """Return the next client to start, and its heap ([] if it is paused)."""
-        heap = self._turns.next(
-            self._limits.n_hold - self._n_hold_used + self._cache.n_idle
-        )
+        heap = self._turns.next(self._n_hold_free, self._limits.n_hold)
         waiting = heap[0][2] if heap else None
         paused = self._paused[0][2] if self._paused else None
         if paused is None:
@@ -244,6 +251,22 @@ class Scheduler:
         if waiting is None or waiting.priority <= paused.priority:
             return paused, []
         return waiting, heap
+
+    @property
+    def _n_hold_free(self) -> int:
+        """Number of hold slots that are free or can be freed."""
+        return self._limits.n_hold - self._n_hold_used + self._cache.n_idle
+
+    def _in_order(self, actions: list[Action]) -> list[Action]:
+        """Return actions in an order that loses no saved state.
+
+        A fork from a prefix into another stream is a copy that is pending until the next
+        batch, and meanwhile no state can be saved or restored. In a pool no copy is
+        pending, and a client may resume only after others have released their cells.
+        """
+        if self._limits.n_cells is not None:
+            return actions
+        return sorted(actions, key=lambda action: _ORDER.get(action.kind, len(_ORDER)))
 
     def _has_slot(self, client: Client, actions: list[Action]) -> bool:
         """Return whether a slot is free; pause a client of lower priority if needed.
@@ -294,9 +317,6 @@ class Scheduler:
         return is_pool and is_idle and not all(q.is_single for q in self._turns.queues)
 
     # ---- internal: transitions ----
-
-    def _by_age(self) -> list[Client]:
-        return sorted(self._running.values(), key=_age)
 
     def _start(self, client: Client) -> None:
         if client.age < 0:
@@ -374,13 +394,18 @@ class Scheduler:
         actions.append(Action(Kind.RELEASE, prefix))
         return prefix.n_tokens
 
-    def _skip_prefix(self) -> None:
-        """Skip the next prefix, so that its children continue its parent instead.
+    def _has_skipped_prefix(self, client: Client | None, heap: Heap) -> bool:
+        """Skip a prefix that gets too few hold slots; return whether one was skipped.
 
-        Evicting a held prefix for the next prefix is not an alternative: two prefixes
-        could replace each other forever.
+        Its children continue its parent. To evict a held prefix for it would not help:
+        two prefixes could replace each other forever.
         """
-        prefix = heappop(self._turns.next(math.inf))[2]
+        if client is None and self._is_stuck():
+            heap = self._turns.next(math.inf)
+        elif not heap or heap[0][2].n_levels <= self._n_hold_free:
+            return False
+        prefix = heappop(heap)[2]
+        self._turns[prefix.call].n_passed = 0
         parent = prefix.parent
         children = [c for c in prefix.dependents if c.state is State.WAITING]
         for child in children:
@@ -390,6 +415,7 @@ class Scheduler:
         self._abandon(prefix)
         self._cache.remove(prefix)
         self._make_children_ready(prefix)
+        return True
 
     def _give_up_held(self) -> Action:
         """Release the held prefix whose children start last; it is recomputed later."""
@@ -404,14 +430,14 @@ class Scheduler:
         if prefix.parent is not None:
             prefix.parent.n_unsubmitted += 1
             self._cache.use(prefix.parent)
-        if prefix.call in self._turns:
+        if self._turns.priority_of(prefix.call) >= prefix.priority:
             self._await_prefix(prefix)
         else:
             self._hand_over(prefix)
 
     def _hand_over(self, prefix: Client) -> None:
-        """Move a prefix of a removed call to another call that needs the prefix."""
-        for queue in self._turns.queues:
+        """Move a prefix to the call of the highest priority that needs the prefix."""
+        for queue in sorted(self._turns.queues, key=lambda queue: -queue.priority):
             for client in queue.clients:
                 if client.parent is prefix and client.state is State.WAITING:
                     prefix.call = queue.call
@@ -429,6 +455,25 @@ class Scheduler:
             parent.dependents.append(prefix)
         if parent.state is State.WAITING and parent.call not in self._turns:
             self._hand_over(parent)
+
+    def _raise_prefixes(self, client: Client, queue: Queue) -> None:
+        """Give the prefixes of a client at least its priority.
+
+        Otherwise it would wait as long as their call (priority inversion).
+        """
+        prefix = client.parent
+        while prefix is not None and prefix.priority < client.priority:
+            if prefix.state is State.PAUSED:
+                self._paused.remove((-prefix.priority, prefix.age, prefix))
+                heapify(self._paused)
+            prefix.request = replace(prefix.request, priority=client.priority)
+            if prefix.state is State.PAUSED:
+                heappush(self._paused, (-prefix.priority, prefix.age, prefix))
+            elif prefix.state is State.WAITING and prefix.call != queue.call:
+                prefix.call = queue.call
+                queue.clients.append(prefix)
+                self._hand_over_ready(prefix)
+            prefix = prefix.parent
 
     def _await_prefix(self, client: Client) -> None:
         """Make a client ready, or let it wait for its prefix; see `_is_settled`."""

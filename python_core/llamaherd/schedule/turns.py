@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ class Turns:
         self._queues: dict[int, Queue] = {}  # by call
         self._turns: list[_Turn] = []  # heap of the calls with clients that may start
         self._clock = 0  # number of slots assigned so far
+        self._passed: list[Queue] = []  # queues without enough hold slots in `next`
 
     def __contains__(self, call: int) -> bool:
         return call in self._queues
@@ -44,6 +46,10 @@ class Turns:
         """Whether any call may have a client to start."""
         return bool(self._turns)
 
+    def priority_of(self, call: int) -> float:
+        """Return the priority of a call; minus infinity if the call was removed."""
+        return self._queues[call].priority if call in self._queues else -math.inf
+
     def add(self, queue: Queue) -> None:
         """Add the queue of a new call."""
         queue.turn = (self._clock, 0)  # before calls with a slot at this time
@@ -59,12 +65,14 @@ class Turns:
         queue.push(client)
         self._list(queue)
 
-    def next(self, n_free: float) -> Heap:
+    def next(self, n_free: float, n_hold: float = math.inf) -> Heap:
         """Return the heap of the next call that has a client to start.
 
         Args:
             n_free: Number of hold slots that are free or can be freed.
+            n_hold: Number of all hold slots.
         """
+        self._passed.clear()
         cannot_now: list[_Turn] = []
         found: Heap = []
         while self._turns and not found:
@@ -73,12 +81,13 @@ class Turns:
             if queue is None or not queue.is_admitting or queue.turn != turn:
                 heappop(self._turns)  # an outdated entry of the heap
                 continue
-            found = queue.head(n_free)
+            found = queue.head(n_free, n_hold)
             if queue.is_empty:
                 heappop(self._turns)
                 queue.is_listed = False
             elif not found:
                 cannot_now.append(heappop(self._turns))
+                self._passed.append(queue)
         for each in cannot_now:
             heappush(self._turns, each)
         return found
@@ -90,6 +99,12 @@ class Turns:
         queue.turn = (self._clock, 1)
         queue.is_listed = False
         self._list(queue)
+
+    def had_hold_slot(self, call: int) -> None:
+        """Record that a prefix started before the prefixes of earlier calls."""
+        self._queues[call].n_passed = 0
+        for queue in self._passed:
+            queue.n_passed += 1
 
     def _list(self, queue: Queue) -> None:
         if not queue.is_listed and not queue.is_empty:

@@ -39,6 +39,17 @@ class LastRow final : public lh::Task {
   void settle(const lh::StepServices&, lh::BatchPart&, lh::LogitRow&) override {}
 };
 
+// Fake score: its tokens after the prompt are a path.
+class OnPath final : public lh::Task {
+ public:
+  OnPath() : Task({/*is_prefix=*/false, /*has_paths=*/true}) {}
+  int32_t first_row(const lh::Client& client) const override {
+    return client.n_tokens() - 1;
+  }
+  void read(lh::Client&, int32_t, float*, lh::LogitRow&) noexcept override {}
+  void settle(const lh::StepServices&, lh::BatchPart&, lh::LogitRow&) override {}
+};
+
 // Clients and the positions of their sequences.
 struct Clients {
   // Adds a client with n_prompt tokens, of which n_decoded are in the cache.
@@ -291,4 +302,47 @@ TEST_CASE("in the deterministic mode answers alternate with the parts of a long 
     }
   }
   CHECK(order == "papapa");
+}
+
+TEST_CASE("short prompts of an endless stream do not stop answers") {
+  Clients c;
+  const lh::Client& answer = c.add_answer(0);
+  lh::UniformBatch builder(c.positions, streams());
+  std::string order;
+  for (int32_t seq_id = 1; seq_id < 12; ++seq_id) {
+    // After each batch of prompts, a new prompt replaces the one before.
+    c.pointers.resize(1);
+    c.add(seq_id, 40);
+    CHECK(builder.build(c.pointers, 0));
+    order += builder.parts()[0].client == &answer ? "a" : "p";
+  }
+  CHECK(order == "ppppappppap");
+}
+
+TEST_CASE("scores of an endless stream do not stop the path of a score") {
+  for (const bool is_uniform : {false, true}) {
+    Clients c;
+    lh::Client& first = c.add(0, 5, 4);
+    first.n_prompt = 4;
+    first.task = std::make_unique<OnPath>();
+    lh::BatchLimits limits = streams();
+    limits.n_outputs = limits.capacity;
+    std::unique_ptr<lh::BatchBuilder> builder;
+    if (is_uniform) {
+      builder = std::make_unique<lh::UniformBatch>(c.positions, limits);
+    } else {
+      builder = std::make_unique<lh::MixedBatch>(c.positions, limits);
+    }
+    bool is_there = false;
+    int32_t n_batches = 0;
+    for (; !is_there; ++n_batches) {
+      REQUIRE(n_batches < 40);
+      c.pointers.resize(1);
+      c.add(1 + n_batches % 30, 40).task = std::make_unique<OnPath>();
+      CHECK(builder->build(c.pointers, 0));
+      is_there = builder->parts()[0].client == &first;
+      CHECK(builder->parts().size() == 1);
+    }
+    CHECK(n_batches == 33);
+  }
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
@@ -514,3 +516,89 @@ def test_a_conversation_on_an_actor_computes_each_turn_once() -> None:
             assert result.text == text_of(answer(asked)[0])
             counts.append(result.stats.n_prefill_tokens)
     assert counts == [41] * 4
+
+
+class OneByOneLink(LocalLink):
+    """Link that reports the end of one of several chunks, so its actor is never empty.
+
+    It reports nothing before the event `go`.
+    """
+
+    def __init__(self, number: int, go: threading.Event, **options: int) -> None:
+        super().__init__(number, **options)
+        self._go = go
+        self._left: Report | None = None
+
+    def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
+        self._pool.submit(self._go.wait, 60)
+        if self._left is not None:
+            self._pool.submit(self._tell, self._left, then)
+        else:
+            super().poll(partial(self._part, then))
+
+    def _part(
+        self,
+        then: Callable[[Report, BaseException | None], None],
+        report: Report,
+        error: BaseException | None,
+    ) -> None:
+        if error is None and report.ended:
+            self._tell(report, then)
+        else:
+            then(report, error)
+
+    def _tell(
+        self, report: Report, then: Callable[[Report, BaseException | None], None]
+    ) -> None:
+        if self.is_dead:
+            self._left = None
+            then(None, self._death())  # type: ignore[arg-type]
+            return
+        ended = report.ended[0]
+        outputs = [each for each in report.outputs if each[0] == ended.chunk]
+        others = [each for each in report.outputs if each[0] != ended.chunk]
+        left = replace(report, ended=report.ended[1:], outputs=others)
+        self._left = left if left.ended else None
+        then(replace(report, ended=[ended], outputs=outputs), None)
+
+
+def test_suspect_prompts_run_although_others_come_without_end() -> None:
+    """They run alone on an actor, which therefore must become empty."""
+    others = requests(400)
+    n_most, handles = len(others), []
+    go = threading.Event()
+    links = OneByOneLink(0, go, n_lives=1), OneByOneLink(1, go)
+    with herd(*links) as loop, ThreadPoolExecutor(1) as pool:
+
+        def again(_handle: Handle | None = None) -> None:
+            if not suspect.done() and len(handles) < n_most:
+                handles.append(Handle(loop, others[len(handles)], None))
+                handles[-1].add_done_callback(again)
+
+        call = Call(requests(2), seed=1)
+        suspect = pool.submit(call.run, loop)
+        wait_until(lambda: links[0].orders)
+        for _ in range(12):
+            again()
+        wait_until(lambda: len(links[1].orders) > 3)
+        links[0].is_dead = True
+        go.set()
+        with pytest.warns(UserWarning, match="cannot be started again"):
+            results = suspect.result()
+        check(results, requests(2))
+        assert len(handles) < n_most
+
+
+def test_a_prompt_fails_whose_actor_is_lost_again_and_again() -> None:
+    """Its actor may seem lost because the prompt takes too long."""
+    bad = poisoned(1, 0)[0]
+    others = requests(1000)
+    n_others = 0
+    links = [LocalLink(i, has_bad, is_crash=False) for i in range(2)]
+    with herd(*links) as loop:
+        handle = Handle(loop, bad, None)
+        while not handle.done() and n_others < len(others):
+            n_others += 1
+            Handle(loop, others[n_others - 1], None).result(60)
+        with pytest.raises(lh.GenerationError, match="20 processes with it were lost"):
+            handle.result(60)

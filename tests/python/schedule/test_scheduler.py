@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fake_calls import request
-from llamaherd.schedule.client import Client
+from llamaherd.schedule.client import Client, State
 from llamaherd.schedule.prefix_cache import PrefixCache
-from llamaherd.schedule.queue import Queue
+from llamaherd.schedule.queue import MOST_PASSED, Queue
 from llamaherd.schedule.scheduler import Kind, Limits, Scheduler
 
 
@@ -121,9 +121,133 @@ def test_a_prefix_that_others_come_to_continue_needs_more_places() -> None:
     inner = Client(id=2, call=2, request=request([1] * 80, 0), parent=outer)
     assert (outer.n_levels, inner.n_levels) == (2, 1)
     assert (outer.depth, inner.depth) == (1, 2)
-    assert started(scheduler) == [other]
+    actions = scheduler.admit(0)  # one slot never suffices for two levels
+    assert [action.client.id for action in actions] == [other.id, 11]
+    assert actions[1].fork_from is None
     scheduler.held(other)
-    assert started(scheduler) == [scheduler._running[10]]
-    scheduler.ended(scheduler._running[10])
-    (action,) = scheduler.admit(0)  # one slot does not suffice for two levels
-    assert (action.client.id, action.fork_from) == (11, None)
+    assert [client.id for client in started(scheduler)] == [10]
+
+
+def test_a_prefix_has_the_highest_priority_of_the_prompts_that_continue_it() -> None:
+    """Prompts of a middle priority must not come first (priority inversion)."""
+    cache = PrefixCache()
+    scheduler = Scheduler(Limits(n_slots=1, n_hold=2, n_cells=None), cache)
+    outer = Client(
+        id=0, call=0, request=request([1] * 50, 0, priority=-1), n_unsubmitted=1
+    )
+    inner = Client(
+        id=1,
+        call=0,
+        request=request([1] * 80, 0, priority=-1),
+        parent=outer,
+        n_unsubmitted=2,
+    )
+    low = request([1] * 80 + [2], priority=-1)
+    lowest = Client(id=2, call=0, index=0, request=low, parent=inner)
+    for prefix in (outer, inner):
+        cache.insert(prefix)
+
+    def other(call: int) -> Queue:
+        prompt = Client(id=10 + call, call=call, index=0, request=request([call]))
+        return Queue(call, [prompt])
+
+    scheduler.add(other(5))
+    (first,) = started(scheduler)
+    scheduler.add(Queue(0, [outer, inner, lowest]))
+    urgent = Client(id=3, call=1, index=0, request=request([1] * 81), parent=inner)
+    scheduler.add(Queue(1, [urgent]))
+    begun = []
+    for call in range(6, 12):  # a prompt arrives whenever another one ends
+        scheduler.add(other(call))
+        scheduler.ended(first)
+        begun += (actions := started(scheduler))
+        for client in actions:
+            if client.is_prefix:
+                scheduler.held(client)
+            else:
+                first = client
+        begun += (more := started(scheduler))
+        for client in more:
+            if client.is_prefix:
+                scheduler.held(client)
+        if urgent in begun:
+            break
+    assert urgent in begun
+    assert lowest not in begun
+    assert inner.priority == outer.priority == 0
+
+
+def test_prefixes_that_need_few_hold_slots_do_not_pass_a_deep_one_forever() -> None:
+    cache = PrefixCache()
+    scheduler = Scheduler(Limits(n_slots=40, n_hold=2, n_cells=None), cache)
+
+    def call_of(call: int) -> Client:
+        """Add a call with one prefix; return this prefix."""
+        prefix = Client(
+            id=2 * call, call=call, request=request([call] * 50, 0), n_unsubmitted=1
+        )
+        tokens = [*prefix.request.tokens, 2]
+        prompt = Client(
+            id=2 * call + 1, call=call, index=0, request=request(tokens), parent=prefix
+        )
+        cache.insert(prefix)
+        scheduler.add(Queue(call, [prefix, prompt]))
+        return prefix
+
+    before = call_of(100)
+    assert started(scheduler) == [before]
+    outer = Client(id=0, call=0, request=request([1] * 50, 0), n_unsubmitted=1)
+    inner = Client(
+        id=1, call=0, request=request([1] * 80, 0), parent=outer, n_unsubmitted=1
+    )
+    deep = Client(id=2, call=0, index=0, request=request([1] * 81), parent=inner)
+    for prefix in (outer, inner):
+        cache.insert(prefix)
+    scheduler.add(Queue(0, [outer, inner, deep]))
+    n_calls = 0
+    while deep.state is State.WAITING:
+        n_calls += 1
+        assert n_calls <= 2 * MOST_PASSED
+        after = call_of(100 + n_calls)  # one of two hold slots is always in use
+        scheduler.admit(0)
+        if before.state is State.RUNNING:
+            scheduler.held(before)
+        for client in started(scheduler):
+            if not client.is_prefix:
+                scheduler.ended(client)
+        before = after if after.state is State.RUNNING else before
+        if inner.state is State.RUNNING:
+            scheduler.held(inner)
+            scheduler.admit(0)
+    assert n_calls >= MOST_PASSED
+
+
+def test_states_are_saved_and_restored_before_forks_are_pending() -> None:
+    cache = PrefixCache()
+    scheduler = Scheduler(Limits(n_slots=2, n_hold=1, n_cells=None), cache)
+    prefix = Client(id=0, call=0, request=request([9] * 50, 0), n_unsubmitted=1)
+
+    def fork(id_: int, priority: int) -> Client:
+        asked = request([9] * 50 + [id_], priority=priority)
+        return Client(id=id_, call=id_, index=0, request=asked, parent=prefix)
+
+    cache.insert(prefix)
+    first = fork(1, 0)
+    first.call = 0
+    scheduler.add(Queue(0, [prefix, first]))
+    assert started(scheduler) == [prefix]
+    scheduler.held(prefix)
+    assert started(scheduler) == [first]
+    low = Client(id=2, call=2, index=0, request=request([2], priority=-1))
+    scheduler.add(Queue(2, [low]))
+    assert started(scheduler) == [low]
+    scheduler.pause(first, 51)
+    urgent = fork(3, 1)
+    prefix.n_unsubmitted += 1
+    cache.use(prefix)
+    scheduler.add(Queue(3, [urgent]))
+    assert [(action.kind, action.client) for action in scheduler.admit(0)] == [
+        (Kind.PAUSE, low),
+        (Kind.RESUME, first),
+        (Kind.SUBMIT, urgent),
+    ]

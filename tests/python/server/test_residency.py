@@ -66,6 +66,7 @@ class Bench:
         broken: Models that cannot be loaded.
         damaged: Whether adapters cannot be loaded.
         n_cache: Memory that caches really use; None uses the reserved memory.
+        n_looks: Number of times that a slow load looked whether it was interrupted.
     """
 
     def __init__(self) -> None:
@@ -77,6 +78,7 @@ class Bench:
         self.broken: set[str] = set()
         self.damaged = False
         self.n_cache: int | None = None
+        self.n_looks = 0
 
     def load(self, spec: ModelSpec, n_cache: int, interrupt: LoadInterrupt) -> FakeFile:
         with self.lock:
@@ -84,6 +86,7 @@ class Bench:
             self.in_memory.add(spec.name)
         gate = self.gates.get(spec.name)
         while gate is not None and not gate.wait(0.001):
+            self.n_looks += 1
             if spec.name in self.slow and interrupt.is_set:
                 with self.lock:
                     self.log.append(f"!{spec.name}")
@@ -121,6 +124,13 @@ class Case:
 
     def start(self, name: str, **options: Any) -> asyncio.Task[Any]:
         return asyncio.get_running_loop().create_task(self.ask(name, **options))
+
+    async def until_looked(self) -> None:
+        """Wait until a slow load has looked whether it was interrupted, and goes on."""
+        n_before = self.bench.n_looks
+        while self.bench.n_looks < n_before + 2:
+            assert self.bench.log[-1].startswith("+")
+            await asyncio.sleep(0.001)
 
     async def until_log(self, *log: str) -> None:
         """Wait until the log consists of exactly these entries."""
@@ -267,6 +277,40 @@ def test_a_load_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> None:
             gate.set()
             await case.ask("a")
             assert case.bench.log == ["+a", "!a", "+a"]
+
+    asyncio.run(run())
+
+
+def test_a_client_that_gives_up_too_early_again_and_again_gets_an_answer(
+    tmp_path: Path,
+) -> None:
+    """If each of its requests interrupted the load, the model would never be loaded."""
+
+    async def run() -> None:
+        async with _case(tmp_path) as case:
+            gate = case.bench.gates["a"] = threading.Event()
+            case.bench.slow.add("a")
+            expected = ["+a", "!a", "+a"]
+            for n_before in (1, 3, 3, 3):
+                task = case.start("a")
+                await case.until_log(*expected[:n_before])
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                if n_before == 1:
+                    await case.until_log("+a", "!a")
+                else:
+                    await case.until_looked()
+            gate.set()
+            await case.ask("a")
+            assert case.bench.log == expected
+            # After the model was in memory, a load may be interrupted again.
+            await case.ask("b")
+            gate.clear()
+            task = case.start("a")
+            await case.until_log(*expected, "-a", "+b", "-b", "+a")
+            task.cancel()
+            await case.until_log(*expected, "-a", "+b", "-b", "+a", "!a")
+            gate.set()
 
     asyncio.run(run())
 

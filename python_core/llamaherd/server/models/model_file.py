@@ -82,6 +82,7 @@ class ServedFile:
         n_failures: Number of times that loading failed.
         interrupt: Flag that interrupts the loading of the model; None if it is not being
             loaded.
+        was_interrupted: Whether the last load was interrupted; the next load is not.
         queue: Limit on the requests for the model.
     """
 
@@ -100,6 +101,7 @@ class ServedFile:
     n_unloads: int = 0
     n_failures: int = 0
     interrupt: LoadInterrupt | None = None
+    was_interrupted: bool = False
     queue: RequestQueue = field(init=False)
 
     def __post_init__(self) -> None:

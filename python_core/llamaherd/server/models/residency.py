@@ -148,10 +148,20 @@ class Residency:
             file.waiters.remove(waiter)
             waiter.future.cancel()
             if not file.waiters and file.interrupt is not None:
-                file.interrupt.set()  # no request waits for the model
+                self._interrupt(file, file.interrupt)
             self._advance()
         elif not waiter.future.cancelled() and waiter.future.exception() is None:
             self.leave(file)
+
+    def _interrupt(self, file: ServedFile, interrupt: LoadInterrupt) -> None:
+        """Interrupt a load that no request waits for, but not twice in a row.
+
+        Otherwise a client that gives up before the model is loaded, and tries again,
+        would never get an answer.
+        """
+        if not file.was_interrupted:
+            file.was_interrupted = True
+            interrupt.set()
 
     def _hurry(self, waiter: Waiter) -> None:
         waiter.is_urgent = True
@@ -256,6 +266,7 @@ class Residency:
             x.n_bytes for x in self._files.values() if x.state != "unloaded"
         )
         file.loaded = loaded
+        file.was_interrupted = False
         file.n_cache = loaded.n_cache
         if more <= free:
             file.state = "loaded"

@@ -1,0 +1,258 @@
+"""No caller postpones or undoes the work of another one without bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_calls import assert_right, long_request, request
+from fake_engine import FakeEngine, FakeSizing, answer, make_loop
+from hypothesis import given
+from hypothesis import strategies as st
+from llamaherd.core.outcome import RunOutcome, Status
+from llamaherd.loop.loop import Loop
+from llamaherd.memory.plan import Plan
+from llamaherd.run.call import Call
+from stepping import Stepping, plan, stepping, submit
+from thorough import examples
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llamaherd.core.request import Request
+    from llamaherd.loop.sizing import Work
+    from llamaherd.run.handle import Handle
+
+
+def test_a_cancelled_request_aborts_no_step_while_another_one_waits() -> None:
+    """An abort may lose states that the waiting request continues."""
+    loop, engine = stepping(plan(n_slots=1))
+    aborted: list[bool] = []
+
+    def cancel(n_runs: int) -> None:
+        if n_runs == 2:
+            running.cancel()
+            aborted.append(engine.aborted)
+
+    engine.before_run = cancel
+    with loop._lock:
+        running, waiting = submit(loop, long_request()), submit(loop, long_request(1))
+    assert_right(waiting.result(60), long_request(1))
+    assert aborted == [False]
+
+
+class Losing(Stepping):
+    """Engine that loses all states in some runs, as recurrent models do."""
+
+    fails_next = False
+
+    def run(self, *args: object, **kwargs: object) -> RunOutcome:
+        if not self.fails_next:
+            return super().run(*args, **kwargs)
+        self.fails_next = False
+        self.lose_states()
+        return RunOutcome(status=Status.REFUSED, decode_code=-3, message="it failed")
+
+
+def test_a_prefix_whose_state_was_lost_is_computed_once_more() -> None:
+    """Otherwise each later prompt would compute all tokens of the prefix."""
+    sizes = plan(n_slots=2)
+    engine = Losing(sizes)
+    loop = make_loop(sizes, engine)
+
+    def fail(_n_runs: int) -> None:
+        if engine.n_submitted == 5:
+            assert any(slot.is_held for slot in engine.slots.values())
+            engine.before_run = lambda _: None
+            engine.fails_next = True
+
+    engine.before_run = fail
+    asked = [request([1] * 200 + [50 + i], 3) for i in range(40)]
+    call = Call(asked, seed=1)
+    for one, result in zip(asked, call.run(loop), strict=True):
+        assert_right(result, one)
+    assert engine.numbers["n_lost"] == 1
+    # The prefix twice, the own tokens of each prompt, and two prompts that were running.
+    assert engine.numbers["n_prefill"] <= 2 * 200 + 40 + 2 * 201
+    assert loop.wait(60)
+
+
+class Scarce(FakeSizing):
+    """Sizing of a machine whose memory holds few long sequences or many short ones."""
+
+    def plan(self, work: Work, layout: str | None = None) -> Plan:
+        share = 1 << (max(need for need in work.needs if need <= 2048) - 1).bit_length()
+        n_slots = max(1, min(2048 // share, len(work.needs)))
+        return Plan(
+            n_ctx=share * (n_slots + 2),
+            n_seq_max=n_slots,
+            n_hold=2,
+            kv_layout=layout or "per_sequence",
+            n_ctx_seq=share,
+            capacity=2048,
+            memory_bytes=0,
+        )
+
+    def make(self, sizes: Plan) -> FakeEngine:
+        self.engine = Stepping(sizes)
+        self.engine.n_batch = 40
+        self.engine.before_run = self.come
+        return self.engine
+
+    come: Callable[[int], object]
+
+
+def alternating() -> tuple[Loop, Scarce, list[Handle], Callable[[int], None]]:
+    """Return a loop, and a function that submits long and short prompts in turn."""
+    sizing = Scarce(plan(), FakeEngine(1, 1))
+    loop = Loop(sizing)
+    handles: list[Handle] = []
+
+    def come(n_runs: int) -> None:
+        if n_runs % 4 == 1:
+            handles.append(submit(loop, request([9] * 1000, 5)))
+        elif n_runs % 4 == 3:
+            handles.extend(submit(loop, request([i], 5)) for i in range(8))
+        else:
+            for handle in handles[-8:]:
+                handle.cancel()
+
+    return loop, sizing, handles, come
+
+
+@pytest.mark.parametrize("is_call", [False, True])
+def test_caches_of_other_sizes_do_not_delay_a_prompt_forever(*, is_call: bool) -> None:
+    """Each change of the number of streams computes the running prompts again."""
+    loop, sizing, handles, come = alternating()
+    n_most = 200
+
+    def limited(n_runs: int) -> None:
+        if n_runs < n_most and not is_done:
+            come(n_runs)
+
+    is_done: list[bool] = []
+    sizing.come = limited
+    if is_call:
+        asked = [request([7] * 200 + [i], 3) for i in range(6)]
+        results = list(Call(asked, seed=1).run(loop))
+    else:
+        asked = [request([7] * 201, 3)]
+        results = [submit(loop, asked[0]).result(60)]
+    is_done.append(True)
+    for one, result in zip(asked, results, strict=True):
+        assert_right(result, one)
+    assert sizing.engine.n_runs < n_most
+    assert loop.wait(60)
+    assert all(handle.done() for handle in handles)
+
+
+def test_a_prompt_that_never_fits_does_not_spoil_the_others_of_its_call() -> None:
+    sizing = Scarce(plan(), FakeEngine(1, 1))
+    loop = Loop(sizing)
+    sizing.come = lambda n_runs: n_runs == 1 and wait_until(lambda: loop._arrived)
+    running = submit(loop, long_request())
+    wait_until(lambda: loop._groups)
+    asked = [request([1] * 3000, 5), request([2] * 1000, 5)]
+    results = Call(asked, seed=1).run(loop)
+    assert "more than the 2048" in str(results[0].error)
+    assert_right(results[1], asked[1])
+    assert_right(running.result(60), long_request())
+
+
+@dataclass
+class Adversary:
+    """Submits, polls and cancels at every step, as long as some prompts are open.
+
+    Args:
+        loop: Loop.
+        engine: Engine of the loop.
+        moves: Moves, which are repeated without end.
+        n_most: Maximum number of steps.
+    """
+
+    loop: Loop
+    engine: Stepping
+    moves: list[tuple[str, int]]
+    n_most: int
+    is_over: bool = False
+
+    def __post_init__(self) -> None:
+        self.handles: list[Handle] = []
+        self.engine.before_run = self.move
+
+    def move(self, n_runs: int) -> None:
+        """Make the next move, unless all ordinary prompts have ended."""
+        if self.is_over:
+            return
+        if n_runs >= self.n_most:
+            self.is_over = True
+            for handle in self.handles:
+                handle.cancel()
+            return
+        kind, n = self.moves[n_runs % len(self.moves)]
+        self.handles = [handle for handle in self.handles if not handle.done()]
+        if kind == "cancel" or len(self.handles) > 12:
+            for handle in self.handles[: 1 + n]:
+                handle.cancel()
+        elif kind == "poll":
+            for handle in self.handles:
+                handle.read(0, 0)
+        else:
+            asked = KINDS[kind](n, n_runs % 900)
+            n_again = 30 if kind == "prefix" else 0
+            self.handles.append(submit(self.loop, asked, n_again=n_again))
+
+
+KINDS: dict[str, Callable[[int, int], Request]] = {
+    "submit": lambda n, i: request([n, i], 1 + n % 5),
+    "prefix": lambda n, i: request([n] * 30 + [i], 1 + n % 3),
+    "shared": lambda n, i: request([1] * 60 + [n, i]),
+    "low": lambda n, _: request([n] * 9, 9, -1),
+}
+
+
+@given(
+    moves=st.lists(
+        st.tuples(st.sampled_from([*KINDS, "cancel", "poll"]), st.integers(2, 8)),
+        min_size=1,
+    ),
+    stems=st.lists(st.integers(1, 3), min_size=1, max_size=8),
+    n_slots=st.integers(1, 4),
+    n_hold=st.integers(1, 4),
+    pooled=st.booleans(),
+)
+@examples(300)
+@pytest.mark.slow(reason="random schedules on a fake engine")
+def test_every_call_ends_while_others_come_and_go_without_end(
+    moves: list[tuple[str, int]],
+    stems: list[int],
+    n_slots: int,
+    n_hold: int,
+    *,
+    pooled: bool,
+) -> None:
+    """The number of steps, and of tokens that are computed, has a bound."""
+    sizes = plan(n_slots, n_hold, pooled=pooled)
+    engine = Stepping(sizes)
+    engine.n_batch = 32
+    loop = make_loop(sizes, engine)
+    asked: list[Request] = []
+    for i, depth in enumerate(stems):
+        tokens = [token for level in range(depth) for token in [1 + level] * 40]
+        asked.append(request([*tokens, 50 + i], 4))
+    n_tokens = sum(len(one.tokens) + len(answer(one)[0]) for one in asked)
+    # Each prompt waits for a slot, at most once for each other call that arrived earlier;
+    # each batch computes tokens of the oldest prompt, or one token of each answer.
+    n_most = 200 + 20 * n_tokens
+    adversary = Adversary(loop, engine, moves, n_most)
+    results = Call(asked, seed=1).run(loop)
+    adversary.is_over = True
+    for handle in adversary.handles:
+        handle.cancel()
+    for one, result in zip(asked, results, strict=True):
+        assert_right(result, one)
+    assert results.stats.n_prefill_tokens <= 2 * sum(len(one.tokens) for one in asked)
+    assert loop.wait(60)
+    assert not engine.numbers_of
