@@ -11,6 +11,7 @@ from llamaherd.cli.conventions import Whole, section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from llamaherd.model.model import Model
 
@@ -117,8 +118,8 @@ def fits_file_to_memory(loading: Mapping[str, Any]) -> bool:
     return checked_load_options(loading).fits_file_to_memory
 
 
-def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Model:
-    """Load a model, which is downloaded first if needed.
+def path_of_model(source: str, loading: Mapping[str, Any], name: str = "MODEL") -> Path:
+    """Return the path of a model, which is downloaded first if needed.
 
     Args:
         source: Path, or another source that `hub.fetch.model_path` accepts.
@@ -129,12 +130,21 @@ def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Mod
         ModelLoadError: The model cannot be found, downloaded or loaded.
     """
     from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
-    from llamaherd.model.model import Model  # noqa: PLC0415
 
-    path = model_path(
+    return model_path(
         source,
         check_memory=fits_file_to_memory(loading),
         name=name,
         progress=sys.stderr.isatty(),
     )
-    return Model(path, **loading)
+
+
+def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Model:
+    """Load a model, see `path_of_model`.
+
+    Raises:
+        ModelLoadError: The model cannot be found or downloaded.
+    """
+    from llamaherd.model.model import Model  # noqa: PLC0415 - keeps the help fast
+
+    return Model(path_of_model(source, loading, name), **loading)

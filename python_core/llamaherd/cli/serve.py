@@ -194,8 +194,8 @@ def _key(given: str | None) -> str | None:
     metavar="SIZE",
     callback=size,
     help="Limit of the memory for weights, caches and buffers, such as 16GB. "
-    "The least recently used models are unloaded. Default: the memory available at the "
-    "start.",
+    "Of several models, the least recently used are unloaded. Default: for several "
+    "models, the memory available at the start.",
 )
 @_models(
     "--model-wait",

@@ -385,7 +385,7 @@ def test_a_client_that_goes_leaves_nothing(tmp_path: Path) -> None:
 def test_a_model_that_can_never_fit_is_unknown(tmp_path: Path) -> None:
     async def run() -> None:
         async with _case(tmp_path, room=SIZE) as case:
-            with pytest.raises(ApiError, match=r"'a' needs 0\.0 MB .*--memory") as e:
+            with pytest.raises(ApiError, match=r"'a' needs 0\.1 MB .*--memory") as e:
                 await case.ask("a")
             assert (e.value.status, e.value.code) == (404, "model_not_found")
             assert e.value.param == "model"

@@ -15,6 +15,7 @@ from llamaherd.server.errors import ApiError, retry_after, stopping
 from llamaherd.server.messages import ClientGoneError
 from llamaherd.server.model_view import sum_of_counts
 from llamaherd.server.models.decision import Resident, Wanted, decide
+from llamaherd.server.models.fitting import shown_down, shown_up
 from llamaherd.server.models.model_file import Waiter, not_loaded
 
 if TYPE_CHECKING:
@@ -311,8 +312,8 @@ class Residency:
     def _too_large(self, file: ServedFile, name: str) -> ApiError:
         return ApiError(
             404,
-            f"the model {name!r} needs {_shown(file.n_bytes)} with its KV cache and "
-            f"buffers, and the server has {_shown(self._n_bytes)} for models "
+            f"the model {name!r} needs {shown_up(file.n_bytes)} with its KV cache and "
+            f"buffers, and the server has {shown_down(self._n_bytes)} for models "
             f"({words().memory})",
             param="model",
             code="model_not_found",
@@ -332,7 +333,3 @@ class Residency:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _shown(n_bytes: int) -> str:
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"
