@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_N_THREADS = 4  # threads that load models
+_N_THREADS = 4  # threads that load models, and as many that unload them
 
 
 class Residency:
@@ -68,8 +68,9 @@ class Residency:
         self._wait_s = wait_s
         self._patience_s = patience_s
         self._threads = ThreadPoolExecutor(_N_THREADS, "llamaherd-models")
-        # Memory is freed at once, even if all other threads load models.
-        self._closing = ThreadPoolExecutor(1, "llamaherd-unload")
+        # Memory is freed at once, even if all other threads load models, or another model
+        # is unloaded slowly because a thread still computes vectors with it.
+        self._closing = ThreadPoolExecutor(_N_THREADS, "llamaherd-unload")
         self._work: set[asyncio.Task[None]] = set()
         self._n_requests = 0
         self.past: Counts = sum_of_counts(())
@@ -302,8 +303,9 @@ class Residency:
             await asyncio.wait(self._work)
         for file in self._files.values():
             if file.state == "loaded":
-                file.state = "unloading"
-                await self._unload(file)
+                self._start(file, "unloading")
+        while self._work:
+            await asyncio.wait(self._work)
         self._threads.shutdown()
         self._closing.shutdown()
 
