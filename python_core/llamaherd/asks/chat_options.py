@@ -48,8 +48,7 @@ def check_no_chat(options: Options) -> None:
         value = getattr(options, name)
         if value not in (None, False):  # thinking needs a chat template
             raise ArgumentError(
-                f"needs {setting('chat', True)}; without it there is no chat "
-                f"template for {checks.shown(value)}",
+                f"needs {setting('chat', True)}; without it no chat template is used",
                 argument=name,
                 code="missing",
             )

@@ -230,7 +230,7 @@ def surely_too_long(model: Model, name: Name, text: str) -> str:
         return ""
     n_tokens = 0
     for start in range(0, len(text), _PIECE_CHARS):
-        end = start + _PIECE_CHARS
+        end = min(start + _PIECE_CHARS, len(text))
         n_tokens += len(prompt_tokens(model, name, text[start:end], parse_special=True))
         if n_tokens > _SURELY_MORE * n_most:
             return Failure(
@@ -289,14 +289,20 @@ def _check_common(
     }
     if len(problems) == 1 and "" not in problems:
         raise ArgumentError(*problems, argument="stop", code="conflict", form="{problem}")
-    problems = {_least_problem(own, of_call) for own in different}
-    if len(problems) == 1 and "" not in problems:
-        raise ArgumentError(
-            *problems, argument="min_tokens", code="conflict", form="{problem}"
-        )
+    if all(_least_problem(own, of_call) for own in different):
+        limits = {(own.min_tokens, _most_of(own, of_call)) for own in different}
+        if len(limits) == 1:
+            ((least, most),) = limits
+            raise ArgumentError(
+                f"is {most}, less than min_tokens ({least})",
+                argument="max_tokens",
+                code="conflict",
+            )
     params = SamplingParams(**common)
-    _check_tokens("logit_bias", dict(params.logit_bias), model)
-    _check_tokens("stop_token_ids", params.stop_token_ids, model)
+    biased = max(dict(params.logit_bias), default=0)
+    _check_token(Argument("logit_bias", (Id(biased),)), biased, model)
+    last = max(params.stop_token_ids, default=0)
+    _check_token(Argument("stop_token_ids"), last, model)
     if len(params.logit_bias) > model.n_vocab:
         raise ArgumentError(
             f"has {len(params.logit_bias)} tokens, but the model's vocabulary "
@@ -308,24 +314,28 @@ def _check_common(
         check_sampling(handle, params, shape)
 
 
-def _check_tokens(name: str, tokens: Collection[int], model: Model) -> None:
-    last = max(tokens, default=0)
-    if last >= model.n_vocab:
+def _check_token(where: Argument, token: int, model: Model) -> None:
+    if token >= model.n_vocab:
         raise ArgumentError(
-            f"names no token: the model's token ids are 0 to {model.n_vocab - 1}",
-            argument=name,
-            place=(Id(last),),
+            f"names no token: {token} is not one of the model's token ids, which are 0 "
+            f"to {model.n_vocab - 1}",
+            argument=where,
             code="out_of_range",
         )
 
 
 def _least_problem(own: SamplingParams, of_call: SamplingParams) -> str:
     """Return an error message if `min_tokens` exceeds `max_tokens`; "" otherwise."""
-    most = own.max_tokens or of_call.max_tokens or own.n_answer
+    most = _most_of(own, of_call)
     if own.min_tokens <= most:
         return ""
-    text = f"min_tokens is {own.min_tokens}, more than max_tokens ({most})"
+    text = f"max_tokens is {most}, less than min_tokens ({own.min_tokens})"
     return Failure(text, "constraint")
+
+
+def _most_of(own: SamplingParams, of_call: SamplingParams) -> int:
+    """Return the maximum number of tokens of an answer."""
+    return own.max_tokens or of_call.max_tokens or own.n_answer
 
 
 def _stop_of(own: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from llamaherd.core import checks
+from llamaherd.core.words import spoken_in
 from llamaherd.memory.device import memory_of_model
 from llamaherd.model.model import Model, checked_load_options
 from llamaherd.run.context import checked_options
@@ -24,13 +25,14 @@ from llamaherd.server.errors import ApiError
 from llamaherd.server.limits import Guard
 from llamaherd.server.metrics import Metrics
 from llamaherd.server.model_pages import ModelPages, error_response
-from llamaherd.server.models.loading import load_files
 from llamaherd.server.models.fitting import check_each_fits
+from llamaherd.server.models.loading import load_files
 from llamaherd.server.models.registry import ModelRegistry
 from llamaherd.server.models.routing import ByModel, ShowModels
 from llamaherd.server.openapi import openapi
 from llamaherd.server.served_model import LoadedModel, OneModel, ServedModel
 from llamaherd.server.shared_state import SharedState
+from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -103,15 +105,16 @@ def create_app_of_models(
     """
 
     def load(spec: ModelSpec, n_cache: int, interrupt: LoadInterrupt) -> ModelFiles:
-        return load_files(
-            spec,
-            n_cache,
-            interrupt,
-            shared=shared,
-            settings=settings,
-            options=options,
-            loading=loading,
-        )
+        with spoken_in(JSON):  # clients see why a model cannot be loaded
+            return load_files(
+                spec,
+                n_cache,
+                interrupt,
+                shared=shared,
+                settings=settings,
+                options=options,
+                loading=loading,
+            )
 
     checked = checked_options(options)
     placement = checked_load_options(loading).placement

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.server import answer_form, stop_texts, tools
-from llamaherd.server.errors import ApiError, bad_field, unknown_field
+from llamaherd.server.errors import ApiError, bad_field, renamed, unknown_field
 from llamaherd.server.neutral import (
     FLAG,
     INTEGER,
@@ -105,11 +105,13 @@ class Responses:
             n_ctx = self._settings.n_ctx_of(self._model)
             check_answer_fits("max_output_tokens", n, n_ctx)
         try:
-            parsed = self._chats.understand(_as_chat(given))
+            with renamed(_NAMES):
+                parsed = self._chats.understand(_as_chat(given))
         except ApiError as error:
             error.param = _NAMES.get(error.param or "", error.param)
             raise
         names = {key: _NAMES.get(field, field) for key, field in parsed.names.items()}
+        names["max_tokens"] = "max_output_tokens"
         return replace(parsed, names=names, repeated=_repeated(given, fields))
 
     def answer(self, parsed: ParsedRequest) -> ResponseAnswer:
