@@ -282,7 +282,7 @@ class Model(ClosedByWith):
         """
         handle = self._native
         if handle is None:
-            raise ModelClosedError(f"{self!r} is closed")
+            raise ModelClosedError(f"the model {self._shown} is closed")
         return handle
 
     @property
@@ -385,8 +385,12 @@ class Model(ClosedByWith):
         self._in_use.wait_for_others()
         self._owner = None
 
+    @property
+    def _shown(self) -> object:
+        return self.path or "of a llama_cpp.Llama"
+
     def __repr__(self) -> str:
-        return f"<Model {self.path or 'of a llama_cpp.Llama'}>"
+        return f"<Model {self._shown}{': closed' if self.closed else ''}>"
 
 
 def model_metadata(model: Model) -> dict[str, str]:
