@@ -116,7 +116,13 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     help=help_of(AnnotateOptions, "calibrate"),
 )
 @option("--journal", metavar="FILE", help="Store answers; compute only new ones.")
-@option("-o", "--out", "output", metavar="FILE.json", help="Store the comparison.")
+@option(
+    "-o",
+    "--out",
+    "output",
+    metavar="FILE.json",
+    help="Store the comparison; replaces a file.",
+)
 @option("--plot", metavar="FILE", help="Plot agreement against seconds per text.")
 @gpu_options()
 def compare(
@@ -181,7 +187,13 @@ def compare(
     help="value: the best candidate; speed: the fastest candidate that may be best.",
 )
 @option("--name", metavar="NAME", help="Candidate to select instead.")
-@option("-o", "--out", "output", metavar="FILE.json", help="Store the choice.")
+@option(
+    "-o",
+    "--out",
+    "output",
+    metavar="FILE.json",
+    help="Store the choice; replaces a file.",
+)
 def best(
     comparison: str,
     *,
@@ -268,7 +280,13 @@ def _save_plot(found: CodebookComparison, path: str) -> None:
 @click.argument("name", required=False)
 @option("--target", metavar="TEXT", help="Object of the position, for stance.")
 @option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-@option("-o", "--out", "output", metavar="FILE.yaml", help="Store the codebook.")
+@option(
+    "-o",
+    "--out",
+    "output",
+    metavar="FILE.yaml",
+    help="Store the codebook; replaces a file.",
+)
 def ready(
     name: str | None, target: str | None, as_json: bool, output: str | None
 ) -> None:
