@@ -289,15 +289,11 @@ def _check_common(
     }
     if len(problems) == 1 and "" not in problems:
         raise ArgumentError(*problems, argument="stop", code="conflict", form="{problem}")
-    if all(_least_problem(own, of_call) for own in different):
-        limits = {(own.min_tokens, _most_of(own, of_call)) for own in different}
-        if len(limits) == 1:
-            ((least, most),) = limits
-            raise ArgumentError(
-                f"is {most}, less than min_tokens ({least})",
-                argument="max_tokens",
-                code="conflict",
-            )
+    problems = {_least_problem(own, of_call) for own in different}
+    if len(problems) == 1 and "" not in problems:
+        raise ArgumentError(
+            *problems, argument="min_tokens", code="conflict", form="{problem}"
+        )
     params = SamplingParams(**common)
     biased = max(dict(params.logit_bias), default=0)
     _check_token(Argument("logit_bias", (Id(biased),)), biased, model)
@@ -326,16 +322,11 @@ def _check_token(where: Argument, token: int, model: Model) -> None:
 
 def _least_problem(own: SamplingParams, of_call: SamplingParams) -> str:
     """Return an error message if `min_tokens` exceeds `max_tokens`; "" otherwise."""
-    most = _most_of(own, of_call)
+    most = own.max_tokens or of_call.max_tokens or own.n_answer
     if own.min_tokens <= most:
         return ""
-    text = f"max_tokens is {most}, less than min_tokens ({own.min_tokens})"
+    text = f"min_tokens is {own.min_tokens}, but an answer may have up to {most} tokens"
     return Failure(text, "constraint")
-
-
-def _most_of(own: SamplingParams, of_call: SamplingParams) -> int:
-    """Return the maximum number of tokens of an answer."""
-    return own.max_tokens or of_call.max_tokens or own.n_answer
 
 
 def _stop_of(own: SamplingParams, of_call: SamplingParams) -> tuple[str, ...]:

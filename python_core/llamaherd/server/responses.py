@@ -111,7 +111,6 @@ class Responses:
             error.param = _NAMES.get(error.param or "", error.param)
             raise
         names = {key: _NAMES.get(field, field) for key, field in parsed.names.items()}
-        names["max_tokens"] = "max_output_tokens"
         return replace(parsed, names=names, repeated=_repeated(given, fields))
 
     def answer(self, parsed: ParsedRequest) -> ResponseAnswer:

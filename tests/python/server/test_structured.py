@@ -634,7 +634,7 @@ def test_the_end_of_an_answer_in_fields_of_vllm(
     status, got = client.post(path, {**ask, **stop})
     assert (status, got["usage"]["completion_tokens"]) == (200, 0)
     wrong: list[tuple[dict[str, object], str]] = [
-        ({"min_tokens": 10}, "max_tokens"),
+        ({"min_tokens": 10}, "min_tokens"),
         ({"min_tokens": -1}, "min_tokens"),
         ({"min_tokens": True}, "min_tokens"),
         ({"stop_token_ids": [1 << 40]}, "stop_token_ids"),
