@@ -153,7 +153,7 @@ def test_errors_of_the_library_use_the_words_of_json(chat_model: lh.Model) -> No
     assert told == 'parse_special must be one of "auto", true, false, not 5'
     told = message(["a"], system="b")
     needs = 'system needs "chat": true; '
-    assert told == needs + "without it no chat template is used"
+    assert told == needs + 'without it there is no chat template for "b"'
     told = message([[{"role": "user", "content": 1}]], chat=True)
     assert told == "prompt[0].content must be a string, not 1"
 
