@@ -377,7 +377,8 @@ Gbnf parse_gbnf(std::string_view text, const TokenNames& tokens) {
     return Parser(text, tokens).parse();
   } catch (const Error& e) {
     if (text.find("::=") != std::string_view::npos) throw;
-    const std::string hint = "; if it is a label, or a list of them, use choices instead";
+    const std::string hint =
+        "; a label, or a list of labels, is a constraint by choices, not a grammar";
     throw Error(e.code(), e.what() + hint);
   }
 }

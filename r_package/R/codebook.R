@@ -5,8 +5,9 @@
 #' their definitions, and coded examples. [annotate_texts()] labels a column of texts by the
 #' codebook; [prompt_preview()] shows the prompt.
 #'
-#' `write_codebook()` writes a codebook to a YAML file that people can edit and compare;
-#' `read_codebook()` reads such a file. All values in the file are text: a label `no` is not FALSE.
+#' `write_codebook()` writes a codebook to a YAML file that people can edit and compare; an existing
+#' file is replaced. `read_codebook()` reads such a file. All values in the file are text: a label
+#' `no` is not FALSE.
 #'
 #' @param question The question or instruction for the model, without a placeholder for the text:
 #'   each text is added after the question.

@@ -12,6 +12,7 @@
 #'   join or in a CSV file.
 #' @param path Path of the file: `".html"` for the page; `".docx"` for a document of Word or
 #'   LibreOffice with the same parts, without the JSON; `".json"` for only the JSON.
+#'   An existing file is replaced.
 #' @param validation Return value of [validate()]. A report does not show results of
 #'   [validate_spans()]; print or plot them.
 #' @param estimates Return value of [estimate()].

@@ -146,7 +146,7 @@ def common(model: lh.Model) -> None:
                 lh.generate_parallel(context, ["a", "b"], params=bad)
             except ValueError as error:
                 is_label = "::=" not in str(given.get("grammar", "::="))
-                hint = not is_label or "use choices" in str(error)
+                hint = not is_label or "by choices" in str(error)
                 held += hint and next(iter(given)) in str(error) and context.plan is None
             out = lh.generate_parallel(
                 context, ["a", "b"], params=[bad, SamplingParams()], max_tokens=2

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core import checks
 from llamaherd.core.argument import argument_of
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.thinking import Thinking
 from llamaherd.core.words import setting
 
 if TYPE_CHECKING:
@@ -47,9 +48,11 @@ def check_no_chat(options: Options) -> None:
     for name in _OF_CHAT:
         value = getattr(options, name)
         if value not in (None, False):  # thinking needs a chat template
+            # The class of a thought's settings is not how every caller gave them.
+            what = "" if isinstance(value, Thinking) else f" for {checks.shown(value)}"
             raise ArgumentError(
                 f"needs {setting('chat', True)}; without it there is no chat "
-                f"template for {checks.shown(value)}",
+                f"template{what}",
                 argument=name,
                 code="missing",
             )

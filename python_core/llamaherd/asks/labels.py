@@ -65,7 +65,7 @@ def checked_labels(labels: object) -> Labels:
     )
     if not 1 <= len(pairs) <= MAX_LABELS:
         raise ArgumentError(
-            f"must be 1 to {MAX_LABELS} texts, such as ['yes', 'no'], not {len(pairs)}",
+            f"must be 1 to {MAX_LABELS} texts, such as 'yes' and 'no', not {len(pairs)}",
             argument="labels",
             code="out_of_range",
         )

@@ -60,7 +60,7 @@ def _words_of(prompt: Any, i: int) -> str:  # noqa: ANN401 - it is checked later
         said = [each for each in messages if each.get("role") == "user"]
         return _text_of(said[-1].get("content")) if said else ""  # which fails alone
     raise ArgumentError(
-        "has no text to quote from: set quote_from to one text per prompt",
+        "has no text to quote from: give its text in quote_from",
         argument="prompts",
         place=(i,),
         code="missing",

@@ -10,6 +10,7 @@ from llamaherd.asks.chat_options import check_no_chat
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ChatTemplateError, ThinkingWarning
+from llamaherd.core.words import setting, words
 from llamaherd.model.chat import chat_prompts, chat_renderer
 from llamaherd.model.conversations import Refused
 from llamaherd.model.thinking import plan_thinking
@@ -146,8 +147,9 @@ def _raw(
         return [Rendered(prompt) for prompt in prompts]
     problem = Refused(
         f"the prompt ends in {checks.quoted(found.opening)}, which opens a thought, so "
-        "the constraint would apply inside the thought. Use chat=True: thinking=False "
-        "then closes the thought, and thinking=n lets the model think before the answer"
+        f"the constraint would apply inside the thought. Use {words().chat}: "
+        f"{setting('thinking', False)} then closes the thought, and "
+        f"{setting('thinking', 256)} lets the model think before the answer"
     )
     return [
         Rendered(problem if flag and _is_open(model, found, prompt) else prompt)

@@ -230,7 +230,7 @@ def surely_too_long(model: Model, name: Name, text: str) -> str:
         return ""
     n_tokens = 0
     for start in range(0, len(text), _PIECE_CHARS):
-        end = start + _PIECE_CHARS
+        end = min(start + _PIECE_CHARS, len(text))
         n_tokens += len(prompt_tokens(model, name, text[start:end], parse_special=True))
         if n_tokens > _SURELY_MORE * n_most:
             return Failure(
@@ -295,8 +295,10 @@ def _check_common(
             *problems, argument="min_tokens", code="conflict", form="{problem}"
         )
     params = SamplingParams(**common)
-    _check_tokens("logit_bias", dict(params.logit_bias), model)
-    _check_tokens("stop_token_ids", params.stop_token_ids, model)
+    biased = max(dict(params.logit_bias), default=0)
+    _check_token(Argument("logit_bias", (Id(biased),)), biased, model)
+    last = max(params.stop_token_ids, default=0)
+    _check_token(Argument("stop_token_ids"), last, model)
     if len(params.logit_bias) > model.n_vocab:
         raise ArgumentError(
             f"has {len(params.logit_bias)} tokens, but the model's vocabulary "
@@ -308,13 +310,12 @@ def _check_common(
         check_sampling(handle, params, shape)
 
 
-def _check_tokens(name: str, tokens: Collection[int], model: Model) -> None:
-    last = max(tokens, default=0)
-    if last >= model.n_vocab:
+def _check_token(where: Argument, token: int, model: Model) -> None:
+    if token >= model.n_vocab:
         raise ArgumentError(
-            f"names no token: the model's token ids are 0 to {model.n_vocab - 1}",
-            argument=name,
-            place=(Id(last),),
+            f"names no token: {token} is not one of the model's token ids, which are 0 "
+            f"to {model.n_vocab - 1}",
+            argument=where,
             code="out_of_range",
         )
 
@@ -324,7 +325,7 @@ def _least_problem(own: SamplingParams, of_call: SamplingParams) -> str:
     most = own.max_tokens or of_call.max_tokens or own.n_answer
     if own.min_tokens <= most:
         return ""
-    text = f"min_tokens is {own.min_tokens}, more than max_tokens ({most})"
+    text = f"min_tokens is {own.min_tokens}, but an answer may have up to {most} tokens"
     return Failure(text, "constraint")
 
 

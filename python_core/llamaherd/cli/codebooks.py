@@ -13,7 +13,12 @@ import click
 from llamaherd.asks.annotate_options import CALIBRATE, METHODS, AnnotateOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, Commands, Whole, option
-from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
+from llamaherd.cli.model_flags import (
+    gpu_options,
+    load_model,
+    model_option,
+    take_gpu_options,
+)
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import write_whole
@@ -46,7 +51,6 @@ Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was
 """
 _OF_LABELS = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
 _MEASURES = (*_OF_LABELS, "mae", "rmse", "pearson")
-_MODEL = "A GGUF file, hf:owner/repo, ollama:name, or a name in the cache."
 
 
 @click.group("codebooks", cls=Commands, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
@@ -96,14 +100,8 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     required=True,
     help="A codebook file, or ready:NAME; give the option once for each codebook.",
 )
-@option(
-    "-m",
-    "--model",
-    "models",
-    metavar="MODEL",
-    multiple=True,
-    required=True,
-    help=f"{_MODEL} May be given several times.",
+@model_option(
+    option, "models", multiple=True, required=True, note="May be given several times."
 )
 @option(
     "--measure",
@@ -118,7 +116,13 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     help=help_of(AnnotateOptions, "calibrate"),
 )
 @option("--journal", metavar="FILE", help="Store answers; compute only new ones.")
-@option("-o", "--out", "output", metavar="FILE.json", help="Store the comparison.")
+@option(
+    "-o",
+    "--out",
+    "output",
+    metavar="FILE.json",
+    help="Store the comparison; replaces a file.",
+)
 @option("--plot", metavar="FILE", help="Plot agreement against seconds per text.")
 @gpu_options()
 def compare(
@@ -183,7 +187,13 @@ def compare(
     help="value: the best candidate; speed: the fastest candidate that may be best.",
 )
 @option("--name", metavar="NAME", help="Candidate to select instead.")
-@option("-o", "--out", "output", metavar="FILE.json", help="Store the choice.")
+@option(
+    "-o",
+    "--out",
+    "output",
+    metavar="FILE.json",
+    help="Store the choice; replaces a file.",
+)
 def best(
     comparison: str,
     *,
@@ -214,7 +224,7 @@ def best(
 )
 @click.argument("choice", metavar="CHOICE.json")
 @click.argument("gold", metavar="GOLD.csv")
-@option("-m", "--model", metavar="MODEL", required=True, help=_MODEL)
+@model_option(option, required=True)
 @option("--journal", metavar="FILE", help="File that stores all answers.")
 @gpu_options()
 def evaluate(
@@ -270,7 +280,13 @@ def _save_plot(found: CodebookComparison, path: str) -> None:
 @click.argument("name", required=False)
 @option("--target", metavar="TEXT", help="Object of the position, for stance.")
 @option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-@option("-o", "--out", "output", metavar="FILE.yaml", help="Store the codebook.")
+@option(
+    "-o",
+    "--out",
+    "output",
+    metavar="FILE.yaml",
+    help="Store the codebook; replaces a file.",
+)
 def ready(
     name: str | None, target: str | None, as_json: bool, output: str | None
 ) -> None:

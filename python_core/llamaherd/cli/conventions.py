@@ -10,17 +10,24 @@ import difflib
 import signal
 import sys
 import threading
+from abc import abstractmethod
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from llamaherd.cli.wording import terms_of_command
 from llamaherd.core.errors import BadArgumentError, JournalError, LlamaHerdError
 from llamaherd.core.files import is_full
+from llamaherd.core.words import spoken_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
+
+    _ParamType = click.ParamType[Any, Any]
+else:
+    _ParamType = click.ParamType
 
 _Function = TypeVar("_Function", bound="Callable[..., Any] | click.Command")
 
@@ -55,11 +62,24 @@ def status_of(error: BaseException) -> ExitStatus:
 
 
 class _Taught(click.Command):
-    """Command whose help has sections of options, and examples at the end."""
+    """Command whose help has sections of options, and examples at the end.
+
+    Messages name the options of the command.
+    """
 
     def __init__(self, *settings: Any, examples: str = "", **more: Any) -> None:  # noqa: ANN401 - types of click
         super().__init__(*settings, **more)
         self._examples = examples
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        with spoken_in(terms_of_command(self)):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click
+        """Run the command."""
+        with spoken_in(terms_of_command(self)):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options by section; options without a section are last."""
@@ -113,10 +133,13 @@ class Commands(_Taught, click.Group):
         return super().resolve_command(ctx, args)
 
 
-class _Number(click.types.FloatParamType):
-    """Parameter type of a number, with clearer errors than click's."""
+class _ClearlyRefused(_ParamType):
+    """Parameter type with clearer errors than those of click's types."""
 
-    name = "float"
+    @property
+    @abstractmethod
+    def _wanted(self) -> str:
+        """Description of the values that the type accepts."""
 
     def convert(
         self,
@@ -124,11 +147,17 @@ class _Number(click.types.FloatParamType):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> Any:  # noqa: ANN401 - types of click
-        """Return the number."""
+        """Return the value."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"{value!r} is not a number.", param, ctx)
+            self.fail(f"{value!r} is not {self._wanted}.", param, ctx)
+
+
+class _Number(_ClearlyRefused, click.types.FloatParamType):
+    """Parameter type of a number."""
+
+    _wanted = "a number"
 
 
 class _SectionOption(click.Option):
@@ -144,23 +173,14 @@ class _SectionOption(click.Option):
         return extra
 
 
-class Whole(click.IntRange):
-    """Parameter type of an integer in a range, with clearer errors than click's."""
+class Whole(_ClearlyRefused, click.IntRange):
+    """Parameter type of an integer in a range."""
 
-    def convert(
-        self,
-        value: Any,  # noqa: ANN401 - types of click
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> Any:  # noqa: ANN401 - types of click
-        """Return the number."""
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter:
-            limit = f"of at least {self.min}"
-            if self.max is not None:
-                limit = f"from {self.min} to {self.max}"
-            self.fail(f"{value!r} is not a whole number {limit}.", param, ctx)
+    @property
+    def _wanted(self) -> str:
+        if self.max is None:
+            return f"a whole number of at least {self.min}"
+        return f"a whole number from {self.min} to {self.max}"
 
 
 def section(title: str) -> Callable[..., Callable[[_Function], _Function]]:

@@ -11,11 +11,13 @@ from llamaherd.cli.conventions import Whole, section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from llamaherd.model.model import Model
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])
 
+_MODEL = "A GGUF file, hf:owner/repo, ollama:name, or a name in the cache."
 GPU_NAMES = ("n_gpu_layers", "split_mode", "main_gpu", "tensor_split")
 _gpu = section("GPU")
 
@@ -43,6 +45,24 @@ def _shares(
     except ValueError:
         message = f"{value!r} is not a list of numbers such as 3,1."
         raise click.BadParameter(message, ctx, param) from None
+
+
+def model_option(
+    option: Callable[..., Callable[[_Function], _Function]],
+    *name: str,
+    note: str = "",
+    **settings: Any,  # noqa: ANN401 - types of click
+) -> Callable[[_Function], _Function]:
+    """Return a decorator that adds the option -m to a command.
+
+    Args:
+        option: Decorator like click.option, see `conventions.section`.
+        name: Name of the command's argument; "model" without a name.
+        note: Text at the end of the help.
+        settings: Further arguments of `option`.
+    """
+    text = f"{_MODEL} {note}".rstrip()
+    return option("-m", "--model", *name, metavar="MODEL", help=text, **settings)
 
 
 def gpu_options(prefix: str = "") -> Callable[[_Function], _Function]:
@@ -117,8 +137,8 @@ def fits_file_to_memory(loading: Mapping[str, Any]) -> bool:
     return checked_load_options(loading).fits_file_to_memory
 
 
-def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Model:
-    """Load a model, which is downloaded first if needed.
+def path_of_model(source: str, loading: Mapping[str, Any], name: str = "MODEL") -> Path:
+    """Return the path of a model, which is downloaded first if needed.
 
     Args:
         source: Path, or another source that `hub.fetch.model_path` accepts.
@@ -126,15 +146,24 @@ def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Mod
         name: Name of the argument in messages.
 
     Raises:
-        ModelLoadError: The model cannot be found, downloaded or loaded.
+        ModelLoadError: The model cannot be found or downloaded.
     """
     from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
-    from llamaherd.model.model import Model  # noqa: PLC0415
 
-    path = model_path(
+    return model_path(
         source,
         check_memory=fits_file_to_memory(loading),
         name=name,
         progress=sys.stderr.isatty(),
     )
-    return Model(path, **loading)
+
+
+def load_model(source: str, loading: dict[str, Any], name: str = "MODEL") -> Model:
+    """Load a model, see `path_of_model`.
+
+    Raises:
+        ModelLoadError: The model cannot be found, downloaded or loaded.
+    """
+    from llamaherd.model.model import Model  # noqa: PLC0415 - keeps the help fast
+
+    return Model(path_of_model(source, loading, name), **loading)

@@ -13,7 +13,12 @@ from llamaherd.asks.options import ClassifyOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, Whole, section
-from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
+from llamaherd.cli.model_flags import (
+    gpu_options,
+    load_model,
+    model_option,
+    take_gpu_options,
+)
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.core.errors import ArgumentError
 
@@ -71,13 +76,7 @@ _how = section("How pairs are drawn and computed")
     help="Pairs that people compared: columns first, second, winner, each with ids.",
 )
 @_asked("--question", required=True, metavar="TEXT", help="Question about two texts.")
-@_asked(
-    "-m",
-    "--model",
-    required=True,
-    metavar="MODEL",
-    help="A GGUF file, hf:owner/repo, ollama:name, or a name in the cache.",
-)
+@model_option(_asked, required=True)
 @_asked("--labels", nargs=2, metavar="A B", help="Names of both texts. Default A B.")
 @_asked("--layout", metavar="FILE", help="Prompt with {question}, {first}, {second}.")
 @_asked("--chat", is_flag=True, help=help_of(ClassifyOptions, "chat"))

@@ -22,8 +22,7 @@ from llamaherd.cli.serve_models import (
     size,
 )
 from llamaherd.cli.serve_run import serve_on
-from llamaherd.cli.wording import COMMAND_LINE
-from llamaherd.core.words import spoken_in, terms_of
+from llamaherd.core.words import spoken_in, terms_of, words
 from llamaherd.remote.processes import KEY_VARIABLE, LANGUAGE_VARIABLE
 
 _HELP = """\
@@ -194,8 +193,8 @@ def _key(given: str | None) -> str | None:
     metavar="SIZE",
     callback=size,
     help="Limit of the memory for weights, caches and buffers, such as 16GB. "
-    "The least recently used models are unloaded. Default: the memory available at the "
-    "start.",
+    "Of several models, the least recently used are unloaded. Default: for several "
+    "models, the memory available at the start.",
 )
 @_models(
     "--model-wait",
@@ -363,5 +362,5 @@ def serve(
                 )
             warn(open_to_all)
         given = {**options, "models": models, "loras": loras}
-        with spoken_in(terms_of(os.environ.get(LANGUAGE_VARIABLE), COMMAND_LINE)):
+        with spoken_in(terms_of(os.environ.get(LANGUAGE_VARIABLE), words())):
             return serve_on(bound, host, given, key)

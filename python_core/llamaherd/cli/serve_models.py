@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from llamaherd.cli.model_flags import fits_file_to_memory
+from llamaherd.cli.model_flags import path_of_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,26 +137,18 @@ def specs_of(
     models: Sequence[GivenModel],
     loras: Sequence[GivenLora],
     loading: Mapping[str, Any],
-    *,
-    progress: bool,
 ) -> list[ModelSpec]:
     """Return models and adapters with their paths; download models if necessary.
 
     Raises:
         ModelLoadError: A file does not exist.
     """
-    from llamaherd.hub.fetch import model_path  # noqa: PLC0415 - keeps the help fast
-    from llamaherd.model.adapters import checked_path  # noqa: PLC0415
+    from llamaherd.model.adapters import checked_path  # noqa: PLC0415 - fast help
     from llamaherd.server.models.spec import AdapterSpec, ModelSpec  # noqa: PLC0415
 
     found = []
     for each in models:
-        path = model_path(
-            each.source,
-            check_memory=fits_file_to_memory(loading),
-            name="--model",
-            progress=progress,
-        )
+        path = path_of_model(each.source, loading, "--model")
         adapters = tuple(
             AdapterSpec(lora.name, checked_path("--lora", lora.path))
             for lora in loras

@@ -7,26 +7,25 @@ import os
 import signal
 import sys
 import threading
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from llamaherd.cli.model_flags import load_model, take_gpu_options
+from llamaherd.cli.model_flags import load_model, path_of_model, take_gpu_options
 from llamaherd.cli.serve_models import specs_of
 from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Collection
-    from contextlib import AbstractContextManager
+    from collections.abc import Collection, Sequence
 
     from starlette.applications import Starlette
 
     from llamaherd.cli.serve_models import GivenModel
-    from llamaherd.model.model import Model
+    from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
 
 _OF_CONTEXT = ("n_ctx", "n_seq_max", "n_threads", "deterministic")
@@ -88,15 +87,6 @@ def _stem(path: str | None) -> str | None:
     return None if path is None else Path(path).stem
 
 
-def _embedding_model(
-    given: str | None, loading: dict[str, Any]
-) -> AbstractContextManager[Model | None]:
-    """Load the model for embeddings; return None if the options name no such model."""
-    if given is None:
-        return nullcontext()
-    return load_model(given, loading, "--embedding-model")
-
-
 def serve_on(
     bound: socket.socket, host: str, options: dict[str, Any], key: str | None
 ) -> int:
@@ -121,7 +111,7 @@ def serve_on(
         if len(models) == 1 and not loras:
             app = _app_of_one(stack, models[0], arguments, settings, options)
         else:
-            specs = specs_of(models, loras, arguments.model, progress=sys.stderr.isatty())
+            specs = specs_of(models, loras, arguments.model)
             names = [name for spec in specs for name in spec.names]
             from llamaherd.server.app import create_app_of_models  # noqa: PLC0415
 
@@ -192,18 +182,50 @@ def _app_of_one(
     settings: ServerSettings,
     options: dict[str, Any],
 ) -> Starlette:
-    """Load a model and return its application."""
-    from llamaherd.server.app import create_app  # noqa: PLC0415
-    from llamaherd.server.models.loading import context_of  # noqa: PLC0415
+    """Load a model and return its application.
 
-    model = stack.enter_context(load_model(given.source, arguments.model))
-    embedding_model = stack.enter_context(
-        _embedding_model(options["embedding_model"], arguments.model)
+    Raises:
+        ArgumentError: The memory of the settings is too small for the model.
+    """
+    from llamaherd.server.app import create_app  # noqa: PLC0415 - an extra may be missing
+    from llamaherd.server.models.loading import context_of  # noqa: PLC0415
+    from llamaherd.server.models.spec import ModelSpec  # noqa: PLC0415
+
+    specs = [ModelSpec(given.name, path_of_model(given.source, arguments.model))]
+    other = options["embedding_model"]
+    if other is not None:
+        path = path_of_model(other, arguments.model, "--embedding-model")
+        specs.append(ModelSpec(settings.embedding_name or path.stem, path))
+    n_cache = _memory_of_cache(specs, settings.memory, arguments)
+    model, *others = (
+        stack.enter_context(load_model(str(spec.path), arguments.model)) for spec in specs
     )
+    embedding_model = others[0] if others else None
     ctx = context_of(model, arguments.context)
     if ctx is None:
         return create_app(model, settings, embedding_model)
-    return create_app(stack.enter_context(ctx), settings, embedding_model)
+    stack.enter_context(ctx)
+    if n_cache is not None:
+        ctx.limit_memory(n_cache)
+    return create_app(ctx, settings, embedding_model)
+
+
+def _memory_of_cache(
+    specs: Sequence[ModelSpec], n_bytes: int | None, arguments: _Arguments
+) -> int | None:
+    """Return the memory for the cache of the first model; None without `--memory`.
+
+    Raises:
+        ArgumentError: The models need more memory.
+    """
+    from llamaherd.model.model import checked_load_options  # noqa: PLC0415
+    from llamaherd.run.context import checked_options  # noqa: PLC0415
+    from llamaherd.server.models.fitting import memory_of_cache  # noqa: PLC0415
+
+    if n_bytes is None:
+        return None
+    placement = checked_load_options(arguments.model).placement
+    return memory_of_cache(specs, n_bytes, checked_options(arguments.context), placement)
 
 
 def _settings(

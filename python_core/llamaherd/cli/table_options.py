@@ -13,7 +13,7 @@ from llamaherd.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of as _thinking
 from llamaherd.cli.chat_flags import variables_of as _variables
 from llamaherd.cli.conventions import Whole, section
-from llamaherd.cli.model_flags import gpu_options
+from llamaherd.cli.model_flags import gpu_options, model_option
 from llamaherd.core import checks
 from llamaherd.core.sampling import DEFAULT_SEED
 
@@ -71,13 +71,7 @@ _COMMON = [
         default=None,
         help="Write CSV whose cells spreadsheets do not read as formulas.",
     ),
-    _asked(
-        "-m",
-        "--model",
-        "model__path",
-        metavar="MODEL",
-        help="A GGUF file, hf:owner/repo, ollama:name, or a name in the cache.",
-    ),
+    model_option(_asked, "model__path"),
     _asked("--column", metavar="NAME", help='Column with the texts. Default "text".'),
     _how(
         "--n-threads",

@@ -3,42 +3,45 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
 from llamaherd.core.words import LanguageTerms
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _CommandLine(LanguageTerms):
-    """Words of the command line. The types of values are not shown."""
+    """Words of the command line. The types of values are not shown.
 
-    language: str = "command line"
-    flag: str = "true or false"
-    text: str = "a text"
-    texts: str = "a list of texts"
-    path: str = "a path"
-    mapping: str = "a table of names and values"
-    thinking: str = "table [thinking]"
-    markers: str = "--set thinking.start=... --set thinking.end=..."
-    start_server: str = "llamaherd serve"
-    template: str = (
-        "leave --chat out and write prompts that the model can continue, or pass "
-        "--template FILE"
-    )
+    Attributes:
+        command: Command whose options messages name; None outside of a command.
+    """
+
+    command: click.Command | None = None
 
     def constant(self, value: bool | None) -> str:
         return "none" if value is None else str(value).lower()
 
     def setting(self, name: str, value: object) -> str:
-        """Return an option of the running command, or else a line of a TOML file."""
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        option = _option(name)
-        if option is None or value is None or value is False:
-            written = json.dumps(value, ensure_ascii=False)
-            return f"no {name}" if value is None else f"{name} = {written}"
-        return option if value is True else f"{option} {text}"
+        """Return an option of the command, or else a line of a TOML file."""
+        if value is None:
+            return f"no {name}"
+        written = json.dumps(value, ensure_ascii=False)
+        option = self._option(name)
+        if option is not None:
+            long = max(option.opts, key=len)
+            if value is True and option.is_flag:
+                return long
+            if not option.is_flag:
+                constants = {"true": "on", "false": "off"}
+                text = value if isinstance(value, str) else constants.get(written)
+                return f"{long} {text or written}"
+        table = self._table(name)
+        if table:
+            text = value if isinstance(value, str) else written
+            return f"--set {table}.{name}={text}"
+        return f"{name} = {written}"
 
     def value(self, value: object, text: str) -> str:
         if value is None or isinstance(value, bool):
@@ -49,14 +52,43 @@ class _CommandLine(LanguageTerms):
             return f"a list of length {len(value)}"
         return text
 
+    def _option(self, name: str) -> click.Option | None:
+        """Return the option of the command for an argument of a call."""
+        for param in () if self.command is None else self.command.params:
+            own = (param.name or "").rpartition("__")[2]  # without the table of a key
+            if isinstance(param, click.Option) and own == name:
+                return param
+        return None
 
-def _option(name: str) -> str | None:
-    """Return the long form of an option of the running command."""
-    context = click.get_current_context(silent=True)
-    for param in () if context is None else context.command.params:
-        if isinstance(param, click.Option) and param.name == name:
-            return max(param.opts, key=len)
-    return None
+    def _table(self, name: str) -> str:
+        """Return the table in which `--set` sets an argument; "" for no such table."""
+        from llamaherd.tables.spec_keys import KEYS  # noqa: PLC0415 - fast help
+
+        if self._option("settings") is None:
+            return ""
+        return next((each for each in ("model", "context") if name in KEYS[each]), "")
 
 
-COMMAND_LINE = _CommandLine()
+COMMAND_LINE = _CommandLine(
+    language="command line",
+    flag="true or false",
+    text="a text",
+    texts="a list of texts",
+    path="a path",
+    mapping="a table of names and values",
+    example="the keys text, label and perhaps reason",
+    scale="{from: 0, to: 10}",
+    quote="{type: string, quote: {most: 20}}",
+    chat="--chat",
+    thinking="a table [thinking]",
+    markers="--set thinking.start=... --set thinking.end=...",
+    annotate="llamaherd annotate",
+    start_server="llamaherd serve",
+    template="leave --chat out and write prompts that the model can continue, or pass "
+    "--template FILE",
+)
+
+
+def terms_of_command(command: click.Command) -> LanguageTerms:
+    """Return the terms for messages about the options of a command."""
+    return replace(COMMAND_LINE, command=command)

@@ -226,11 +226,11 @@ def too_long(request: Request, capacity: int, whose: str) -> str:
             f"more than the {capacity} that {whose}: shorten them",
             "too_long",
         )
-    shorter = "" if thought is None else ", lower thinking"
+    shorter = "" if thought is None else "of its thought or "
     and_thought = "" if thought is None else f" and a thought (up to {thought.n_cells})"
     return Failure(
-        f"the prompt has {n_prompt} tokens; with max_tokens ({request.max_tokens})"
+        f"the prompt has {n_prompt} tokens; with an answer (up to {request.max_tokens})"
         f"{and_thought} that is {n_all}, more than the {capacity} that "
-        f"{whose}: shorten the prompt{shorter} or lower max_tokens",
+        f"{whose}: shorten the prompt, or lower the limit {shorter}of its answer",
         "too_long",
     )

@@ -127,7 +127,7 @@ def _checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
         bias = tuple(bias.items())
     if not isinstance(bias, (list, tuple)):
         raise ArgumentTypeError(
-            f"must map token ids to numbers, not be of type {type(bias).__name__}",
+            f"must map token ids to numbers, not be {checks.shown(bias)}",
             argument=name,
         )
     pairs: dict[int, float] = {}
@@ -314,19 +314,17 @@ class SamplingParams:
         given = [name for name in CONSTRAINTS if getattr(self, name) not in (None, "")]
         if len(given) > 1:
             raise ArgumentError(
-                f"{' and '.join(given)} cannot be given together: an answer follows one "
-                "of them",
+                "cannot be given together: an answer follows one of them",
                 argument=given[0],
                 code="conflict",
-                form="{problem}",
+                form=f"{{name}} and {' and '.join(given[1:])} {{problem}}",
             )
         if self.min_tokens > 0 and given:
             raise ArgumentError(
-                f"min_tokens and {given[0]} cannot be given together: the constraint "
-                "decides where an answer ends",
-                argument="min_tokens",
+                "cannot be given together: the constraint decides where an answer ends",
+                argument=given[0],
                 code="conflict",
-                form="{problem}",
+                form="min_tokens and {name} {problem}",
             )
 
     @property

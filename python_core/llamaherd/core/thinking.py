@@ -92,7 +92,7 @@ def checked_thinking(name: Name, value: object) -> ThinkingWanted:
     if not hasattr(value, "__index__"):
         raise ArgumentTypeError(
             f"must be {', '.join(map(words().constant, (None, True, False)))}, a number "
-            f"of tokens or a {words().thinking}, not {checks.shown(value)}",
+            f"of tokens or {words().thinking}, not {checks.shown(value)}",
             argument=name,
         )
     return Thinking(budget=checks.integer(name, value, 0, MOST_TOKENS))

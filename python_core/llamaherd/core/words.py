@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageTerms:
     """Words of one language.
+
+    An attribute without a default names something that each language writes in its own
+    way. The others are about the command `llamaherd`, or advice to its user.
 
     Attributes:
         language: Name of the language; `terms_of` returns its terms.
@@ -30,7 +33,10 @@ class LanguageTerms:
         path: The path of a file, with its article.
         mapping: A mapping with names as keys, with its article.
         example: Forms of a coded example.
-        thinking: Class of settings of a thought.
+        scale: An example of a scale of numbers.
+        quote: An example of the schema of a quote.
+        chat: Setting that formats prompts as chats.
+        thinking: Settings of a thought, with their article.
         markers: Settings of a thought with markers that the caller gives.
         annotate: Function that codes a column of texts.
         start_server: Function that starts a server in another process.
@@ -42,20 +48,21 @@ class LanguageTerms:
         names: Advice about a name that a server of one model does not know.
     """
 
-    language: str = "Python"
-    flag: str = "True or False"
-    text: str = "a str"
-    texts: str = "a list of str"
-    path: str = "a str or a path"
-    mapping: str = "a dict"
-    example: str = "an Example, a dict or a tuple (text, label, reason)"
-    thinking: str = "Thinking"
-    markers: str = "Thinking(start=, end=)"
-    annotate: str = "annotate()"
-    start_server: str = "start_server()"
-    template: str = (
-        "leave chat out and write prompts that the model can continue, or pass template="
-    )
+    language: str
+    flag: str
+    text: str
+    texts: str
+    path: str
+    mapping: str
+    example: str
+    scale: str
+    quote: str
+    chat: str
+    thinking: str
+    markers: str
+    annotate: str
+    start_server: str
+    template: str
     fetch: str = "`llamaherd models download "
     fetched: str = "` downloads it"
     memory: str = "--memory"
@@ -93,26 +100,10 @@ class LanguageTerms:
         return f"{text} ({type(value).__name__})"
 
 
-@dataclass(frozen=True, slots=True)
 class _R(LanguageTerms):
     """Words of R. The types of simple values are not shown."""
 
-    language: str = "R"
-    flag: str = "TRUE or FALSE"
-    text: str = "a string"
-    texts: str = "a character vector"
-    path: str = "a string"
-    mapping: str = "a named list"
-    example: str = "the fields text, label and perhaps reason"
-    thinking: str = "thinking()"
-    markers: str = "thinking(start =, end =)"
-    annotate: str = "annotate_texts()"
-    start_server: str = "server_start()"
-    fetch: str = 'download_model("'
-    fetched: str = '") downloads it'
-    memory: str = "memory of server_start()"
-    max_file: str = "send the texts in several jobs"
-    names: str = "leave model out"
+    __slots__ = ()
 
     def constant(self, value: bool | None) -> str:
         return "NULL" if value is None else str(value).upper()
@@ -135,8 +126,47 @@ class _R(LanguageTerms):
         return self.number(text) if isinstance(value, float) else text
 
 
-PYTHON = LanguageTerms()
-R = _R()
+PYTHON = LanguageTerms(
+    language="Python",
+    flag="True or False",
+    text="a str",
+    texts="a list of str",
+    path="a str or a path",
+    mapping="a dict",
+    example="an Example, a dict or a tuple (text, label, reason)",
+    scale="number_scale(0, 10)",
+    quote="type_quote()",
+    chat="chat=True",
+    thinking="a Thinking",
+    markers="Thinking(start=, end=)",
+    annotate="annotate()",
+    start_server="start_server()",
+    template="leave chat out and write prompts that the model can continue, or pass "
+    "template=",
+)
+R = _R(
+    language="R",
+    flag="TRUE or FALSE",
+    text="a string",
+    texts="a character vector",
+    path="a string",
+    mapping="a named list",
+    example="the fields text, label and perhaps reason",
+    scale="number_scale(0, 10)",
+    quote="type_quote()",
+    chat="chat = TRUE",
+    thinking="a thinking()",
+    markers="thinking(start =, end =)",
+    annotate="annotate_texts()",
+    start_server="server_start()",
+    template="leave chat out and write prompts that the model can continue, or pass "
+    "template=",
+    fetch='download_model("',
+    fetched='") downloads it',
+    memory="memory of server_start()",
+    max_file="send the texts in several jobs",
+    names="leave model out",
+)
 _CURRENT: ContextVar[LanguageTerms] = ContextVar("words", default=PYTHON)
 
 

@@ -88,6 +88,30 @@ def check_cells(n_ctx: int, bytes_per_cell: int, device: Device) -> None:
         )
 
 
+def fixed_memory(
+    sizes: Sizes,
+    device: Device,
+    bytes_per_cell: int,
+    bytes_per_sequence: int,
+    buffers: Buffers,
+) -> int | None:
+    """Return the memory of a fixed `n_ctx` with its buffers in bytes; None without it.
+
+    Args:
+        sizes: Sizes that the user fixed.
+        device: Device of the KV cache.
+        bytes_per_cell: See `kv_cells.bytes_per_cell`.
+        bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
+        buffers: Memory that is needed in addition to the cache.
+    """
+    n_ctx = sizes.n_ctx
+    if n_ctx is None:
+        return None
+    n_sequences = (sizes.n_seq_max or device.auto_slots) + MAX_HOLD
+    states = n_sequences * bytes_per_sequence
+    return n_ctx * bytes_per_cell + states + buffers.of(n_ctx)
+
+
 class NativeSizing:
     """Sizing for a model.
 
@@ -141,16 +165,17 @@ class NativeSizing:
         Returns:
             Maximum memory of the cache and its buffers in bytes.
         """
-        n_ctx, cell, buffers = self._sizes.n_ctx, self._bytes_per_cell, self._buffers
-        if n_ctx is None:
-            least = CELL_BLOCK * (cell + buffers.per_cell)
-            n_left = max(n_bytes - buffers.n_bytes, least)
-            n_cache = n_left * cell // (cell + buffers.per_cell)
-            self._memory_bytes = min(self._memory_bytes, int(n_cache / MEMORY_SHARE))
-            return n_cache + buffers.of(n_cache // cell)
-        n_slots = self._sizes.n_seq_max or self._device.auto_slots
-        states = (n_slots + MAX_HOLD) * self._bytes_per_sequence
-        return n_ctx * cell + states + buffers.of(n_ctx)
+        cell, buffers = self._bytes_per_cell, self._buffers
+        fixed = fixed_memory(
+            self._sizes, self._device, cell, self._bytes_per_sequence, buffers
+        )
+        if fixed is not None:
+            return fixed
+        least = CELL_BLOCK * (cell + buffers.per_cell)
+        n_left = max(n_bytes - buffers.n_bytes, least)
+        n_cache = n_left * cell // (cell + buffers.per_cell)
+        self._memory_bytes = min(self._memory_bytes, int(n_cache / MEMORY_SHARE))
+        return n_cache + buffers.of(n_cache // cell)
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
         """Implement `Sizing`."""

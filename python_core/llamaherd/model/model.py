@@ -18,6 +18,7 @@ from llamaherd.core.errors import (
 )
 from llamaherd.core.in_use import InUse
 from llamaherd.core.process_bound import ClosedByWith
+from llamaherd.core.words import words
 from llamaherd.hub.fetch import model_path
 from llamaherd.memory.device import Placement, memory_of_model
 from llamaherd.model.adapters import checked_loras
@@ -281,7 +282,7 @@ class Model(ClosedByWith):
         """
         handle = self._native
         if handle is None:
-            raise ModelClosedError(f"{self!r} is closed")
+            raise ModelClosedError(f"the model {self._shown} is closed")
         return handle
 
     @property
@@ -355,13 +356,13 @@ class Model(ClosedByWith):
         kind = self.metadata.get("general.architecture", "unknown")
         if self.info.has_encoder or not self.info.has_decoder:
             raise ContextError(
-                f"{self!r} has an encoder (architecture {kind!r}); only decoder-only "
-                "models can generate text"
+                f"{words().model(self)} has an encoder (architecture {kind!r}); only "
+                "decoder-only models can generate text"
             )
         if self.metadata.get(f"{kind}.attention.causal") == "false":
             raise ContextError(
-                f"{self!r} reads a text in both directions, as embedding models do "
-                f"({kind}.attention.causal is false), so it cannot generate"
+                f"{words().model(self)} reads a text in both directions, as embedding "
+                f"models do ({kind}.attention.causal is false), so it cannot generate"
             )
 
     def register(self, context: Closable) -> None:
@@ -384,8 +385,12 @@ class Model(ClosedByWith):
         self._in_use.wait_for_others()
         self._owner = None
 
+    @property
+    def _shown(self) -> object:
+        return self.path or "of a llama_cpp.Llama"
+
     def __repr__(self) -> str:
-        return f"<Model {self.path or 'of a llama_cpp.Llama'}>"
+        return f"<Model {self._shown}{': closed' if self.closed else ''}>"
 
 
 def model_metadata(model: Model) -> dict[str, str]:

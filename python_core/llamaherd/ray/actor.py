@@ -242,27 +242,26 @@ class Outbox:
         self._changed = Condition(RLock())
         self._report = Report()
         self._open: dict[int, Group] = {}
-        self._n_open = 0
         self._last_s = 0.0
 
     def add(self, chunk: int, group: Group) -> None:
         """Add a chunk."""
         with self._changed:
             self._open[chunk] = group
-            self._n_open += len(group.requests)
 
     def put_output(self, chunk: int, i: int, output: Output, stats: RequestStats) -> None:
         """Record that a request has ended."""
         with self._changed:
-            self._report.outputs.append((chunk, i, output, stats))
-            self._n_open -= 1
-            self._changed.notify_all()
+            if chunk in self._open:
+                self._report.outputs.append((chunk, i, output, stats))
+                self._changed.notify_all()
 
     def put_piece(self, chunk: int, piece: Piece) -> None:
         """Record new text of an answer."""
         with self._changed:
-            self._report.pieces.append((chunk, piece))
-            self._changed.notify_all()
+            if chunk in self._open:
+                self._report.pieces.append((chunk, piece))
+                self._changed.notify_all()
 
     def put_end(self, chunk: int, error: BaseException | None) -> None:
         """Record that all requests of a chunk have ended."""
@@ -270,8 +269,6 @@ class Outbox:
             group = self._open.pop(chunk, None)
             if group is None:  # its end was reported when its thread had died
                 return
-            if error is not None:
-                self._n_open -= len(group.open)
             self._report.counts[chunk] = group.counts
             self._report.ended.append(
                 Ended(chunk=chunk, error=_plain(error), n_fallbacks=group.n_fallbacks)
@@ -302,6 +299,7 @@ class Outbox:
         for chunk, group in list(self._open.items()):
             error = loop.why_lost(group)
             if error is not None:
+                group.is_cancelled = True  # no later thread runs it from the queue
                 self.put_end(chunk, error)
 
     def _due_s(self, end_s: float) -> float:
@@ -311,7 +309,8 @@ class Outbox:
         if not self._report.is_news:
             return end_s
         plan = None if self.loop is None else self.loop.plan
-        is_low = plan is not None and self._n_open <= plan.n_seq_max
+        n_open = sum(len(group.open) for group in self._open.values())
+        is_low = plan is not None and n_open <= plan.n_seq_max
         return min(end_s, self._last_s + (_SOON_S if is_low else _GATHER_S))
 
 

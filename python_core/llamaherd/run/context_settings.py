@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.words import setting, words
-from llamaherd.loop.sizing import check_cells
+from llamaherd.loop.sizing import check_cells, fixed_memory
 from llamaherd.memory import hardware, kv_cells
 from llamaherd.memory.buffers import buffers_of
 from llamaherd.memory.device import device_of
@@ -74,6 +74,18 @@ class ContextSettings:
             n_ubatch=self.params.n_ubatch,
             n_sequences=(self.sizes.n_seq_max or device.auto_slots) + MAX_HOLD,
             flash_attn=self.params.flash_attn != FLASH_ATTN[False],
+        )
+
+    def fixed_memory(
+        self, metadata: Mapping[str, str], info: ModelInfo, device: Device
+    ) -> int | None:
+        """Return the memory of a fixed `n_ctx` with its buffers; None without it."""
+        return fixed_memory(
+            self.sizes,
+            device,
+            self.bytes_per_cell(metadata, info),
+            kv_cells.bytes_per_sequence(metadata, info),
+            self.buffers(metadata, info, device),
         )
 
     def check_cells(

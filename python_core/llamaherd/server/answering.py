@@ -27,6 +27,7 @@ from llamaherd.server.messages import (
 )
 from llamaherd.server.running import Running
 from llamaherd.server.several import SeveralAnswers, start_several
+from llamaherd.server.wording import JSON, JSON_WITHOUT_CHAT
 from llamaherd.server.work_threads import kind_of, n_items
 
 if TYPE_CHECKING:
@@ -89,10 +90,13 @@ class Endpoint(ABC):
     def __init__(self, shared: SharedState, fields: frozenset[str]) -> None:
         self._shared = shared
         self._fields = fields
+        self._terms = JSON if "chat" in fields else JSON_WITHOUT_CHAT
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; after an error, answer with the error."""
         record: RequestRecord = scope["llamaherd.record"]
+        if record.terms is JSON:
+            record.terms = self._terms
         # The program that started the server may use the terms of another language.
         with spoken_in(record.terms):
             await self._respond(scope, record, receive, send)

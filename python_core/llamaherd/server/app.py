@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from llamaherd.core import checks
+from llamaherd.core.words import spoken_in
 from llamaherd.memory.device import memory_of_model
 from llamaherd.model.model import Model, checked_load_options
 from llamaherd.run.context import checked_options
@@ -24,12 +25,14 @@ from llamaherd.server.errors import ApiError
 from llamaherd.server.limits import Guard
 from llamaherd.server.metrics import Metrics
 from llamaherd.server.model_pages import ModelPages, error_response
+from llamaherd.server.models.fitting import check_each_fits
 from llamaherd.server.models.loading import load_files
 from llamaherd.server.models.registry import ModelRegistry
 from llamaherd.server.models.routing import ByModel, ShowModels
 from llamaherd.server.openapi import openapi
 from llamaherd.server.served_model import LoadedModel, OneModel, ServedModel
 from llamaherd.server.shared_state import SharedState
+from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -96,33 +99,40 @@ def create_app_of_models(
     Raises:
         TypeError: A value of `options` or `loading` has the wrong type.
         ValueError: A value of `options` or `loading` is out of range.
-        ContextError: The memory cannot hold the KV cache of a model with a fixed `n_ctx`.
+        ContextError: The memory cannot hold the KV cache of a model with a fixed `n_ctx`,
+            or the available memory is too small for a model.
+        ArgumentError: The memory of the settings is too small for a model.
     """
 
     def load(spec: ModelSpec, n_cache: int, interrupt: LoadInterrupt) -> ModelFiles:
-        return load_files(
-            spec,
-            n_cache,
-            interrupt,
-            shared=shared,
-            settings=settings,
-            options=options,
-            loading=loading,
-        )
+        with spoken_in(JSON):  # clients see why a model cannot be loaded
+            return load_files(
+                spec,
+                n_cache,
+                interrupt,
+                shared=shared,
+                settings=settings,
+                options=options,
+                loading=loading,
+            )
 
     checked = checked_options(options)
     placement = checked_load_options(loading).placement
     for spec in specs:
         spec.check_cells(checked, placement)
-    memory = settings.memory
+    least = [spec.n_working(checked, placement) for spec in specs]
+    is_given = settings.memory is not None
+    n_bytes = memory_of_model(placement) if settings.memory is None else settings.memory
+    needs = {spec.name: spec.n_bytes + n for spec, n in zip(specs, least, strict=True)}
+    check_each_fits(needs, n_bytes, is_given=is_given)
     models = ModelRegistry(
         specs,
         load,
-        n_bytes=memory_of_model(placement) if memory is None else memory,
+        n_bytes=n_bytes,
         n_waiting=settings.queue,
         wait_s=settings.model_wait_s,
         any_model=settings.any_model,
-        least=[spec.n_working(checked, placement) for spec in specs],
+        least=least,
     )
     # Each model has its own limit; this limit is for the requests of all models.
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))

@@ -10,9 +10,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from llamaherd.run.looking import wait_or_look
+from llamaherd.server.errors import stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from concurrent.futures import Future
 
     from llamaherd.run.steps import GroupEnd, Steps
     from llamaherd.server.work_threads import Submitting
@@ -55,7 +57,9 @@ class AwaitedJob(Generic[_T]):
         self._is_done = False
         self._result: _T | None = None
         self._error: BaseException | None = None
+        self._is_cancelled = False
         self._first = threads.submit(self._step)
+        self._first.add_done_callback(self._end_if_dropped)
 
     def done(self) -> bool:
         """Whether the work is finished."""
@@ -63,6 +67,7 @@ class AwaitedJob(Generic[_T]):
 
     def cancel(self) -> None:
         """End the work soon; returns at once."""
+        self._is_cancelled = True
         self._work.cancel()
 
     async def outcome(self) -> _T:
@@ -111,9 +116,16 @@ class AwaitedJob(Generic[_T]):
 
     def _submit(self, step: Callable[[], None]) -> None:
         try:
-            self._threads.submit(step)
+            pending = self._threads.submit(step)
         except (RuntimeError, MemoryError) as error:  # the threads have ended
             self._finish(error=error)
+        else:
+            pending.add_done_callback(self._end_if_dropped)
+
+    def _end_if_dropped(self, pending: Future[None]) -> None:
+        """End the job if its step never runs: it was cancelled, or the threads ended."""
+        if pending.cancelled():
+            self._finish(error=None if self._is_cancelled else stopping())
 
     def _finish(
         self, *, result: _T | None = None, error: BaseException | None = None
@@ -134,8 +146,7 @@ class AwaitedWork(AwaitedJob[_T]):
     def cancel(self) -> None:
         """End the work soon; at once if it waits for a thread."""
         super().cancel()
-        if self._first.cancel():
-            self._finish()
+        self._first.cancel()
 
     def __await__(self) -> Generator[object, None, _T]:
         """Wait for the results, see `outcome`."""

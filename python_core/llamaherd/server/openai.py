@@ -27,7 +27,7 @@ from llamaherd.server.openai_logprobs import LogprobsWriter
 from llamaherd.server.openai_messages import chat_messages
 from llamaherd.server.openai_sampling import ALIASES, alias_names, sampling_of
 from llamaherd.server.wording import JSON
-from llamaherd.server.work_api import check_answer_fits, check_model
+from llamaherd.server.work_api import check_answer_fits, check_model, given_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ class Completions:
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `ApiShape`."""
-        given = _given(fields, self.fields)
+        given = given_fields(fields, self.fields, check=check_unused)
         check_model(given, self._settings)
         _check_special_tokens(given, usual=True)
         echo = _flag(given, "echo")
@@ -112,7 +112,7 @@ class ChatCompletions:
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `ApiShape`."""
-        given = _given(fields, self.fields)
+        given = given_fields(fields, self.fields, check=check_unused)
         check_model(given, self._settings)
         _check_special_tokens(given, usual=False)
         max_tokens = _given_max_tokens(given, self._settings.n_ctx_of(self._model))
@@ -198,23 +198,6 @@ def logprobs_writer(model: Model, parsed: ParsedRequest) -> LogprobsWriter | Non
     if n_top is None:
         return None
     return LogprobsWriter(model, n_top, is_choice=parsed.params.choices is not None)
-
-
-def _given(fields: Mapping[str, object], names: frozenset[str]) -> dict[str, object]:
-    """Return the fields of a request that have an effect.
-
-    Raises:
-        ApiError: A field is unknown, not supported, or an unsupported field has a wrong
-            type.
-    """
-    given = {}
-    for name, value in fields.items():
-        if name in names:
-            if value is not None:
-                given[name] = value
-        else:
-            check_unused(name, value, names)
-    return given
 
 
 def _prompts(given: Mapping[str, object]) -> list[object]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.server import answer_form, stop_texts, tools
-from llamaherd.server.errors import ApiError, bad_field, unknown_field
+from llamaherd.server.errors import ApiError, bad_field, renamed, unknown_field
 from llamaherd.server.neutral import (
     FLAG,
     INTEGER,
@@ -28,10 +28,10 @@ from llamaherd.server.openai import ChatCompletions, logprobs_writer
 from llamaherd.server.responses_answer import ResponseAnswer
 from llamaherd.server.responses_input import messages_of
 from llamaherd.server.wording import JSON
-from llamaherd.server.work_api import check_answer_fits
+from llamaherd.server.work_api import check_answer_fits, given_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from llamaherd.model.model import Model
     from llamaherd.server.api_shape import ParsedRequest
@@ -99,13 +99,14 @@ class Responses:
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `ApiShape`."""
-        given = self._given(fields)
+        given = given_fields(fields, self.fields, check=_check_unused)
         if "max_output_tokens" in given:
             n = checks.integer("max_output_tokens", given["max_output_tokens"], 1)
             n_ctx = self._settings.n_ctx_of(self._model)
             check_answer_fits("max_output_tokens", n, n_ctx)
         try:
-            parsed = self._chats.understand(_as_chat(given))
+            with renamed(_NAMES):
+                parsed = self._chats.understand(_as_chat(given))
         except ApiError as error:
             error.param = _NAMES.get(error.param or "", error.param)
             raise
@@ -121,23 +122,17 @@ class Responses:
             logprobs_writer(self._model, parsed),
         )
 
-    def _given(self, fields: Mapping[str, object]) -> dict[str, object]:
-        """Return the fields of a request that have an effect.
 
-        Raises:
-            ApiError: A field is unknown, not supported, or an unsupported field has a
-                wrong type.
-        """
-        given = {}
-        for name, value in fields.items():
-            if name in REFUSED:
-                REFUSED[name].check(name, value)
-            elif name in self.fields:
-                if value is not None:
-                    given[name] = value
-            else:
-                check_unused(name, value, self.fields)
-        return given
+def _check_unused(name: str, value: object, names: Collection[str]) -> None:
+    """Check a field without an effect; some have other rules than in chats.
+
+    Raises:
+        ApiError: The field is unknown, has a wrong type or is not supported.
+    """
+    if name in REFUSED:
+        REFUSED[name].check(name, value)
+    else:
+        check_unused(name, value, names)
 
 
 def _as_chat(given: Mapping[str, object]) -> dict[str, object]:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import replace
 
 from llamaherd.core.words import LanguageTerms
 
 _MOST = 60  # characters of a value in a message
 
 
-@dataclass(frozen=True, slots=True)
 class _Json(LanguageTerms):
     """Terms of JSON, such as true and null instead of True and None."""
 
-    language: str = "JSON"
-    flag: str = "true or false"
-    text: str = "a string"
-    texts: str = "a list of strings"
-    path: str = "a string"
-    mapping: str = "an object"
-    thinking: str = "object"
-    markers: str = '"thinking": {"start": ..., "end": ...}'
-    template: str = "use /v1/completions, or start the server with --template FILE"
+    __slots__ = ()
 
     def model(self, model: object) -> str:  # noqa: ARG002 - clients see no path
         return "the model"
@@ -44,4 +35,22 @@ class _Json(LanguageTerms):
         return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
 
 
-JSON = _Json()
+JSON = _Json(
+    language="JSON",
+    flag="true or false",
+    text="a string",
+    texts="a list of strings",
+    path="a string",
+    mapping="an object",
+    example="an object with text, label and perhaps reason",
+    scale='{"from": 0, "to": 10}',
+    quote='{"type": "string", "quote": {"most": 20}}',
+    chat='"chat": true',
+    thinking="an object",
+    markers='"thinking": {"start": ..., "end": ...}',
+    annotate="/v1/annotate",
+    start_server="llamaherd serve",
+    template="use /v1/completions, or start the server with --template FILE",
+)
+# Terms for paths whose requests have no field `chat`.
+JSON_WITHOUT_CHAT = replace(JSON, chat="/v1/chat/completions")

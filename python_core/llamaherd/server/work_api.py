@@ -180,7 +180,10 @@ class _Started(Generic[_T]):
 
 
 def given_fields(
-    fields: Mapping[str, object], names: frozenset[str], needed: Collection[str] = ()
+    fields: Mapping[str, object],
+    names: frozenset[str],
+    needed: Collection[str] = (),
+    check: Callable[[str, object, Collection[str]], None] = check_of_client,
 ) -> dict[str, object]:
     """Return the fields that have an effect; a field with null counts as missing.
 
@@ -188,10 +191,12 @@ def given_fields(
         fields: Fields of the request.
         names: Known fields.
         needed: Fields that a request must have.
+        check: Check of a field without an effect; its arguments are the field, its value
+            and the known fields.
 
     Raises:
-        ApiError: A field is unknown, a needed field is missing, or a field about the
-            client has a wrong type.
+        ApiError: A field is unknown or not supported, a needed field is missing, or a
+            field without an effect has a wrong type.
     """
     given = {}
     for name, value in fields.items():
@@ -199,7 +204,7 @@ def given_fields(
             if value is not None:
                 given[name] = value
         else:
-            check_of_client(name, value, names)
+            check(name, value, names)
     for name in needed:
         if name not in given:
             raise ApiError(400, f"{name} is missing", param=name, code="missing_field")

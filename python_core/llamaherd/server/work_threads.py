@@ -9,6 +9,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakSet
 
+from llamaherd.core.errors import ModelClosedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -115,10 +117,17 @@ class VectorThreads:
     def __init__(self) -> None:
         self._of: dict[Model, VectorThread] = {}
         self._lock = Lock()
+        self._is_closed = False
 
     def of(self, model: Model) -> VectorThread:
-        """Return the thread of a model."""
+        """Return the thread of a model.
+
+        Raises:
+            ModelClosedError: The threads have ended.
+        """
         with self._lock:
+            if self._is_closed:
+                raise ModelClosedError("the model is closed")
             if model not in self._of:
                 self._of[model] = VectorThread()
             return self._of[model]
@@ -126,6 +135,7 @@ class VectorThreads:
     def close(self) -> None:
         """End the threads; work that waits for a thread does not run."""
         with self._lock:
+            self._is_closed = True
             threads = list(self._of.values())
         for each in threads:
             each.close()

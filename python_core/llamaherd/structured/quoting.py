@@ -94,8 +94,8 @@ def checked_evidence(name: Name, given: object) -> bool | dict[str, Any]:
         return own
     if not isinstance(own, Mapping):
         raise ArgumentTypeError(
-            f"must be {words().constant(True)}, {words().constant(False)} or a quote as "
-            f"type_quote() makes it, not {checks.shown(given)}",
+            f"must be {words().flag}, or a quote such as {words().quote}, not "
+            f"{checks.shown(given)}",
             argument=name,
         )
     return asdict(QuoteRule.of(dict(own), name))

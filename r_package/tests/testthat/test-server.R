@@ -60,6 +60,18 @@ test_that("notes and errors of a job are in the words of R", {
   )
 })
 
+test_that("a server with too little memory does not start, and the error names it", {
+  skip_on_cran()
+  server <- local_server()
+  for (model in list(server$model, c(a = server$model, b = server$model))) {
+    expect_error(
+      server_start(model, "small", memory = "1kB"),
+      "memory of server_start\\(\\) is 0.0 MB,[^']* MB\\s+for\\s+'(tiny|a)'",
+      class = "llamaherd_error"
+    )
+  }
+})
+
 test_that("a server has several models, and a job names one", {
   skip_on_cran()
   local_server()

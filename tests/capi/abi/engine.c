@@ -348,7 +348,7 @@ static void test_choices(lh_model* model) {
   sampling.n_choices = 0;
   sampling.grammar = "yes";
   CHECK(lh_sampling_check(model, &sampling, &error) == LH_SAMPLER_ERROR);
-  CHECK(strstr(error.message, "use choices") != NULL);
+  CHECK(strstr(error.message, "by choices") != NULL);
   lh_engine_free(engine);
 }
 

@@ -402,7 +402,7 @@ TEST_CASE("a text that is no choice is named") {
   CHECK(lh_sampling_check(model.get(), &p, &error) == LH_SAMPLER_ERROR);
   const std::string message = error.message;
   CHECK(message.find("grammar cannot be parsed: line 1: expected ::=") == 0);
-  CHECK(message.find("use choices") != std::string::npos);
+  CHECK(message.find("by choices") != std::string::npos);
   CHECK(lh_sampling_check(model.get(), nullptr, &error) == LH_INVALID_ARGUMENT);
 }
 

@@ -227,8 +227,8 @@ def test_answers_without_a_grammar_are_complete_when_they_end(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"grammar": "positive"}, "grammar cannot be parsed: .*; if it is a label, or a"),
-        ({"grammar": "yes | no"}, "grammar cannot be parsed: .* use choices instead"),
+        ({"grammar": "positive"}, "grammar cannot be parsed: .*; a label, or a list"),
+        ({"grammar": "yes | no"}, "grammar cannot be parsed: .* a constraint by choices"),
         ({"grammar": "root ::= ("}, r"grammar cannot be parsed: line 1: expected \)"),
         ({"logit_bias": {49152: 1.0}}, "logit_bias.* 0 (to|and) 49151"),
     ],

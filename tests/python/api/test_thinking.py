@@ -346,4 +346,4 @@ def test_a_prompt_that_is_cancelled_in_its_thought(context: lh.Context) -> None:
 def test_a_thought_that_cannot_fit_fails_its_prompt(context: lh.Context) -> None:
     found = ask(context, PROMPTS[:1], thinking=9000)[0]
     assert found.error_code == "too_long"
-    assert "lower thinking" in found.error
+    assert "lower the limit of its thought" in found.error

@@ -29,9 +29,9 @@ def test_a_prompt_with_a_thought_that_cannot_fit_says_what_to_lower() -> None:
     thinking = replace(PLAIN, thought=OPEN)
     assert not too_long(thinking, 41, "fit here")
     assert too_long(thinking, 40, "fit here") == (
-        "the prompt has 3 tokens; with max_tokens (10) and a thought (up to 28) that is "
-        "41, more than the 40 that fit here: shorten the prompt, lower thinking or lower "
-        "max_tokens"
+        "the prompt has 3 tokens; with an answer (up to 10) and a thought (up to 28) "
+        "that is 41, more than the 40 that fit here: shorten the prompt, or lower the "
+        "limit of its thought or of its answer"
     )
     assert "thought" not in too_long(PLAIN, 12, "fit here")
     tree = TokenTree(array("i", [1, 2]), array("i", [-1, 0]), 2)

@@ -76,7 +76,10 @@ def test_a_closed_model_is_of_no_use(smollm2_path: Path) -> None:
     with lh.Model(smollm2_path) as model:
         context = lh.Context(model)
         lh.generate(context, "Hello", max_tokens=1)
+        assert repr(model) == f"<Model {smollm2_path}>"
     assert model.closed
+    assert repr(model) == f"<Model {smollm2_path}: closed>"
+    assert repr(context) == f"<Context on {model!r}: closed>"
     assert context.closed
     model.close()
     for use in (
@@ -84,7 +87,8 @@ def test_a_closed_model_is_of_no_use(smollm2_path: Path) -> None:
         lambda: lh.detokenize(model, [1]),
         lambda: lh.Context(model),
     ):
-        with pytest.raises(lh.ModelClosedError, match="is closed"):
+        message = f"^the model {smollm2_path} is closed$"
+        with pytest.raises(lh.ModelClosedError, match=message):
             use()
     with pytest.raises(lh.ContextClosedError):
         lh.generate(context, "Hello")

@@ -172,6 +172,13 @@ def test_notes_and_errors_are_in_the_language_of_the_caller(path: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_server_with_too_little_memory_does_not_start(path: Path) -> None:
+    with pytest.raises(lh.ServerError, match=r"--memory is 0\.0 MB, but .* for 'tiny'"):
+        remote.start_server(path, options=(*ONE, "--memory", "1kB"))
+    assert remote.list_servers() == []
+
+
 @pytest.mark.parametrize("terms", [R, PYTHON])
 def test_a_server_reports_problems_of_its_start_in_the_language_of_the_caller(
     path: Path, monkeypatch: pytest.MonkeyPatch, terms: LanguageTerms

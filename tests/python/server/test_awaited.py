@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
+import llamaherd as lh
+import pytest
 from fake_calls import assert_right, request
 from llamaherd.run.call import Call
-from llamaherd.server.awaited import AwaitedJob
+from llamaherd.server.awaited import AwaitedJob, AwaitedWork
+from llamaherd.server.errors import ApiError
+from llamaherd.server.work_threads import WorkThreads
 from stepping import plan, stepping, submit
 from waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from llamaherd.loop.loop import Loop
     from llamaherd.run.steps import Steps
 
@@ -51,3 +58,58 @@ async def _leave_a_job(loop: Loop, threads: ThreadPoolExecutor) -> None:
     waiting = asyncio.ensure_future(job.outcome())
     await asyncio.to_thread(wait_until, lambda: bool(loop._groups))
     waiting.cancel()
+
+
+class _Nothing:
+    """Work whose only step returns 1."""
+
+    def cancel(self) -> None:
+        pass
+
+    def steps(self) -> Steps[int]:
+        return 1
+        yield
+
+
+@contextmanager
+def _busy_thread() -> Iterator[ThreadPoolExecutor]:
+    """Return a pool whose only thread is busy until the end of the block."""
+    may_end = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(may_end.wait, 60)
+        try:
+            yield threads
+        finally:
+            may_end.set()
+
+
+@pytest.mark.parametrize("kind", [AwaitedJob, AwaitedWork])
+def test_a_job_ends_if_its_threads_end_before_its_step(
+    kind: type[AwaitedJob[int]],
+) -> None:
+    with _busy_thread() as threads:
+        job = kind(_Nothing(), threads)
+        threads.shutdown(wait=False, cancel_futures=True)
+        assert job.done()
+        with pytest.raises(ApiError, match="the server is stopping"):
+            asyncio.run(job.outcome())
+
+
+def test_work_that_is_cancelled_before_its_step_has_no_results() -> None:
+    with _busy_thread() as threads:
+        work = AwaitedWork(_Nothing(), threads)
+        work.cancel()
+        assert asyncio.run(work.outcome()) is None
+
+
+def test_closed_models_get_no_new_thread_for_vectors() -> None:
+    model: Any = object()
+    threads = WorkThreads()
+    vectors = threads.vectors()
+    before = vectors.of(model)
+    assert vectors.of(model) is before
+    threads.close()
+    with pytest.raises(lh.ModelClosedError):
+        vectors.of(model)
+    with pytest.raises(lh.ModelClosedError):
+        vectors.of(cast("Any", object()))

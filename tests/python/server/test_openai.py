@@ -346,7 +346,7 @@ BAD_BOTH = [
     ({"metadata": "a"}, "metadata"),
     ({"tool_choice": "required"}, "tool_choice"),
     ({"repetition_penalty": -1.1}, "repetition_penalty"),
-    ({"min_tokens": 1, "guided_regex": "a"}, "min_tokens"),
+    ({"min_tokens": 1, "guided_regex": "a"}, "guided_regex"),
     ({"samplers": ["top_k"]}, "samplers"),
     ({"ignore_eos": 1}, "ignore_eos"),
     (

@@ -49,6 +49,8 @@ class FakeFile:
         return name in self.problems and not self._bench.damaged
 
     def close(self) -> None:
+        if self._name in self._bench.exits:
+            self._bench.exits[self._name].wait(60)
         with self._bench.lock:
             self._bench.in_memory.discard(self._name)
             self._bench.log.append(f"-{self._name}")
@@ -62,6 +64,7 @@ class Bench:
             each that was interrupted.
         in_memory: Models in memory.
         gates: Events by model; loading the model waits until its event is set.
+        exits: Events by model; unloading the model waits until its event is set.
         slow: Models whose loading waits until it is interrupted.
         broken: Models that cannot be loaded.
         damaged: Whether adapters cannot be loaded.
@@ -74,6 +77,7 @@ class Bench:
         self.log: list[str] = []
         self.in_memory: set[str] = set()
         self.gates: dict[str, threading.Event] = {}
+        self.exits: dict[str, threading.Event] = {}
         self.slow: set[str] = set()
         self.broken: set[str] = set()
         self.damaged = False
@@ -154,7 +158,7 @@ async def _case(folder: Path, **options: Any) -> AsyncIterator[Case]:
     try:
         yield case
     finally:
-        for gate in case.bench.gates.values():
+        for gate in (*case.bench.gates.values(), *case.bench.exits.values()):
             gate.set()
         await case.registry.close()
         assert case.bench.in_memory == set()
@@ -429,7 +433,7 @@ def test_a_client_that_goes_leaves_nothing(tmp_path: Path) -> None:
 def test_a_model_that_can_never_fit_is_unknown(tmp_path: Path) -> None:
     async def run() -> None:
         async with _case(tmp_path, room=SIZE) as case:
-            with pytest.raises(ApiError, match=r"'a' needs 0\.0 MB .*--memory") as e:
+            with pytest.raises(ApiError, match=r"'a' needs 0\.1 MB .*--memory") as e:
                 await case.ask("a")
             assert (e.value.status, e.value.code) == (404, "model_not_found")
             assert e.value.param == "model"
@@ -464,6 +468,24 @@ def test_caches_larger_than_expected_wait_for_room(tmp_path: Path) -> None:
             with pytest.raises(ApiError) as e:
                 await case.ask("c")
             assert (e.value.status, e.value.code) == (404, "model_not_found")
+
+    asyncio.run(run())
+
+
+def test_a_model_that_is_unloaded_slowly_delays_no_other(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, room=2 * ROOM) as case:
+            case.bench.damaged = True
+            await case.ask("a")
+            await case.ask("b")
+            case.bench.damaged = False  # models are loaded again for their adapters
+            case.bench.exits["a"] = threading.Event()
+            first = case.start("a-lora")
+            await case.ask("b-lora")
+            assert case.bench.log == ["+a", "+b", "-b", "+b"]
+            case.bench.exits["a"].set()
+            await first
+            assert case.bench.log[4:] == ["-a", "+a"]
 
     asyncio.run(run())
 

@@ -311,12 +311,11 @@ def test_a_damaged_file_fails_alone_until_it_is_replaced(
 
 
 def test_a_fixed_context_takes_memory_for_all_of_it(folder: Path) -> None:
-    """The context's size is known after loading: refuse the model, or make room."""
-    room = _room_for_one(folder)
-    with served_models(_specs(folder), 1 << 20, memory=room) as client:
-        status, got = client.post(TEXT, {**ASK, "model": "two"})
-        assert (status, got["error"]["code"]) == (404, "model_not_found")
-        assert "--memory" in got["error"]["message"]
+    """A server with too little memory for its fixed context does not start."""
+    known = ServerSettings(model_name="one", memory=_room_for_one(folder))
+    with pytest.raises(lh.ArgumentError, match=r"--memory is .* for 'one'") as caught:
+        create_app_of_models(_specs(folder), known, {"n_ctx": 1 << 20}, {})
+    assert caught.value.code == "out_of_range"
     # The memory limit determines the size of the cache, which the prompt must fit.
     spec = ModelSpec("two", folder / "two.gguf")
     room = room_for(spec)

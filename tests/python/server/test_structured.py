@@ -643,7 +643,7 @@ def test_the_end_of_an_answer_in_fields_of_vllm(
         ({"stop_token_ids": 5}, "stop_token_ids"),
     ]
     if path != "/generate":
-        wrong.append(({"min_tokens": 2, "guided_regex": "a"}, "min_tokens"))
+        wrong.append(({"min_tokens": 2, "guided_regex": "a"}, "guided_regex"))
     for fields, name in wrong:
         status, got = client.post(path, {**ask, **fields})
         assert status == 400, got

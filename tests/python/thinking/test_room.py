@@ -54,4 +54,4 @@ def test_a_budget_that_was_asked_for_is_not_cut(model: lh.Model) -> None:
             context, ["Hello"], chat=True, thinking=1024, max_tokens=8
         )
     assert result.error_code == "too_long"
-    assert "lower thinking" in (result.error or "")
+    assert "lower the limit of its thought" in (result.error or "")

@@ -276,7 +276,7 @@ def test_only_the_guilty_fail(
     failed = {
         1: "the prompt has the token 99999999, but the model's token ids are 0 to 49151",
         3: "the prompt is empty",
-        5: "9001 tokens; with max_tokens .24. that is 9025, more than the 8192",
+        5: "9001 tokens; with an answer .up to 24. that is 9025, more than the 8192",
         7: "grammar",
         8: "the prompt has the token -7, but the model's token ids are 0 to 49151",
     }

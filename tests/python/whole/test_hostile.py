@@ -247,7 +247,7 @@ def test_max_tokens_out_of_range_is_named(
 
 def test_more_tokens_than_fit_are_an_error_of_the_prompt(context: lh.Context) -> None:
     (result,) = lh.generate_parallel(context, ["a"], max_tokens=EDGE - 1)
-    assert f"max_tokens (2147483647) that is {EDGE + 1}, more than the 512" in (
+    assert f"an answer (up to 2147483647) that is {EDGE + 1}, more than the 512" in (
         result.error
     )
     with pytest.raises(ValueError, match=f"max_tokens must be .*, not {EDGE}"):

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.words import setting
+from llamaherd.core.words import setting, words
 from llamaherd.research.coding import codebook_checks as parts
 from llamaherd.research.coding.scales import scale_of_dict
 from llamaherd.research.coding.span_type import (
@@ -101,7 +102,7 @@ class _Scale(AnswerType):
         """See `AnswerType`."""
         if given["scale"] is None:
             raise ArgumentError(
-                f"{setting('type', 'scale')} needs a scale: number_scale(0, 10)",
+                f"{setting('type', 'scale')} needs a scale: {words().scale}",
                 argument="type",
                 code="missing",
                 form="{problem}",
@@ -134,7 +135,7 @@ class _Several(AnswerType):
         several = [value] if isinstance(value, str) else value
         if not isinstance(several, (list, tuple, set, frozenset)):
             raise ArgumentTypeError(
-                f"must be a list of labels, not {value!r}", argument=name
+                f"must be a list of labels, not {checks.shown(value)}", argument=name
             )
         names = tuple(own["labels"])
         chosen = [parts.known_label(name, each, names) for each in several]

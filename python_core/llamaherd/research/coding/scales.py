@@ -11,6 +11,7 @@ from typing import Any
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import words
 from llamaherd.research.codes import number_in, text_of
 
 _MOST = 1_001  # values of a scale
@@ -91,7 +92,7 @@ def scale_of_dict(content: object) -> NumberScale:
         return content
     if not isinstance(content, Mapping):
         raise ArgumentTypeError(
-            f"must be made by number_scale(), or map 'from' and 'to' to numbers, not be "
+            f"must map 'from' and 'to' to numbers, as {words().scale} does, not be "
             f"{checks.shown(content)}",
             argument="scale",
         )

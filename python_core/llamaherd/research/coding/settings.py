@@ -246,7 +246,8 @@ def _check_evidence(codebook: Codebook, split: Split | None) -> None:
         problem = "a quote supports one label, but texts may have several"
         if codebook.kind.is_generated:
             problem = (
-                "use a field of the schema that is a type_quote(), or the type 'spans'"
+                f"use a field of the schema that is a quote such as {words().quote}, or "
+                "the type 'spans'"
             )
         raise ArgumentError(
             f"cannot be combined with {setting('type', codebook.type)}: {problem}",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import words
 from llamaherd.research.coding import codebook_checks as parts
 from llamaherd.structured.quotable import QuoteRule
 from llamaherd.structured.quoting import checked_evidence
@@ -87,7 +88,7 @@ def checked_spans(given: Mapping[str, Any]) -> dict[str, Any]:
         found = checked_evidence("quote", quote)
         if isinstance(found, bool):
             raise ArgumentTypeError(
-                "must be the result of type_quote()", argument="quote"
+                f"must be a quote such as {words().quote}", argument="quote"
             )
         quote = found
     return {"labels": labels, "max_spans": most, "quote": quote}

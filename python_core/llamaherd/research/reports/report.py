@@ -59,6 +59,7 @@ def report(
         coded: Result of `annotate`.
         path: Path of the file: ".html" for the page; ".docx" for a document of Word or
             LibreOffice with the same parts, without the JSON; ".json" for the JSON alone.
+            An existing file is replaced.
         validation: Result of `validate`. A report does not show results of
             `validate_spans`; print or plot them.
         estimates: Result of `estimate`.

@@ -15,6 +15,7 @@ from llamaherd.server.errors import ApiError, retry_after, stopping
 from llamaherd.server.messages import ClientGoneError
 from llamaherd.server.model_view import sum_of_counts
 from llamaherd.server.models.decision import Resident, Wanted, decide
+from llamaherd.server.models.fitting import shown_down, shown_up
 from llamaherd.server.models.model_file import Waiter, not_loaded
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_N_THREADS = 4  # threads that load models
+_N_THREADS = 4  # threads that load models, and as many that unload them
 
 
 class Residency:
@@ -67,8 +68,9 @@ class Residency:
         self._wait_s = wait_s
         self._patience_s = patience_s
         self._threads = ThreadPoolExecutor(_N_THREADS, "llamaherd-models")
-        # Memory is freed at once, even if all other threads load models.
-        self._closing = ThreadPoolExecutor(1, "llamaherd-unload")
+        # Memory is freed at once, even if all other threads load models, or another model
+        # is unloaded slowly because a thread still computes vectors with it.
+        self._closing = ThreadPoolExecutor(_N_THREADS, "llamaherd-unload")
         self._work: set[asyncio.Task[None]] = set()
         self._n_requests = 0
         self.past: Counts = sum_of_counts(())
@@ -312,8 +314,9 @@ class Residency:
             await asyncio.wait(self._work)
         for file in self._files.values():
             if file.state == "loaded":
-                file.state = "unloading"
-                await self._unload(file)
+                self._start(file, "unloading")
+        while self._work:
+            await asyncio.wait(self._work)
         self._threads.shutdown()
         self._closing.shutdown()
 
@@ -322,8 +325,8 @@ class Residency:
     def _too_large(self, file: ServedFile, name: str) -> ApiError:
         return ApiError(
             404,
-            f"the model {name!r} needs {_shown(file.n_bytes)} with its KV cache and "
-            f"buffers, and the server has {_shown(self._n_bytes)} for models "
+            f"the model {name!r} needs {shown_up(file.n_bytes)} with its KV cache and "
+            f"buffers, and the server has {shown_down(self._n_bytes)} for models "
             f"({words().memory})",
             param="model",
             code="model_not_found",
@@ -343,7 +346,3 @@ class Residency:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _shown(n_bytes: int) -> str:
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"

@@ -62,9 +62,10 @@ class ModelSpec:
     def n_working(self, settings: ContextSettings, placement: Placement) -> int:
         """Return the least memory that a useful model needs in addition to its weights.
 
-        The memory is summed over the model and its adapters: KV caches whose total size
-        is an eighth of the weights, and compute buffers. Buffers are left out if the file
-        cannot be read, since loading it will fail.
+        The memory is summed over the model and its adapters: KV caches of a fixed
+        `n_ctx`, or else with a total size of an eighth of the weights, and compute
+        buffers. If the file cannot be read, only this eighth is returned, since loading
+        it will fail.
 
         Args:
             settings: Settings of each context.
@@ -127,14 +128,20 @@ def _is_encoder(header: ModelHeader) -> bool:
 def _working(
     header: ModelHeader, settings: ContextSettings, placement: Placement, n_cache: int
 ) -> int:
-    """Return the memory in bytes of a context whose KV cache has `n_cache` bytes."""
+    """Return the memory in bytes of a context.
+
+    Its KV cache has `n_cache` bytes if `n_ctx` is not fixed.
+    """
     metadata, info = header.metadata, header.info
     if _is_encoder(header):
         return n_cache + buffers_of_encoder(metadata, info)
+    device = settings.device(placement, info)
+    fixed = settings.fixed_memory(metadata, info, device)
+    if fixed is not None:
+        return fixed
     cell = settings.bytes_per_cell(metadata, info)
     n_cells = max(CELL_BLOCK, n_cache // cell)
-    found = settings.buffers(metadata, info, settings.device(placement, info))
-    return n_cells * cell + found.of(n_cells)
+    return n_cells * cell + settings.buffers(metadata, info, device).of(n_cells)
 
 
 def cache_sizes(

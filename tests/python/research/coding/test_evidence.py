@@ -131,10 +131,10 @@ def test_no_quote_is_a_note(context: lh.Context) -> None:
         (
             lh.Codebook("?", type="fields", schema={"type": "object", "properties": {}}),
             {},
-            "a field of the schema that is a type_quote",
+            "a field of the schema that is a quote such as type_quote",
         ),
         (TOPICS, {"split": "mean"}, "use 'first' or 'last'"),
-        (TOPICS, {"evidence": "yes"}, "evidence must be True, False or a quote"),
+        (TOPICS, {"evidence": "yes"}, "evidence must be True or False, or a quote"),
         (TOPICS, {"evidence": {"least": 0}}, "evidence.least"),
     ],
 )

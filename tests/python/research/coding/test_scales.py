@@ -107,7 +107,10 @@ def test_a_codebook_knows_its_numbers() -> None:
             {"type": "scale", "scale": {"from": 0, "to": 1, "by": 1}},
             "by.* is not a field",
         ),
-        ({"type": "scale", "scale": 3}, "scale must be made by number_scale"),
+        (
+            {"type": "scale", "scale": 3},
+            "scale must map .* as number_scale",
+        ),
         ({"labels": lh.number_scale(0, 2), "type": "ordinal"}, "goes with type='scale'"),
     ],
 )

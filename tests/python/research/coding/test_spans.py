@@ -135,7 +135,7 @@ def test_the_prompt_has_definitions_form_and_examples() -> None:
     ("more", "message"),
     [
         ({"max_spans": 0}, "max_spans"),
-        ({"quote": True}, "quote must be the result of"),
+        ({"quote": True}, "quote must be a quote such as type_quote"),
         ({"quote": {"least": 99}}, "least"),
         ({"schema": {}}, "schema goes with type='fields'"),
         ({"labels": None}, "type='spans' needs labels"),
