@@ -1,7 +1,6 @@
 """The line `sep=;` that Excel writes and reads before the header of a CSV file.
 
-The line names the character between cells. It is no row of the table: not the header, and
-not counted as a text.
+The line names the character between cells. The header follows it.
 """
 
 from __future__ import annotations
