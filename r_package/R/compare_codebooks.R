@@ -11,8 +11,9 @@
 #' Only the texts of the part `select` are labelled, see [gold_split()], and all candidates label
 #' the same texts. Values are weighted by 1 / inclusion probability, so that they describe all
 #' texts. If a candidate fails to label a text, this counts as a wrong label; for numbers, it counts
-#' as the lowest or the highest number of the scale, whichever differs more from the code. Texts on
-#' which coders tie are left out. For numbers, the code is the mean of the coders' numbers.
+#' as the lowest or the highest number of the scale, whichever differs more from the code. On a tie
+#' between coders, the code of the first of the tied coders is used, and a note reports this. For
+#' numbers, the code is the mean of the coders' numbers.
 #'
 #' Differences are paired, text by text. The variance of a difference is computed by linearisation,
 #' within the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and

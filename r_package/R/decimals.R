@@ -28,9 +28,7 @@ one_decimal <- function(x, digits) {
   if (is.na(x)) {
     return("NA")
   }
-  digits <- enough_decimals(x, digits)
-  text <- with_decimals(x, digits)
-  if (as.numeric(text) == 0) with_decimals(0, digits) else text # never -0.00
+  with_decimals(x, enough_decimals(x, digits))
 }
 
 # Returns the number of decimals with which a number differs from 0, 1 and -1.
@@ -47,7 +45,8 @@ enough_decimals <- function(x, digits) {
   digits
 }
 
-# Returns a number with a point, also with options(OutDec = ",").
+# Returns numbers with a point, also with options(OutDec = ","); never -0.00.
 with_decimals <- function(x, digits) {
-  formatC(x, digits = digits, format = "f", decimal.mark = ".")
+  text <- formatC(x, digits = digits, format = "f", decimal.mark = ".")
+  sub("^-(0[.]?0*)$", "\\1", text)
 }

@@ -39,11 +39,11 @@
 #'
 #' @param coded Return value of [annotate_texts()], or another data frame with a column of labels:
 #'   all texts that the sample was drawn from.
-#' @param gold A coded [gold_sample()]. With several coders the code of the majority is used. In a
+#' @param gold A coded [gold_sample()]. With several coders the most frequent code is used. In a
 #'   tie the code of the first of the tied coders is used, and a note reports this; let another
-#'   coder decide these texts. In place of a sample, `gold` can be a vector of codes, or the name of
-#'   a column of codes, with one code per row and NA for rows without a code. Such codes need the
-#'   argument `prob`.
+#'   coder decide these texts. For means and quantiles, numbers of several coders are averaged. In
+#'   place of a sample, `gold` can be a vector of codes, or the name of a column of codes, with one
+#'   code per row and NA for rows without a code. Such codes need the argument `prob`.
 #' @param formula A regression formula with the column of labels on either side:
 #'   `label == "negative" ~ party + age`, `votes ~ label`. The formula is evaluated on all rows,
 #'   once with the labels and once with the codes in their place. Rows are selected afterwards, so

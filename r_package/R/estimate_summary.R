@@ -62,7 +62,7 @@ format.llamaherd_summary <- function(x, ..., digits = 4L) {
   dim(cells) <- dim(table)
   dimnames(cells) <- dimnames(table)
   if ("p" %in% colnames(table)) {
-    cells[, "t"] <- formatC(table[, "t"], digits = 2L, format = "f")
+    cells[, "t"] <- with_decimals(table[, "t"], 2L)
     cells[, "p"] <- format.pval(table[, "p"], digits = 2L, eps = 1e-4)
   }
   cells[is.na(table)] <- ""

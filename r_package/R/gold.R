@@ -98,8 +98,9 @@
 #'     probabilities of the drawn rows.
 #'   * `all_probs`, `strata`: inclusion probability and stratum of every row of `data`.
 #'   * `names`: labels that codes may have.
-#'   * `codes`: a list with one character vector per coder; `gold`: the majority codes. With several
-#'     labels, `""` means that no label applies; `none` is the word for it in tables.
+#'   * `codes`: a list with one character vector per coder; `gold`: the majority codes, on a tie the
+#'     code of the first of the tied coders. With several labels, `""` means that no label applies;
+#'     `none` is the word for it in tables.
 #'   * `design`: how the sample was drawn.
 #'   * `history`: a data frame with one row per wave: `wave`, `kind`, `n`, `N` (number of texts from
 #'     which the wave was drawn), `seed` and `n_coded` (number of coded texts when the wave was

@@ -26,6 +26,7 @@
 #'   * `largest_difference`: largest absolute difference between an original probability and a new
 #'     one.
 #'   * `deterministic`: whether both runs were deterministic.
+#'   * `summary_same`: whether the counts and shares in the report are those of its labels.
 #'   * `changed`: a data frame of the rows whose label is different now.
 #'   * `versions`: a data frame of the versions and settings that differ now.
 #' @seealso [report()]
@@ -123,12 +124,13 @@ new_reproduction <- function(found) {
   versions <- found[["versions"]]
   structure(
     list(
-      same = found[["n_same"]] == found[["n"]],
+      same = found[["same"]],
       n = found[["n"]],
       n_same = found[["n_same"]],
       n_same_labels = found[["n_same_labels"]],
       largest_difference = found[["largest_difference"]],
       deterministic = found[["is_deterministic"]],
+      summary_same = found[["is_summary_same"]],
       changed = data.frame(
         row = as.integer(unlist(changed[["row"]])),
         then = as_text(changed[["then"]]),

@@ -9,8 +9,8 @@
 #' `validate()` calls for a data frame with the columns `sample_id` and `model_id`.
 #'
 #' @section How codes are used:
-#' If several people coded a text, the code of the majority is taken as correct; a text on which
-#' coders tie is not used for accuracy. Texts drawn by [gold_sample()] are weighted by 1 / inclusion
+#' If several people coded a text, the most frequent code is taken as correct; on a tie, the code of
+#' the first of the tied coders. Texts drawn by [gold_sample()] are weighted by 1 / inclusion
 #' probability, so that all numbers are estimates for all texts. Texts without a label are left out.
 #' The result has warnings about ties and about coded texts without a label.
 #'

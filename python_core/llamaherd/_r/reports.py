@@ -85,6 +85,8 @@ def reproduce_result(replay: Replay, job: lh.Job[lh.Coded]) -> dict[str, Any]:
     """Wait for the job and return the comparison with the report."""
     found = replay.compared(job.results())
     return {
+        "same": found.is_same,
+        "is_summary_same": found.is_summary_same,
         "n": found.n,
         "n_same": found.n_same,
         "n_same_labels": found.n_same_labels,

@@ -1,7 +1,8 @@
 """Shares and coefficients as text: only an exact 0 or 1 is shown as 0 or 1.
 
 499 of 500 is 0.998, not 1.00, and 1 of 500 is 0.002, not 0.00. A number that would be
-rounded to 0, 1 or -1 gets as many decimals as it needs to differ from them.
+rounded to 0, 1 or -1 gets as many decimals as it needs to differ from them. Numbers of
+other kinds, such as log-odds, are rounded. No number is shown as -0.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ def decimals(value: float, digits: int = 2, *, sign: Sign = "") -> str:
         digits: Usual number of decimals.
         sign: "+" to show the sign of positive numbers.
     """
-    digits = _enough(value, digits)
+    return rounded(value, _enough(value, digits), sign=sign)
+
+
+def rounded(value: float, digits: int = 2, *, sign: Sign = "") -> str:
+    """Format a number of any kind, such as log-odds; see `decimals` for shares."""
     shown = f"{value:{sign}.{digits}f}"
     return shown if float(shown) != 0 else f"{0:{sign}.{digits}f}"  # never -0.00
 
@@ -36,7 +41,7 @@ def limits(low: float, high: float, digits: int = 2, *, sign: Sign = "") -> str:
 def percents(share: float, digits: int = 1) -> str:
     """Format a share in percent with `digits` decimals, such as "99.8%"."""
     more = _enough(share, digits + 2) - 2
-    return f"{share:.{more}%}"
+    return f"{rounded(100 * share, more)}%"
 
 
 def _enough(value: float, digits: int) -> int:

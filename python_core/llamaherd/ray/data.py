@@ -199,6 +199,8 @@ def _table(batch: object) -> pa.Table:
     """Convert a batch of any type to a table, in the same way as Ray Data."""
     if isinstance(batch, pa.Table):
         return batch
+    if isinstance(batch, pa.RecordBatch):
+        return pa.Table.from_batches([batch])
     from ray.data.block import BlockAccessor, BlockType  # noqa: PLC0415 - loads pandas
 
     if not isinstance(batch, Mapping) and not hasattr(batch, "columns"):

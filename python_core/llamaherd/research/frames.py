@@ -1,10 +1,12 @@
 """Columns of data frames of any kind: pandas, polars, Arrow, or a dict of lists.
 
-narwhals handles the libraries; none of them is imported here.
+narwhals handles the libraries; none of them is imported here. A record batch of Arrow is
+used as a table.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -183,7 +185,8 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
             `Categories`.
 
     Returns:
-        A data frame of the same kind; a dict if `frame` is a mapping.
+        A data frame of the same kind; a dict if `frame` is a mapping, a table if it is
+        an Arrow record batch.
 
     Raises:
         TypeError: `frame` is not a data frame.
@@ -312,6 +315,9 @@ def _nullable(name: str, values: list[Any]) -> nw.Series[Any] | None:
 
 
 def _open(frame: object) -> Frame:
+    arrow: Any = sys.modules.get("pyarrow")  # a batch exists only if it was imported
+    if arrow is not None and isinstance(frame, arrow.RecordBatch):
+        frame = arrow.Table.from_batches([frame])
     try:
         return nw.from_native(frame, eager_only=True)
     except DuplicateError as error:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import csv
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.separator_line import separator_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,13 +41,19 @@ def csv_rows(text: Iterable[str], delimiter: str) -> Iterator[CsvRow]:
 
     Args:
         text: Lines, with their line ends.
-        delimiter: Character between cells.
+        delimiter: Character between cells; a first line `sep=;` takes precedence.
 
     Raises:
         ValueError: A misplaced quote makes the ends of rows ambiguous.
     """
     csv.field_size_limit(_MAX_CELL)
-    lines = _Lines(text)
+    every = iter(text)
+    first = next(every, "")
+    separator = separator_in(first)
+    if separator is None:
+        lines = _Lines(chain((first,) if first else (), every))
+    else:
+        lines, delimiter = _Lines(every, start=2), separator
     strict = csv.reader(lines, delimiter=delimiter, strict=True)
     lenient = csv.reader(lines, delimiter=delimiter)
     doubtful = 0  # line of a misplaced quote; reset when a later quote is valid
@@ -86,11 +94,11 @@ class _Lines:
         start: Number of the current row's first line, from 1.
     """
 
-    def __init__(self, lines: Iterable[str]) -> None:
+    def __init__(self, lines: Iterable[str], start: int = 1) -> None:
         self._lines = iter(lines)
         self._before: list[str] = []
         self.row: list[str] = []
-        self.start = 1
+        self.start = start
 
     def begin(self) -> None:
         """Begin a new row."""

@@ -9,13 +9,14 @@ test_that("only an exact 0 or 1 is shown as 0 or 1", {
     c("99.95%", "50.0%", "100.0%", "0.0%")
   )
   expect_identical(percents(c(499 / 500, 1 / 500), 0L), c("99.8%", "0.2%"))
+  expect_identical(percents(c(-1e-12, -0.004)), c("0.0%", "-0.4%"))
   expect_identical(limits_text(0.997, 1), "[0.997, 1.00]")
   withr::with_options(list(OutDec = ","), expect_identical(decimals(499 / 500), "0.998"))
 })
 
 test_that("R and Python show the same texts", {
   decimals_py <- reticulate::import("llamaherd.core.decimals")
-  values <- c(0, 1, 1 - 10^-(1:8), 10^-(1:8), 0.123456, -0.9996, 0.995)
+  values <- c(0, 1, 1 - 10^-(1:8), 10^-(1:8), 0.123456, -0.9996, 0.995, -1e-12)
   of_python <- vapply(values, \(x) decimals_py$decimals(x, 2L), "")
   expect_identical(decimals(values), of_python)
   expect_identical(percents(values), vapply(values, \(x) decimals_py$percents(x, 1L), ""))

@@ -116,6 +116,7 @@ test_that("a report runs again, and says what differs", {
   expect_match(fake$seen("reproduce_start"), "'r.html', 'm.gguf', None", fixed = TRUE)
   expect_match(fake$seen("reproduce_start"), "'n_seq_max': 4", fixed = TRUE)
   expect_false(found$same)
+  expect_true(found$summary_same)
   expect_identical(found$changed, data.frame(row = 2L, then = NA_character_, now = "n"))
   expect_identical(found$versions, data.frame(what = "numpy", then = "1", now = "2"))
   expect_output(print(found), "2 of 3 labels and probabilities are the same\nmore")

@@ -69,7 +69,11 @@ test_that("several people may code", {
   found <- validate(model, list(ann = truth, bob = other))
   expect_identical(found$coders, c("ann", "bob"))
   expect_equal(value_of(found, "ceiling", "people"), 75 / 90)
-  expect_match(found$warnings, "15 texts on which people tie", all = FALSE)
+  expect_match(
+    found$warnings,
+    "15 of 100 codes are ties, decided by the first coder",
+    all = FALSE
+  )
   expect_identical(
     found$coder_agreement$value,
     agreement(truth, other, levels = c("con", "none", "pro"))$value

@@ -12,7 +12,7 @@ import llamaherd
 import llamaherd as lh
 import pytest
 from hypothesis import given
-from llamaherd.core.decimals import decimals, limits, percents
+from llamaherd.core.decimals import decimals, limits, percents, rounded
 from llamaherd.research.reports import methods_words, report_blocks
 
 PACKAGE = Path(llamaherd.__file__).parent
@@ -21,8 +21,6 @@ OTHERS = {
     *("checklist_answers: found['size_bytes'] / 1000000000.0", "cluster_hint: ratio"),
     "gold_use: expected",
     *("checklist_answers: run['seconds']", "report_run: each['seconds']"),
-    *("comparison: bias.high", "comparison: bias.low", "comparison: bias.value"),
-    *("comparison: each.high", "comparison: each.low", "comparison: each.strength"),
     *("methods: model['size_bytes'] / 1000000000.0", "pictures: max(end)"),
     *("pictures: read", "pictures: rest", "pictures: wall", "pictures: wrote"),
     *("report: row.mean_kl", "report: row.p99_kl", "report: row.perplexity"),
@@ -63,9 +61,24 @@ def test_shares_in_percent_and_intervals_follow_the_rule() -> None:
     assert percents(1999 / 2000) == "99.95%"
     assert percents(0.5, 0) == "50%"
     assert percents(1.0) == "100.0%"
+    assert percents(-1e-12) == "0.0%"
+    assert percents(-0.0, 0) == "0%"
+    assert percents(-0.004) == "-0.4%"
     assert limits(0.997, 1.0) == "[0.997, 1.00]"
     assert decimals(0.001, sign="+") == "+0.001"
     assert limits(-0.001, 0.3, 2, sign="+") == "[-0.001, +0.30]"
+
+
+@given(st.floats(-1e3, 1e3), st.integers(0, 4))
+def test_no_number_is_shown_as_minus_0(value: float, digits: int) -> None:
+    for number in (value, value * 1e-9, value * 1e-15):
+        for shown in (
+            rounded(number, digits),
+            rounded(number, digits, sign="+"),
+            decimals(number, digits),
+            percents(number, digits),
+        ):
+            assert not re.fullmatch(r"-0[.]?0*%?", shown)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(0, 4))

@@ -47,6 +47,18 @@ def test_adds_and_leaves_all_else(frame: Any) -> None:
     assert frames.column(made, "error", "error") == [None] * 3
 
 
+def test_a_record_batch_is_a_table() -> None:
+    batch = pa.RecordBatch.from_pydict(_DATA)
+    assert frames.n_rows(batch) == 3
+    assert frames.names(batch) == ["id", "text", "x"]
+    assert frames.column(batch, "x", "x") == [0.5, None, 2.0]
+    assert frames.with_rows(batch, [2, 0])["id"].to_pylist() == [9, 7]
+    made = frames.with_columns(batch, {"y": [1.0, 2.0, 3.0]})
+    assert isinstance(made, pa.Table)
+    assert made.column_names == ["id", "text", "x", "y"]
+    assert made["y"].to_pylist() == [1.0, 2.0, 3.0]
+
+
 def test_keeps_an_index_and_the_order_of_labels() -> None:
     labels = frames.Categories(values=["u", None, "v"], names=("v", "u"), ordered=True)
     made = frames.with_columns(_KINDS["pandas"](), {"label": labels})

@@ -63,11 +63,11 @@ export function element(name, options = {}, ...children) {
   return made;
 }
 
-// Shows a number with `digits` decimals; with more if it would look like 0 or 1 but is not, as in
-// core/decimals.py.
+// Shows a number with `digits` decimals; with more if it would look like 0 or 1 but is not, and
+// never as -0.00, as in core/decimals.py.
 export function decimals(value, digits) {
   const gap = Math.min(Math.abs(value), 1 - Math.abs(value));
   let more = digits;
   while (gap > 1e-9 && more < 9 && [0, 1].includes(Math.abs(Number(value.toFixed(more))))) more += 1;
-  return value.toFixed(more);
+  return value.toFixed(more).replace(/^-(0[.]?0*)$/, "$1");
 }

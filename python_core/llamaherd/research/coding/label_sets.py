@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -96,17 +95,6 @@ def in_order(parts: Iterable[str], names: Sequence[str]) -> Labels:
 def joined(labels: Iterable[str]) -> str:
     """Join labels to one text; "" without labels."""
     return JOINED.join(labels)
-
-
-def majority(answers: Sequence[Labels]) -> tuple[Labels, Labels]:
-    """Return two tuples of labels, for the codes of a text by several coders.
-
-    The first tuple has the labels that more than half of the coders gave; the second
-    tuple has the labels that exactly half of the coders gave.
-    """
-    counts = Counter(label for each in answers for label in each)
-    more = tuple(label for label, n in counts.items() if 2 * n > len(answers))
-    return more, tuple(label for label, n in counts.items() if 2 * n == len(answers))
 
 
 def confidence_of(probs: Floats) -> Floats:

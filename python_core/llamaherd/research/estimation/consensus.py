@@ -12,7 +12,6 @@ from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.gold_use import ties
 from llamaherd.research.statistics.agreement import percent_agreement
 from llamaherd.research.statistics.coder_cells import cells_of
 from llamaherd.research.statistics.coder_codes import (
@@ -249,7 +248,7 @@ def samples_of(
     own = gold.coded_waves()
     drawn = imputed_codes(own, consensus, n_imputations, compared)
     note = consensus_note(own, consensus, n_imputations)
-    used = replace(used, notes=[each for each in used.notes if each not in ties(own)])
+    used = replace(used, notes=used.notes_without_ties)
     return [replace(used, codes=codes) for codes in drawn], [note]
 
 

@@ -11,6 +11,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import formulas
+from llamaherd.research.estimation.averages import all_codes, averaged_samples
 from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.code_forms import in_one_form, undeclared
@@ -111,9 +112,10 @@ def estimate(  # noqa: PLR0917 - as in R
             labels, for all N texts that the sample was drawn from.
         gold: A sample with codes. Or the name of a column of `coded` with codes, or a
             list of N codes; both require `prob`, and None marks uncoded texts. If several
-            coders coded a text, the majority code is used. On a tie the first coder's
-            code is used, and a note reports the number of ties; let one more coder decide
-            these texts.
+            coders coded a text, the most frequent code is used. On a tie the code of the
+            first of the tied coders is used, and a note reports the number of ties; let
+            one more coder decide these texts. For means and quantiles, numbers of several
+            coders are averaged.
         formula: Regression formula over the columns of `coded`, such as "label ==
             'negative' ~ party + age"; the label may be on either side.
         outcome: Without a formula, one of three forms: the label or labels whose share is
@@ -232,13 +234,14 @@ def estimate(  # noqa: PLR0917 - as in R
     settings(samples[0], level)
     if formula is None:
         in_groups = grouped(texts, by, kept, order or {})
-        there = all_values(texts, [*union_of([each.codes for each in samples])])
+        there = all_values(texts, [*all_codes(samples)])
         known = union_of([each.codes for each in samples[1:]])
         is_scale = scale_of(coded, gold, label) in ("interval", "ratio")
         asked = asks_quantiles(outcome, there)
         ps = quantiles_of(asked, quantile) if asked or quantile is not None else ()
         given = outcome
         outcome = number_outcome(given, there, by_default=are_numbers or is_scale)
+        samples, outcome = averaged_samples(samples, outcome, several=several)
         limits = limits_of(given, outcome, texts.names, is_scale=is_scale)
         # Quantiles are read from shares, which are combined over draws beforehand.
         draws, samples = samples, samples[:1] if ps else samples
@@ -284,17 +287,16 @@ def estimate(  # noqa: PLR0917 - as in R
         roles = {texts.text_column, texts.label_column, texts.id_column, *named(by)}
         roles |= set() if formula is None else columns_in(formula)
         notes += hinted(texts, kept, roles, made, lambda c: fit(0, samples[0], level, c))
-    made_of = result(
-        made.found,
-        settings(samples[0], level),
-        model=model,
-        formula=formula,
-        n_kept=len(kept),
-        texts=texts,
-        notes=notes,
-    )
     return dataclasses.replace(
-        made_of,
+        result(
+            made.found,
+            settings(samples[0], level),
+            model=model,
+            formula=formula,
+            n_kept=len(kept),
+            texts=texts,
+            notes=notes,
+        ),
         predictions=predicted[0].kind,
         widths=made.widths,
         grouped_by=tuple(named(by)),

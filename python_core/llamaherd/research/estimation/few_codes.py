@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,7 @@ def freedom(problem: Problem, n_fitted: int) -> float:
     return float(max(found, 1))
 
 
-def freedoms(problem: Problem, n_fitted: int) -> Floats:
+def freedoms(problem: Problem, n_fitted: int | Ints) -> Floats:
     """Return the degrees of freedom of the means of groups, float64[p].
 
     The degrees of freedom of a mean are the number of codes of its group minus the number
@@ -43,10 +44,14 @@ def freedoms(problem: Problem, n_fitted: int) -> Floats:
 
     Args:
         problem: The regression on groups.
-        n_fitted: Number of parameters fitted in each group: 1 for the mean.
+        n_fitted: Number of parameters fitted in each group, or int64[p]: 1 for the mean.
     """
+    fitted = np.broadcast_to(n_fitted, problem.x.shape[1])
     return np.array(
-        [_of_group(problem, np.flatnonzero(own), n_fitted) for own in problem.x.T != 0]
+        [
+            _of_group(problem, np.flatnonzero(own), int(n))
+            for own, n in zip(problem.x.T != 0, fitted, strict=True)
+        ]
     )
 
 
@@ -71,6 +76,47 @@ def together(variances: Floats, df: Floats) -> float:
         return float(df[0])
     of_terms = float((variances**2 / df).sum())
     return float(variances.sum()) ** 2 / of_terms if of_terms > 0 else math.inf
+
+
+def all_coded(problem: Problem) -> Flags:
+    """Return bool[p], True for each group whose texts are all coded."""
+    n_texts = (problem.x_hat != 0).sum(axis=0)
+    return np.asarray((n_texts > 0) & ((problem.x != 0).sum(axis=0) == n_texts))
+
+
+def with_certainty(problem: Problem) -> Problem:
+    """Return the problem with certain texts in groups whose texts are all coded.
+
+    Their inclusion probability is 1.
+
+    The mean of such a group is the mean of its codes: no label counts, and the draw adds
+    no variance, even if the texts were all drawn by chance. The estimate is conditional
+    on the number of codes of the group, as after poststratification.
+
+    Source: Holt, Smith, "Post stratification", J. R. Stat. Soc. A 142, 1979.
+
+    Args:
+        problem: The regression on groups.
+    """
+    own = (problem.x[:, all_coded(problem)] != 0).any(axis=1)
+    if not own.any():
+        return problem
+    all_probs, drawing = problem.all_probs, problem.drawing
+    if all_probs is not None:
+        all_probs = all_probs.copy()
+        all_probs[problem.rows[own]] = 1.0
+    if drawing is not None:
+        drawing = replace(
+            drawing,
+            scale=np.where(own, 1.0, drawing.scale),
+            left=np.where(own, 0.0, drawing.left),
+        )
+    return replace(
+        problem,
+        probs=np.where(own, 1.0, problem.probs),
+        all_probs=all_probs,
+        drawing=drawing,
+    )
 
 
 def n_errors(problem: Problem) -> Ints:

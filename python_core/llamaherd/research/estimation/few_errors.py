@@ -121,7 +121,11 @@ def reach(
 def cells(
     problem: Problem, g: int, ends: tuple[float, float], *, has_labels: bool
 ) -> Iterator[Cell]:
-    """Yield the cells of a group, except for strata that were drawn completely."""
+    """Yield the cells of a group.
+
+    In a stratum that was drawn completely no label counts: its cell is that of its codes,
+    and for these texts it has no cell.
+    """
     in_group = problem.x_hat[:, g] != 0
     coded = problem.x[:, g] != 0
     all_probs, strata = problem.of_all_texts
@@ -130,7 +134,8 @@ def cells(
     for h in np.unique(strata[in_group]):
         here = in_group & (strata == h)
         own = coded & (drawn == h)
-        if problem.target == "texts" and (all_probs[here] >= 1).all():
+        is_known = bool((all_probs[here] >= 1).all())
+        if problem.target == "texts" and is_known:
             continue
         weights, n_codes = problem.code_weights[own], int(own.sum())
         survey = problem.survey[here]
@@ -139,7 +144,7 @@ def cells(
         if problem.target == "texts":  # drawn texts have no sampling error
             left = max(float(1 - all_probs[here].mean()), 0.0)
         y, hat = problem.y[own], problem.y_hat[problem.rows[own]]
-        if not has_labels:
+        if not has_labels or is_known:
             # The estimate is divided by the weights of the codes; so their sum is the
             # total if all texts were cases.
             most = float(weights.sum() if n_codes else survey.sum()) * span

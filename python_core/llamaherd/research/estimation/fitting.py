@@ -136,6 +136,8 @@ class MethodFit:
         lam: See `Estimated`.
         df: float64[p], degrees of freedom of the intervals.
         wider: Amounts that few observed errors add to the intervals, see `few_errors`.
+        needed: float64[p], numbers of codes that the skewness requires, see `skewness`;
+            NaN if unknown.
     """
 
     theta: Floats
@@ -143,6 +145,7 @@ class MethodFit:
     lam: float
     df: Floats
     wider: Reach
+    needed: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +200,7 @@ def of_labels(problem: Problem, found: Estimated) -> MethodFit:
         lam=found.lam,
         df=np.full(p, df),
         wider=Reach(below=np.zeros(p), above=np.zeros(p)),
+        needed=np.full(p, np.nan),
     )
 
 

@@ -27,10 +27,12 @@ from llamaherd.research.estimation.fitting import (
     unit_vector,
     widened,
 )
+from llamaherd.research.estimation.skewed import skewed
 from llamaherd.research.statistics import dsl, ppi, tuning
 from llamaherd.research.statistics.codes_alone import codes_alone
 from llamaherd.research.statistics.intervals import NO_LIMITS, student_quantile
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
+from llamaherd.research.statistics.skewness import codes_needed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +70,10 @@ def fit_means(
     """
     x_hat = (groups[:, None] == np.arange(len(names))).astype(np.float64)
     x = x_hat[settings.gold.rows]
-    found_notes = [*settings.notes_of_ppi, *notes.few_groups(names, x.sum(axis=0))]
+    n_codes = x.sum(axis=0)
+    is_exact = (settings.target == "texts") & (n_codes == x_hat.sum(axis=0))
+    found_notes = [*settings.notes_of_ppi]
+    found_notes += notes.few_groups(names, np.where(is_exact, np.inf, n_codes))
     limits = (0.0, 1.0) if term == "share" else limits
     bounds = []
     alone: CodesAlone | None = None
@@ -81,11 +86,13 @@ def fit_means(
         found_notes += notes.rare_errors(outcome, names, problem, settings.gold.names)
         values = [0.0, 1.0] if term == "share" else [*y_hat, *y]
         ends = (float(min(values)), float(max(values)))
+        problem = few_codes.with_certainty(problem)
+        needed: dict[str, Floats] = {}
         for method in settings.methods:
             by = partial(_mean_by, method, problem, settings, ends)
             found = tried(method, by, found_notes, names)
             if found is not None:
-                wider = found.wider
+                wider, needed[method] = found.wider, found.needed
                 bounds.append(notes.unseen(problem, outcome, method, names, wider))
                 if method == "gold":
                     if (wider.below + wider.above > 0).any():
@@ -99,6 +106,7 @@ def fit_means(
                 outcome, term, names, method=method, found=found, level=settings.level,
                 limits=limits,
             )  # fmt: skip
+        found_notes += skewed(outcome, names, n_codes, needed)
     found_notes += [*notes.by_the_rule(bounds), *notes.beyond(rows, limits)]
     return found_of(rows, covariances, found_notes, limits, alone)
 
@@ -176,41 +184,63 @@ def _mean_by(
         found = estimated_by(method, part, settings)
     level, p = settings.level, problem.x.shape[1]
     df = np.full(p, np.inf)
+    has_lam = (method == "ppi") & ~few_codes.all_coded(part)
     df[there] = np.minimum(
-        few_codes.freedoms(part, 1 + (method == "ppi")),
+        few_codes.freedoms(part, 1 + has_lam),
         found.df if found.df is not None else np.inf,
     )
     far = np.array([student_quantile(level, each) for each in df[there]])
-    # If all texts are coded, no label counts, and errors of labels do not matter.
-    has_labels = method != "gold" and not problem.is_all_coded
-    more = few_errors.reach(part, level, far, ends=ends, has_labels=has_labels)
+    more = few_errors.reach(part, level, far, ends=ends, has_labels=method != "gold")
+    needed = np.full(p, np.nan)
+    lam = found.lams if found.lams is not None else found.lam
+    needed[there] = codes_needed(
+        part, lam, found.theta, below=more.below / far**2, above=more.above / far**2
+    )
     wider = Reach(below=np.zeros(p), above=np.zeros(p))
     wider.below[there], wider.above[there] = more.below, more.above
     theta, covariance = np.full(p, np.nan), np.full((p, p), np.nan)
     theta[there], covariance[np.ix_(there, there)] = found.theta, found.covariance
     return MethodFit(
-        theta=theta, covariance=covariance, lam=found.lam, df=df, wider=wider
+        theta=theta,
+        covariance=covariance,
+        lam=found.lam,
+        df=df,
+        wider=wider,
+        needed=needed,
     )
 
 
 def _ppi_means(problem: Problem) -> Estimated:
-    """Fit each group's mean, with its coded texts as a simple random sample."""
+    """Fit each group's mean, with its coded texts as a simple random sample.
+
+    The mean of a group whose texts are all coded is that of its codes. `lams` are the
+    weights of the labels in the equation of `dsl` that has the same solution.
+    """
+    is_known = few_codes.all_coded(problem)
+    if is_known.all():
+        raise FitError(NO_OTHERS)
     samples = ppi_samples(problem)
-    means = []
+    alone = dsl.gold_alone(problem) if is_known.any() else None
+    means, lams = [], []
     for g in range(problem.x_hat.shape[1]):
+        if alone is not None and is_known[g]:
+            means.append((alone.theta[g], alone.covariance[g, g]))
+            lams.append(0.0)
+            continue
         own, others = samples.x[:, g] == 1, samples.x_others[:, g] == 1
-        if not others.any():
-            raise FitError(NO_OTHERS)
-        means.append(
-            ppi.ppi_mean(samples.y[own], samples.y_hat[own], samples.y_hat_others[others])
+        n = int(own.sum())
+        found = ppi.ppi_mean(
+            samples.y[own], samples.y_hat[own], samples.y_hat_others[others]
         )
-    sizes = samples.x.sum(axis=0)
-    found = Estimated(
-        theta=np.array([mean.theta[0] for mean in means]),
-        covariance=np.diag([mean.covariance[0, 0] for mean in means]),
-        lam=means[0].lam if len(means) == 1 else float("nan"),
+        means.append((found.theta[0], found.covariance[0, 0] * n / max(n - 2, 1)))
+        lams.append(found.lam)
+    shares = problem.x.sum(axis=0) / problem.x_hat.sum(axis=0)
+    return Estimated(
+        theta=np.array([mean for mean, _ in means]),
+        covariance=np.diag([variance for _, variance in means]),
+        lam=lams[0] if len(lams) == 1 else float("nan"),
+        lams=np.array(lams) / np.where(is_known, 1.0, 1 - shares),
     )
-    return widened(found, sizes / np.maximum(sizes - 2, 1))
 
 
 def _tuned_means(problem: Problem) -> Estimated:
@@ -218,4 +248,5 @@ def _tuned_means(problem: Problem) -> Estimated:
     check_rank(problem.x, np.ones(len(problem.y)))
     sizes = problem.x.sum(axis=0)
     factors = (sizes - 1) / np.maximum(sizes - 2, 1)
+    factors = np.where(few_codes.all_coded(problem), 1.0, factors)
     return widened(tuning.tuned_means(problem), factors)

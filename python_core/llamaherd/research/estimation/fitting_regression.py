@@ -24,7 +24,9 @@ from llamaherd.research.estimation.fitting import (
     tried,
     unit_vector,
 )
+from llamaherd.research.estimation.skewed import skewed
 from llamaherd.research.statistics.codes_alone import codes_alone
+from llamaherd.research.statistics.skewness import codes_needed
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.estimates import Estimate, Method
@@ -66,12 +68,15 @@ def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
     if kind == "logit":
         found_notes += notes.few_events(made.y, problem.code_weights, p)
     alone = None
+    needed: dict[str, Floats] = {}
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
     for method in methods:
         by = partial(_coefficients_by, method, problem, settings)
         found = tried(method, by, found_notes, made.terms)
         covariances[made.outcome, method] = covariance_of(found, p)
+        if found is not None:
+            needed[method] = found.needed
         if method == "gold" and found is not None:
             ways = {
                 (made.outcome, term, ""): unit_vector(i, p)
@@ -83,6 +88,8 @@ def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
             rows.append(filled_row(row, found, unit_vector(i, p), settings.level))
     if kind == "ols" and not all(np.isnan(row.estimate) for row in rows):
         found_notes += notes.high_leverage(problem)
+        n_codes = (problem.x != 0).sum(axis=0)
+        found_notes += skewed(made.outcome, made.terms, n_codes, needed)
     return found_of(rows, covariances, found_notes, alone=alone)
 
 
@@ -100,12 +107,20 @@ def _coefficients_by(
     df = np.full(p, few_codes.freedom(problem, p + (method == "ppi")))
     if found.df is not None:
         df = np.minimum(df, found.df)
+    needed = np.full(p, np.nan)
+    if problem.kind == "ols":
+        lam = found.lam
+        if method == "ppi" and settings.is_plain:  # it compares codes with other texts
+            lam /= 1 - len(problem.y) / len(problem.y_hat)
+        none = np.zeros(p)
+        needed = codes_needed(problem, lam, found.theta, below=none, above=none)
     return MethodFit(
         theta=found.theta,
         covariance=covariance,
         lam=found.lam,
         df=df,
         wider=Reach(below=np.zeros(p), above=np.zeros(p)),
+        needed=needed,
     )
 
 

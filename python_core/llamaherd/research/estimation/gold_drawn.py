@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,10 +13,10 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import write_whole
 from llamaherd.core.plurals import count_of
+from llamaherd.research.codes.majority import majority, majority_of_sets
 from llamaherd.research.coding.label_sets import (
     joined,
     labels_in,
-    majority,
     none_of,
 )
 from llamaherd.research.estimation import gold_file, gold_json
@@ -238,20 +237,22 @@ class GoldSample:
     def gold(self) -> list[str | None]:
         """Return the majority code of each text; on a tie the code of the first coder.
 
+        The first coder is the first of those who gave one of the most frequent codes.
         With several labels per text, each label is decided by its own majority.
         """
-        most = self._majority_of_labels if self.several else _majority
-        return [most(each) for each in zip(*self.codes, strict=True)] or (
-            [None] * len(self)
-        )
+        rows = zip(*self.codes, strict=True)
+        return [self.decided(each)[0] for each in rows] or [None] * len(self)
 
-    def _majority_of_labels(self, codes: Sequence[str | None]) -> str | None:
-        given_labels = [labels_in(code, self.names) for code in codes if code is not None]
-        if not given_labels:
-            return None
-        more, half = majority(given_labels)
-        labels = (*more, *(label for label in half if label in given_labels[0]))
-        return joined(labels_in(joined(labels), self.names))
+    def decided(self, codes: Sequence[str | None]) -> tuple[str | None, bool]:
+        """Return the majority code of one text, and True if its coders tie."""
+        if not self.several:
+            return majority(codes)
+        labels, is_tie = majority_of_sets(
+            [None if code is None else labels_in(code, self.names) for code in codes]
+        )
+        if labels is None:
+            return None, False
+        return joined(labels_in(joined(labels), self.names)), is_tie
 
     def with_codes(
         self,
@@ -430,11 +431,6 @@ class GoldSample:
             f"{self.design['kind']}, {n_coded} coded by "
             f"{count_of(len(self.coders), 'coder')}>"
         )
-
-
-def _majority(codes: Sequence[str | None]) -> str | None:
-    counts = Counter(code for code in codes if code is not None)
-    return counts.most_common(1)[0][0] if counts else None
 
 
 def sidecar(path: str | os.PathLike[str]) -> Path:

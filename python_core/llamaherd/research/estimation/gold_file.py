@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.separator_line import separator_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,17 +51,20 @@ def parsed(content: bytes, path: str) -> list[list[str]]:
             f"{path} is not in UTF-8: save it as 'CSV UTF-8' in the spreadsheet",
             "not_unicode",
         ) from error
-    first = text.split("\n", 1)[0]
-    delimiter = max(DELIMITERS, key=first.count)
+    first, _, rest = text.partition("\n")
+    separator = separator_in(first)
+    n_before = 0 if separator is None else 1  # lines before the header
+    if separator is not None:
+        text = rest
+    delimiter = separator or max(DELIMITERS, key=first.count)
     csv.field_size_limit(_MAX_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         lines = list(reader)
     except csv.Error as error:
+        line = n_before + reader.line_num
         raise _unusable(
-            f"{path}, line {reader.line_num} is not CSV: {error}",
-            "no_csv",
-            reader.line_num,
+            f"{path}, line {line} is not CSV: {error}", "no_csv", line
         ) from error
     rows = [[plain(cell) for cell in line] for line in lines if any(map(str.strip, line))]
     if not rows:

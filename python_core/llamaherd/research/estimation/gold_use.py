@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,11 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of, part_of, verb
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.core.words import setting, words
 from llamaherd.research.codes import numbers_of, text_of
+from llamaherd.research.codes.majority import note_on_ties
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.outcomes import labels_of
 from llamaherd.research.statistics import waves
 from llamaherd.research.statistics.draw_variance import Outside, together
 from llamaherd.research.statistics.dsl import Drawing
@@ -56,6 +55,8 @@ class GoldUsed:
         names: Names of the strata by number.
         drawing: Terms of the draw's variance if the sample was drawn in several waves.
         outside: Codes of the sample that do not belong to these texts.
+        given: Codes of each text by all coders; () if there is one code of each text.
+        tie_notes: Notes on ties of coders, which are among `notes`.
     """
 
     rows: Ints
@@ -70,6 +71,13 @@ class GoldUsed:
     names: dict[int, str] = field(default_factory=dict)
     drawing: Drawing | None = None
     outside: Outside | None = None
+    given: list[tuple[str, ...]] = field(default_factory=list)
+    tie_notes: list[str] = field(default_factory=list)
+
+    @property
+    def notes_without_ties(self) -> list[str]:
+        """Notes for a sample whose codes are not those of the majority."""
+        return [note for note in self.notes if note not in self.tie_notes]
 
     def among(self, kept: Ints, n_texts: int) -> GoldUsed:
         """Return the sample for a subset of texts, with indices into the subset."""
@@ -89,6 +97,8 @@ class GoldUsed:
             names=self.names,
             drawing=None if self.drawing is None else self.drawing.of(here),
             outside=together([self.outside, self._other_than(here)]),
+            given=[self.given[i] for i in here] if self.given else [],
+            tie_notes=self.tie_notes,
         )
 
     def _other_than(self, here: Ints) -> Outside | None:
@@ -216,6 +226,11 @@ def _of_sample(gold: GoldSample, n_texts: int, kept: Ints) -> GoldUsed:
         and answers.is_even,
         design=str(gold.design["kind"]),
         notes=[*answers.notes, *open_wave, *ties(gold)],
+        tie_notes=ties(gold),
+        given=[
+            tuple(column[i] or "" for column in gold.codes if column[i] is not None)
+            for i in coded.tolist()
+        ],
         all_probs=answers.all_probs,
         all_strata=gold.strata,
         names={h: str(name) for h, name in enumerate(names)},
@@ -264,34 +279,9 @@ def unlikely_number(probs: Floats, rows: Ints) -> list[str]:
 
 def ties(gold: GoldSample) -> list[str]:
     """Return a note on the number of texts with ties among coders."""
-    several = bool(gold.design.get("several"))
-    n_coded = n_ties = 0
-    for each in zip(*gold.codes, strict=True):
-        given_codes = [code for code in each if code is not None]
-        n_coded += bool(given_codes)
-        n_ties += _is_tie(given_codes, several=several)
-    if n_ties == 0:
-        return []
-    first, *others = gold.coders
-    ties = part_of(n_ties, n_coded, "code", "is", "are")
-    note = (
-        f"{ties} {verb(n_ties, 'a tie', 'ties')}, decided by the first coder ({first} "
-        f"before {', '.join(others)}): another order gives other estimates. "
-        "To break the ties, add a column of codes by somebody who decides these texts"
-    )
-    return [note]
-
-
-def _is_tie(given_codes: Sequence[str], *, several: bool) -> bool:
-    """Return True if the two most frequent codes tie.
-
-    With several labels per text, return True if exactly half of the coders gave a label.
-    """
-    if several:
-        given = Counter(x for code in given_codes for x in labels_of(code, several=True))
-        return any(2 * n == len(given_codes) for n in given.values())
-    first = [n for _, n in Counter(given_codes).most_common(2)]
-    return len(first) == 2 and first[0] == first[1]
+    decided = [gold.decided(each) for each in zip(*gold.codes, strict=True)]
+    n_coded = sum(code is not None for code, _ in decided)
+    return note_on_ties(sum(is_tie for _, is_tie in decided), n_coded, gold.coders)
 
 
 def _check_some(n_coded: int) -> None:

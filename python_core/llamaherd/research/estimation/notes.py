@@ -95,7 +95,8 @@ def rare_errors(
     if np.ptp(at) > 0 and np.ptp(problem.probs) > 0:
         return _rare_in_strata(outcome, problem, strata)
     counts = few_codes.n_errors(problem)
-    few = _counted(names, counts, (counts > 0) & (counts < RARE))
+    open_groups = ~few_codes.all_coded(problem)
+    few = _counted(names, counts, (counts > 0) & (counts < RARE) & open_groups)
     why = "few coded texts have a wrong label, code more texts"
     return [f"{outcome}: {why}: {few}"] if few else []
 
@@ -254,9 +255,9 @@ def unseen(
     problem: Problem, outcome: str, method: str, names: Sequence[str], wider: Reach
 ) -> str:
     """Return a note if an interval was widened because codes show no error; or ""."""
+    alike = np.array([len({*problem.y[own]}) < 2 for own in problem.x.T != 0])
     none = few_codes.n_errors(problem) == 0
-    if method == "gold":
-        none = np.array([len({*problem.y[own]}) < 2 for own in problem.x.T != 0])
+    none = np.where((method == "gold") | few_codes.all_coded(problem), alike, none)
     where = [
         name or "all"
         for name, no_error, far in zip(

@@ -133,7 +133,7 @@ def shares_or_scores(
                 "must be labels, not numbers of labels: a text may have several labels",
                 argument="outcome",
             )
-        scores = _scores(outcome, {*labels, *codes, *known})
+        scores = scores_of(outcome, {*labels, *codes, *known})
         of_labels = np.array([scores[label] for label in labels])
         if shares is not None:
             of_labels = sum(
@@ -179,7 +179,12 @@ def checked_labels(
     return names
 
 
-def _scores(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:
+def scores_of(outcome: Mapping[str, float], there: set[str]) -> dict[str, float]:
+    """Return the number of each label as float.
+
+    Raises:
+        ValueError: A label that occurs has no number, or its number is not finite.
+    """
     scores = {
         text_of(name) or "": checks.real(
             Argument("outcome", (str(name),)), value, -1e300, 1e300

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core.decimals import decimals, percents
+from llamaherd.core.decimals import decimals, percents, rounded
 from llamaherd.core.plurals import count_of, part_of, percent
 from llamaherd.research.statistics.bradley_terry import (
     components,
@@ -166,8 +166,9 @@ class PairComparison:
         bias = self.position_bias
         n_rounds = len(self.correlations)
         rounds = "round" if n_rounds == 1 else "rounds"
-        interval = f" [{bias.low:+.2f}, {bias.high:+.2f}]" if bias.low < bias.high else ""
-        preferred = f"{bias.value:+.2f}{interval} log-odds"
+        ends = [rounded(each, sign="+") for each in (bias.low, bias.high)]
+        interval = f" [{', '.join(ends)}]" if bias.low < bias.high else ""
+        preferred = f"{rounded(bias.value, sign='+')}{interval} log-odds"
         connected = "yes" if self.is_connected else f"no, {self.n_parts} parts"
         converged = "yes" if self.is_converged else "no"
         lines = [
@@ -197,7 +198,7 @@ class PairComparison:
             shown = ordered[:_MOST_SHOWN] + ordered[-_MOST_SHOWN:]
         wide = max([4, *(len(each.name) for each in shown)])
         rows = [
-            f"{each.rank or 0:>4}  {each.name:<{wide}}  {each.strength:>8.2f}  "
+            f"{each.rank or 0:>4}  {each.name:<{wide}}  {rounded(each.strength):>8}  "
             f"{_interval(each)}  {_first_words(each.text)}"
             for each in shown
         ]
@@ -373,7 +374,7 @@ def _one_sided(made: PairComparison) -> int:
 def _interval(each: TextStrength) -> str:
     if math.isnan(each.low):
         return " " * 16
-    return f"[{each.low:6.2f}, {each.high:6.2f}]"
+    return f"[{rounded(each.low):>6}, {rounded(each.high):>6}]"
 
 
 def _first_words(text: str) -> str:

@@ -41,6 +41,11 @@ _CONSENSUS = {
     "dawid_skene": "by the model of Dawid and Skene",
     "one_coin": "by the one-coin form of the model of Dawid and Skene",
 }
+_RIGHT_CODE = (
+    "If people gave different codes to a text, the majority code was used, and on a tie "
+    "the code of the first coder."
+)
+_MEAN_NUMBER = "the number of a text was the mean of the numbers that people gave."
 _COEFFICIENTS = {
     "kappa": ("Cohen's kappa", "cohen1960"),
     "weighted kappa": ("Cohen's kappa with quadratic weights", "cohen1968"),
@@ -157,6 +162,10 @@ def _between_people(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     if parts:
         mean = ", means over labels," if found.get("several") else ""
         yield f"Agreement between people{mean} was {listed(parts)}."
+    if _has_majority(found):
+        yield _RIGHT_CODE
+        if found.get("numbers") is not None:
+            yield f"For measures of numbers, {_MEAN_NUMBER}"
 
 
 def _told(
@@ -189,10 +198,7 @@ def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     n_left_out = found["n_gold"] - scores["n"]
     if n_left_out > 0:
         texts = "text" if n_left_out == 1 else "texts"
-        yield (
-            f"These numbers leave out {n_left_out} coded {texts} without a majority code "
-            "or without a label."
-        )
+        yield (f"These numbers leave out {n_left_out} coded {texts} without a label.")
     mean = ", the mean over labels," if several else ""
     parts = [
         f"{_COEFFICIENTS[each['name']][0]} between model and people{mean} was "
@@ -269,6 +275,7 @@ def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
     elif found.get("predictions") == "probs":
         yield "The predictions were the probabilities of the labels."
     yield from _of_design(found, used)
+    yield from _of_codes(found, contents["validation"])
     if "naive" in methods:
         yield (
             "For comparison, we also report estimates that treat the model's labels as "
@@ -296,13 +303,28 @@ def _of_design(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
             "model's labels and groups. Estimates from several draws of the true codes "
             f"were combined by multiple imputation {cite(used, 'rubin1987')}."
         )
-    elif found.get("agreement"):  # several coders
-        yield (
-            "If people gave different codes to a text, the majority code was used, "
-            "and on a tie the code of the first coder."
-        )
     if found.get("simultaneous"):
         yield "The intervals of each method are simultaneous."
+
+
+def _has_majority(validation: Mapping[str, Any] | None) -> bool:
+    """Return True if a validation uses the majority's codes of several people."""
+    if validation is None or len(validation["coders"]) < 2:
+        return False
+    return (validation.get("consensus") or "majority") == "majority"
+
+
+def _of_codes(
+    found: Mapping[str, Any], validation: Mapping[str, Any] | None
+) -> Iterator[str]:
+    """Describe how one code was made of those of several people, if this is not known."""
+    model = _CONSENSUS.get(found.get("consensus") or "")
+    if model is not None or not found.get("agreement"):  # one coder
+        return
+    if _terms(found) & {"mean", "quantile"}:
+        yield f"For estimates of numbers, {_MEAN_NUMBER}"
+    elif not _has_majority(validation):
+        yield _RIGHT_CODE
 
 
 def _model_name(model: str) -> str:

@@ -69,7 +69,7 @@ def passages_picture(counts: Sequence[dict[str, Any]], n_texts: int) -> Bars:
 
     Args:
         counts: Return value of `passage_counts`.
-        n_texts: Number of all texts.
+        n_texts: Number of texts with an answer.
 
     Raises:
         ValueError: There are no labels.

@@ -63,6 +63,9 @@ def labels_picture(
             code="no_labels",
         )
     by_prob = summary[0]["bands"] is not None
+    shares = [each["n"] / each["share"] for each in summary if each["share"]]
+    n_labelled = round(shares[0]) if shares else n  # the denominator of the shares
+    of = f"{n:,}" if n_labelled == n else f"{n_labelled:,} of {n:,}"
     if by_prob:
         names = [_band(i) for i in range(len(BANDS))]
         parts = [
@@ -73,7 +76,7 @@ def labels_picture(
         parts = [(things, [float(each["n"]) for each in summary])]
     return Bars(
         words=Words(
-            title=f"Labels of {n:,} {things}",
+            title=f"Labels of {of} {things}",
             x=f"number of {things}",
             alt="; ".join(f"{each['label']}: {each['n']} {things}" for each in summary),
         ),

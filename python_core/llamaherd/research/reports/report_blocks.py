@@ -119,7 +119,7 @@ def or_dash(value: object) -> str:
     return "\u2013" if value is None else shown(value)
 
 
-def ends_text(found: Mapping[str, Any], digits: int = 3) -> str:
+def ends_text(found: Mapping[str, Any], digits: int) -> str:
     """Return the ends of an interval; "" without an interval."""
     low, high = found.get("low"), found.get("high")
     if low is None or high is None:

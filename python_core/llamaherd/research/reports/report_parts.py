@@ -68,6 +68,8 @@ TOGETHER = {
     "max_t": "The intervals of each method are simultaneous at this level (max-t).",
 }
 
+# Decimals, as in the printed validation, estimates and robustness.
+_MEASURE, _ESTIMATE, _VARIANT = 2, 4, 3
 _WEIGHTS = {"inclusion": "1 / inclusion probability", "survey": "survey weight"}
 _SCALES = {
     "nominal": "Labels have no order (nominal scale).",
@@ -134,7 +136,7 @@ def _took(run: Mapping[str, Any]) -> str:
 
 def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
     summary, n = contents["summary"], contents["data"]["n_rows"]
-    n_failed = len(contents["errors"])
+    n_labelled, n_failed = _n_labelled(contents), _n_failed(contents)
     blocks: list[Block | None] = []
     if summary:
         has_probs = summary[0]["prob"] is not None or summary[0]["bands"] is not None
@@ -150,6 +152,12 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
         ]
         blocks.append(table_block(head, rows))
         blocks.append(draw(lambda: pictures.labels_picture(summary, n)))
+        if n_labelled < n:
+            blocks.append(
+                text_block(
+                    f"Shares are of the {count_of(n_labelled, 'text')} with a label."
+                )
+            )
         if has_probs:
             blocks.append(
                 text_block("The mean probability is over the texts that have the label.")
@@ -168,8 +176,8 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
         ]
         head = ["label", "passages", "different texts", "share", "mean length"]
         blocks.append(table_block(head, rows))
-        different = len(contents["labels"]["values"])
-        blocks.append(draw(lambda: passages_picture(counts, different)))
+        answered = sum(each is not None for each in contents["labels"]["values"])
+        blocks.append(draw(lambda: passages_picture(counts, answered)))
         blocks.append(text_block("The mean length is in characters."))
     else:
         blocks.append(
@@ -183,10 +191,24 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
         some = list(dict.fromkeys(contents["errors"].values()))[:5]
         blocks.append(
             note_block(
-                f"{n_failed:,} different texts have no label: {shown('; '.join(some))}"
+                f"{count_of(n_failed, 'text')} {verb(n_failed, 'has', 'have')} no label "
+                f"({len(contents['errors']):,} different): {shown('; '.join(some))}"
             )
         )
     return blocks
+
+
+def _n_labelled(contents: Contents) -> int:
+    """Return the number of texts with a label, the denominator of shares."""
+    values = contents["labels"]["values"]
+    rows = contents["data"]["rows"]
+    return sum(index is not None and values[index] is not None for index in rows)
+
+
+def _n_failed(contents: Contents) -> int:
+    """Return the number of texts with an error; equal texts are counted each."""
+    failed = {int(index) for index in contents["errors"]}
+    return sum(index in failed for index in contents["data"]["rows"])
 
 
 def _recalibrated(found: Mapping[str, Any]) -> str:
@@ -313,8 +335,8 @@ def _measures(fields: Mapping[str, Any]) -> Iterator[list[str]]:
         n = found["n_units"] if "n_units" in found else found.get("n")
         return [
             title,
-            number_text(found["value"], 3),
-            ends_text(found),
+            number_text(found["value"], _MEASURE),
+            ends_text(found, _MEASURE),
             "" if n is None else f"{n:,}",
         ]
 
@@ -352,9 +374,9 @@ def _estimates(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | Non
         [
             shown(pictures.estimate_name(r, whole.get("grouped_by") or ())),
             pictures.METHODS[r["method"]],
-            number_text(r["estimate"], 4),
-            number_text(r["std_error"], 4),
-            ends_text(r, 4),
+            number_text(r["estimate"], _ESTIMATE),
+            number_text(r["std_error"], _ESTIMATE),
+            ends_text(r, _ESTIMATE),
         ]
         for r in fields["rows"]
     ]
@@ -418,8 +440,8 @@ def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
         [
             shown(", ".join(p for p in (r["outcome"], r["term"], r["group"]) if p)),
             shown(r["variant"]),
-            number_text(r["estimate"], 4),
-            ends_text(r, 4),
+            number_text(r["estimate"], _VARIANT),
+            ends_text(r, _VARIANT),
         ]
         for r in sorted(
             found["rows"], key=lambda r: (r["outcome"], r["term"], r["group"])

@@ -22,7 +22,7 @@ from llamaherd.research.coding.annotate import annotated
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.record import machine, versions_here
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts
-from llamaherd.research.reports.report_data import hidden, sha256_of
+from llamaherd.research.reports.report_data import hidden, label_summary, sha256_of
 from llamaherd.research.reports.report_file import read_report, unlike
 from llamaherd.research.reports.reproduce_context import context_of, n_gpu_layers_of
 from llamaherd.research.reports.reproduce_steps import later_steps
@@ -55,6 +55,7 @@ _OF_ANNOTATE = (
     "template",
     "merge_system",
 )
+_ROUNDING = 1e-9  # relative difference of means that are summed in another order
 # Options that do not affect answers of a deterministic context.
 _FREE = ("n_ctx", "n_seq_max", "n_threads", "n_threads_batch")
 
@@ -269,6 +270,42 @@ def _check_calibration(contents: Contents) -> None:
         )
 
 
+def _is_summary_same(contents: Contents, codebook: Codebook) -> bool:
+    """Return True if the report's counts and shares are those of its labels.
+
+    Also return True for a recalibrated coding, whose labels are not in the report.
+    """
+    if contents["run"].get("recalibration") is not None:
+        return True
+    rows = [index for index in contents["data"]["rows"] if index is not None]
+    names = contents["labels"]["names"]
+    probs = contents.get("probs")
+    again = label_summary(
+        [contents["labels"]["values"][index] for index in rows],
+        names,
+        None if probs is None else _array(probs, len(names))[rows],
+        several=codebook.kind.is_several,
+    )
+    try:
+        return len(again) == len(contents["summary"]) and all(
+            _is_same(then, now)
+            for then, now in zip(contents["summary"], again, strict=True)
+        )
+    except (KeyError, TypeError) as error:
+        raise unlike(f"the report's summary is damaged: {error}", "damaged") from None
+
+
+def _is_same(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Return True if two entries of a summary are equal, but for rounding."""
+    exact = all(then[name] == now[name] for name in ("label", "n", "bands"))
+    one, other = (
+        [math.nan if each[name] is None else each[name] for name in ("share", "prob")]
+        for each in (then, now)
+    )
+    close = np.allclose(one, other, rtol=_ROUNDING, atol=0, equal_nan=True)
+    return exact and bool(close)
+
+
 def _compared(contents: Contents, coded: Coded) -> Reproduction:
     recorded = contents["labels"]
     values = recorded["values"]
@@ -294,6 +331,7 @@ def _compared(contents: Contents, coded: Coded) -> Reproduction:
             and coded.run["context"].get("deterministic")
         ),
         versions=_differences(run, coded.run),
+        is_summary_same=_is_summary_same(contents, coded.codebook),
     )
 
 

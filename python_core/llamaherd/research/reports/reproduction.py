@@ -51,6 +51,7 @@ class Reproduction:
         versions: Old and new value of every version, context option or machine property
             that has changed.
         coded: The new labels.
+        is_summary_same: True if the report's counts and shares are those of its labels.
     """
 
     n: int
@@ -62,11 +63,12 @@ class Reproduction:
     is_deterministic: bool
     versions: dict[str, tuple[str, str]]
     coded: Coded
+    is_summary_same: bool = True
 
     @property
     def is_same(self) -> bool:
-        """True if all results are equal."""
-        return self.n_same == self.n
+        """True if all results are equal, and the report's summary fits them."""
+        return self.n_same == self.n and self.is_summary_same
 
     def __bool__(self) -> bool:
         return self.is_same
@@ -74,7 +76,7 @@ class Reproduction:
     def __str__(self) -> str:
         what = "labels and probabilities" if self.has_probs else "labels"
         lines = [f"{self.n_same:,} of {self.n:,} {what} are the same"]
-        if not self.is_same:
+        if self.n_same < self.n:
             if self.has_probs:
                 lines.append(
                     f"{self.n_same_labels:,} of {count_of(self.n, 'label')} are the "
@@ -86,6 +88,10 @@ class Reproduction:
             ]
             if len(self.changed) > _MOST_CHANGED:
                 lines.append(f"  and {len(self.changed) - _MOST_CHANGED} more")
+        if not self.is_summary_same:
+            lines.append(
+                "The report's counts and shares of labels are not those of its labels."
+            )
         if not self.is_deterministic:
             lines.append(
                 "The context was not deterministic: equal results are likely, not "
@@ -127,6 +133,7 @@ def compared(
     *,
     is_deterministic: bool,
     versions: Mapping[str, tuple[str, str]],
+    is_summary_same: bool,
 ) -> Reproduction:
     """Compare old and new results row by row.
 
@@ -136,6 +143,7 @@ def compared(
         labels: New labels, in the same form as in the report.
         is_deterministic: See `Reproduction`.
         versions: See `Reproduction`.
+        is_summary_same: See `Reproduction`.
     """
     rows = [
         (i, index)
@@ -162,6 +170,7 @@ def compared(
         is_deterministic=is_deterministic,
         versions=dict(versions),
         coded=coded,
+        is_summary_same=is_summary_same,
     )
 
 

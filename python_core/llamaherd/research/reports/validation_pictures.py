@@ -173,7 +173,7 @@ def calibration_picture(fields: Fields) -> Curve:
     bins = found["bins"]
     return Curve(
         words=Words(
-            title=f"Calibration (error {decimals(found['ece'], 3)}, "
+            title=f"Calibration (error {decimals(found['ece'])}, "
             f"{count_of(found['n'], 'text')})",
             x="mean probability of the label",
             y=f"share that is right, with {interval(fields['level'])}",

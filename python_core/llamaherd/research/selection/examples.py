@@ -134,11 +134,15 @@ def _example(codes: PartCodes, i: int, *, several: bool) -> Example:
 
 
 def _free(codes: PartCodes, gold: GoldSample, codebook: Codebook) -> list[int]:
-    """Return texts that can be examples: each once, and no text that another part has."""
+    """Return texts that can be examples: each once, and no text that another part has.
+
+    A text on which coders tie is left out, because its right label is not known.
+    """
     closed = [text for part in ("select", "evaluate") for text in _texts(gold, part)]
     taken = {
         *same_rows(codes.texts, closed),
         *same_rows(codes.texts, [each.text for each in codebook.examples]),
+        *codes.ties,
     }
     seen: set[str] = set()
     free = []

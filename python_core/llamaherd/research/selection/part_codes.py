@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import count_of
 from llamaherd.research.codes import number_in
-from llamaherd.research.coding.label_sets import in_order, labels_in, majority
+from llamaherd.research.codes.majority import note_on_ties
+from llamaherd.research.coding.label_sets import labels_in
 from llamaherd.research.selection.split import part_of
 from llamaherd.research.statistics.nonresponse import answered
 from llamaherd.research.statistics.paired import UnitCodes
@@ -30,7 +30,7 @@ _LEAST = 2  # least number of codes of a part
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartCodes:
-    """Coded texts of a part, without texts on which coders tie.
+    """Coded texts of a part.
 
     Attributes:
         part: Name of the part.
@@ -43,6 +43,7 @@ class PartCodes:
         names: Labels.
         several: True if a text may have several labels.
         notes: Notes for the user.
+        ties: Indices of the texts on which coders tie.
     """
 
     part: str
@@ -54,6 +55,7 @@ class PartCodes:
     names: tuple[str, ...]
     several: bool
     notes: list[str]
+    ties: frozenset[int]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -113,12 +115,7 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     sample = part_of(gold, part)
     decide = _mean if as_numbers else _decided
     decided = [decide(each, sample) for each in zip(*sample.codes, strict=True)]
-    coded = [
-        i
-        for i, each in enumerate(zip(*sample.codes, strict=True))
-        if any(code is not None for code in each)
-    ]
-    kept = [i for i in coded if decided[i] is not None]
+    kept = [i for i, (code, _) in enumerate(decided) if code is not None]
     if len(kept) < _LEAST:
         raise ArgumentError(
             f"has codes of {len(kept)} of {count_of(len(sample), 'text')} of the part "
@@ -133,35 +130,28 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
             argument="gold",
             code="missing",
         )
-    there = np.array(coded, dtype=np.int64)
-    answers = answered(sample, there)
-    of_text = dict(zip(coded, answers.probs.tolist(), strict=True))
-    notes = list(answers.notes)
-    if len(kept) < len(coded):
-        n = len(coded) - len(kept)
-        notes.append(
-            f"{count_of(n, 'text')} of {part} {verb(n, 'is', 'are')} left out, because "
-            f"coders tie on {verb(n, 'it', 'them')}"
-        )
-    codes: list[Labels] = [
-        each for each in (decided[i] for i in kept) if each is not None
-    ]
+    answers = answered(sample, np.array(kept, dtype=np.int64))
+    ties = frozenset(n for n, i in enumerate(kept) if decided[i][1])
+    of_ties = note_on_ties(len(ties), len(kept), sample.coders)
+    notes = [*answers.notes, *(f"{part}: {each}" for each in of_ties)]
+    codes: list[Labels] = [code for code, _ in decided if code is not None]
     known = {name for each in codes for name in each}
     return PartCodes(
         part=part,
         ids=[sample.ids[i] for i in kept],
         texts=[str(text) for text in texts],
         codes=codes,
-        weights=1 / np.array([of_text[i] for i in kept]),
+        weights=1 / np.asarray(answers.probs),
         strata=np.asarray(sample.strata[[sample.rows[i] for i in kept]]),
         names=sample.names or tuple(sorted(known)),
         several=sample.several,
         notes=notes,
+        ties=ties,
     )
 
 
-def _mean(codes: Sequence[str | None], sample: GoldSample) -> Labels | None:
-    """Return the mean of the coders' numbers as a text; None if there is no code."""
+def _mean(codes: Sequence[str | None], sample: GoldSample) -> tuple[Labels | None, bool]:
+    """Return the mean of the coders' numbers as a text, None without codes; no tie."""
     given = [(code, number_in(code)) for code in codes if code is not None]
     for code, number in given:
         if number is None:
@@ -172,16 +162,14 @@ def _mean(codes: Sequence[str | None], sample: GoldSample) -> Labels | None:
                 code="no_number",
             )
     numbers = [float(number) for _, number in given if number is not None]
-    return (repr(sum(numbers) / len(numbers)),) if numbers else None
+    return (repr(sum(numbers) / len(numbers)),) if numbers else None, False
 
 
-def _decided(codes: Sequence[str | None], sample: GoldSample) -> Labels | None:
-    """Return the majority code as labels; None for a tie, or if there is no code."""
-    given = [code for code in codes if code is not None]
-    if not given:
-        return None
-    if sample.several:
-        more, half = majority([labels_in(code, sample.names) for code in given])
-        return None if half else in_order(more, sample.names)
-    first, *others = Counter(given).most_common(2)
-    return None if others and others[0][1] == first[1] else (first[0],)
+def _decided(
+    codes: Sequence[str | None], sample: GoldSample
+) -> tuple[Labels | None, bool]:
+    """Return the majority code as labels, None without codes; and True for a tie."""
+    code, is_tie = sample.decided(codes)
+    if code is None:
+        return None, False
+    return labels_in(code, sample.names) if sample.several else (code,), is_tie

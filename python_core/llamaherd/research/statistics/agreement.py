@@ -216,6 +216,11 @@ def gwet_ac1(
     is by Gwet (2008); the interval uses t with n - 1 degrees of freedom, on Fisher's z
     scale, see `intervals.on_z_scale`.
 
+    If all codes agree, as is common with few units that have two codes, this error is 0.
+    AC1 grows with the observed agreement, and at 1 it does not depend on the agreement
+    expected by chance. The lower limit is therefore the AC1 of Wilson's lower limit of
+    the observed agreement, and the upper limit is 1.
+
     Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
     Reliability, 4th edition, 2014, chapters 2 and 5.
 
@@ -237,12 +242,13 @@ def gwet_ac1(
     n_codes, q = counts.sum(axis=1), len(ratings.values)
     paired = n_codes >= 2
     total = w[paired].sum()
-    value, se, pa, pe = math.nan, math.nan, math.nan, math.nan
+    value, se, pa, pe, is_perfect = math.nan, math.nan, math.nan, math.nan, False
+    alike = np.zeros(len(counts))
     if total > 0 and q >= 2:
         w = w / w.sum()
-        alike = np.zeros(len(counts))
         alike[paired] = _pairs_alike(counts[paired])
-        pa = float((w * alike).sum() / w[paired].sum())
+        is_perfect = bool((alike[paired] == 1).all())
+        pa = 1.0 if is_perfect else float((w * alike).sum() / w[paired].sum())
         shares = (w[:, None] * counts / n_codes[:, None]).sum(axis=0)
         pe = float((shares * (1 - shares)).sum() / (q - 1))
         value = (pa - pe) / (1 - pe)
@@ -251,6 +257,11 @@ def gwet_ac1(
         each = own - 2 * (1 - value) * (chance - pe) / (1 - pe)
         se = _root_of_squares(w * (each - value), len(w))
     low, high = on_z_scale(value, se, student_quantile(level_of(level), len(counts) - 1))
+    interval = "Gwet 2008, Fisher's z, t"
+    if is_perfect:
+        least = share(alike[paired], w[paired], level).low
+        low, high = (least - pe) / (1 - pe), 1.0
+        interval = "Wilson, all codes agree"
     return Agreement(
         name="ac1",
         value=value,
@@ -261,7 +272,7 @@ def gwet_ac1(
         expected=pe,
         n_units=int(paired.sum()),
         n_coders=len(ratings.indices),
-        interval="Gwet 2008, Fisher's z, t",
+        interval=interval,
     )
 
 

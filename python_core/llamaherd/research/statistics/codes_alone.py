@@ -3,15 +3,16 @@
 Suppose that people code k times as many texts, by the same design: each inclusion
 probability pi becomes min(k pi, 1). The variance of an estimate by codes alone is then
 
-    V(k) = fixed + sum_j parts_j max(1 / k - pi_j, 0) / (1 - pi_j),
+    V(k) = fixed + sum_j parts_j max(1 / k - pi_j, 0),
 
-where parts_j is the part of the draw's variance that comes from codes with the inclusion
-probability pi_j. Each stratum therefore has its own finite population correction, and the
-variance of an estimate of a group depends only on the strata of this group. `fixed` is
-the variance that remains if all texts are coded: that of the texts as a sample of a
-population, and 0 if estimates describe the texts themselves. For one simple random sample
-of n of N texts, V(k) is proportional to 1 / (k n) for the population, and to
-1 / (k n) - 1 / N for the texts.
+where (1 - pi_j) parts_j is the part of the draw's variance that comes from codes with the
+inclusion probability pi_j. Texts that are all coded, with pi_j = 1, add no variance if k
+is at least 1, and add some if fewer texts are coded. Each stratum therefore has its own
+finite population correction, and the variance of an estimate of a group depends only on
+the strata of this group. `fixed` is the variance that remains if all texts are coded:
+that of the texts as a sample of a population, and 0 if estimates describe the texts
+themselves. For one simple random sample of n of N texts, V(k) is proportional to 1 / (k
+n) for the population, and to 1 / (k n) - 1 / N for the texts.
 
 Sources: Cochran, "Sampling Techniques", 3rd ed., 1977, section 5.3, for strata; Hajek,
 "Asymptotic theory of rejective sampling with varying probabilities", 1964, for unequal
@@ -46,12 +47,12 @@ _HALVINGS = 60  # bisection of k on the log scale, to about 15 digits
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VarianceParts:
-    """Shares of an estimate's variance by codes alone; they sum to 1.
+    """Variance of an estimate by codes alone, as multiples of its variance at k = 1.
 
     Attributes:
-        fixed: Share that remains if all texts are coded.
-        probs: float64[c], distinct inclusion probabilities of codes, below 1.
-        parts: float64[c], share that comes from codes with these probabilities.
+        fixed: Part that remains if all texts are coded.
+        probs: float64[c], distinct inclusion probabilities of codes.
+        parts: float64[c], parts of codes with these probabilities, for 1 / k - pi = 1.
     """
 
     fixed: float
@@ -60,12 +61,16 @@ class VarianceParts:
 
     def ratio(self, k: float) -> float:
         """Return V(k) / V(1)."""
-        left = np.maximum(1 / k - self.probs, 0) / (1 - self.probs)
-        return self.fixed + float(self.parts @ left)
+        return self.fixed + float(self.parts @ np.maximum(1 / k - self.probs, 0))
+
+    @property
+    def can_fall(self) -> bool:
+        """True if more codes reduce the variance."""
+        return bool((self.parts[self.probs < 1] > 0).any())
 
 
 def added(terms: Sequence[tuple[VarianceParts, float]]) -> VarianceParts | None:
-    """Return the shares of a sum of independent estimates with the given variances.
+    """Return the parts of a sum of independent estimates with the given variances.
 
     Return None if the sum has no variance.
     """
@@ -88,7 +93,7 @@ class CodesAlone:
         n_codes: Number of codes.
         probs: float64[c], distinct inclusion probabilities of all texts.
         counts: float64[c], numbers of texts with these probabilities.
-        variances: Shares of each estimate's variance, by outcome, term and group.
+        variances: Parts of each estimate's variance, by outcome, term and group.
     """
 
     n_codes: int
@@ -107,7 +112,7 @@ class CodesAlone:
         if more codes do not change V, because all texts of a group are coded.
         """
         parts = self.variances.get(key)
-        if parts is None or not parts.parts.sum() > 0:
+        if parts is None or not parts.can_fall:
             return float("nan")
         # At k = low, V is too large; at k = high, all texts are coded.
         low, high = min(1 / ratio, 1.0) / 2, 1 / float(self.probs.min())
@@ -173,26 +178,29 @@ def _parts(problem: Problem, terms: Floats, whole: float) -> VarianceParts:
     n, p = problem.x.shape
     if problem.strata is None:
         left = 1 - problem.probs
-        each = left * (terms / problem.probs) ** 2
+        each = (terms / problem.probs) ** 2
         each *= n / (n if problem.has_leverage else max(n - p, 1))
     else:
         scale, left = problem.drawn_terms
         each = _within_strata(problem, terms * scale, left)
         each *= (n - 1) / (n if problem.has_leverage else max(n - p, 1))
-    drawn = float(each.sum())
+    drawn = float(left @ each)
     if drawn <= 0:  # all texts of the group are coded
         return VarianceParts(fixed=1.0, probs=np.zeros(0), parts=np.zeros(0))
     whole_or_drawn = drawn if problem.target == "texts" else max(whole, drawn)
     rates, at = np.unique(1 - left, return_inverse=True)
-    parts = np.bincount(at.ravel(), each) / whole_or_drawn
-    below_1 = rates < 1
     return VarianceParts(
-        fixed=1 - drawn / whole_or_drawn, probs=rates[below_1], parts=parts[below_1]
+        fixed=1 - drawn / whole_or_drawn,
+        probs=rates,
+        parts=np.bincount(at.ravel(), each) / whole_or_drawn,
     )
 
 
 def _within_strata(problem: Problem, terms: Floats, left: Floats) -> Floats:
-    """Return each code's part of Hajek's variance, float64[n]; see `hajek`."""
+    """Return each code's part of Hajek's variance divided by 1 - pi, float64[n].
+
+    See `hajek`. In a stratum that was drawn completely all codes count alike.
+    """
     strata = np.zeros(0) if problem.strata is None else problem.strata
     out = np.zeros(len(terms))
     for h in np.unique(strata):
@@ -200,12 +208,12 @@ def _within_strata(problem: Problem, terms: Floats, left: Floats) -> Floats:
         n_more, more = (0, 0.0)
         if problem.outside is not None:
             n_more, more = problem.outside.of(int(h))
-        n, whole = int(own.sum()) + n_more, float(left[own].sum()) + more
-        if whole <= 0:
-            continue
-        mean = float(left[own] @ terms[own]) / whole if n > 1 else 0.0
-        squares = left[own] * (terms[own] - mean) ** 2
+        weights = left[own]
+        if float(weights.sum()) + more <= 0:  # the whole stratum was drawn
+            weights, more = np.ones(int(own.sum())), float(n_more)
+        n, whole = int(own.sum()) + n_more, float(weights.sum()) + more
+        mean = float(weights @ terms[own]) / whole if n > 1 else 0.0
         # codes outside the part have the same probabilities as those of the stratum
-        rest = more * mean**2 * left[own] / max(float(left[own].sum()), 1e-300)
-        out[own] = (squares + rest) * (n / max(n - 1, 1))
+        rest = more * mean**2 / max(float(weights.sum()), 1e-300)
+        out[own] = ((terms[own] - mean) ** 2 + rest) * (n / max(n - 1, 1))
     return out

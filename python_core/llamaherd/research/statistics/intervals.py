@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95  # usual confidence level
 N_BOOTSTRAP = 2000  # usual number of bootstrap draws
+_ROUNDING = 1e-9  # relative to the range of a quantity
 NO_LIMITS = (-math.inf, math.inf)  # of `within`
 LEAST_SPREAD = 1e-12  # smaller spreads are rounding errors
 _MOST = 4_000_000  # numbers that a bootstrap stores in memory at once
@@ -114,7 +115,7 @@ def within(low: float, high: float, least: float, most: float) -> tuple[float, f
     """Truncate an interval to the possible range of the quantity; NaN stays NaN.
 
     Truncation removes only impossible values, so that coverage does not change. An
-    interval that is completely outside the range becomes NaN.
+    interval that is completely outside the range becomes NaN, unless only by rounding.
 
     Source: Newcombe, "Two-sided confidence intervals for the single proportion",
     Stat. Med. 17, 1998, on limits beyond 0 and 1, and truncating them.
@@ -125,7 +126,9 @@ def within(low: float, high: float, least: float, most: float) -> tuple[float, f
         least: Smallest possible value.
         most: Largest possible value.
     """
-    if (low < least and high <= least) or (high > most and low >= most):
+    slack = _ROUNDING * (most - least) if math.isfinite(most - least) else 0.0
+    is_below = low < least - slack and high <= least
+    if is_below or (high > most + slack and low >= most):
         return (float("nan"), float("nan"))
     return (min(max(low, least), most), min(max(high, least), most))
 

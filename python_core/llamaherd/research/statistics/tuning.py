@@ -65,4 +65,5 @@ def tuned_means(problem: Problem) -> Estimated:
     ends = (full < none).astype(np.float64)
     lam = np.where(square > 0, np.clip(best, 0, 1), ends)
     found = rectified(problem, lam)
-    return replace(found, lam=float(lam[0]) if len(lam) == 1 else float("nan"))
+    one = float(lam[0]) if len(lam) == 1 else float("nan")
+    return replace(found, lam=one, lams=np.asarray(lam))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from llamaherd.research.codes import check_coders, read_sets
+from llamaherd.research.codes.majority import majority_of_sets
 from llamaherd.research.coding.label_sets import (
     BETWEEN,
     in_order,
     joined,
     labels_in,
-    majority,
     none_of,
     words_for_none,
 )
@@ -77,15 +77,13 @@ def names_of(answers: ModelLabels, codes: Codes) -> list[Hashable]:
 
 
 def majority_of(codes: Sequence[Any], names: Sequence[Any]) -> tuple[list[Code], int]:
-    """Return each text's majority of labels, None for a tie; and the number of ties."""
-    right: list[Code] = []
-    n_ties = 0
-    for given in zip(*codes, strict=True):
-        codes_given = [each for each in given if each is not None]
-        more, half = majority(codes_given)
-        n_ties += bool(half)
-        right.append(None if half or not codes_given else labels_in(joined(more), names))
-    return right, n_ties
+    """Return the labels of each text by the majority, and the number of ties."""
+    decided = [majority_of_sets(each) for each in zip(*codes, strict=True)]
+    right: list[Code] = [
+        None if labels is None else labels_in(joined(labels), names)
+        for labels, _ in decided
+    ]
+    return right, sum(is_tie for _, is_tie in decided)
 
 
 def label_text(label: Any, names: Sequence[Any]) -> Any:  # noqa: ANN401 - a tuple, or None

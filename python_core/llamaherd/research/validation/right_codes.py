@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.research.codes.majority import majority
 from llamaherd.research.statistics.coder_cells import cells_of
 from llamaherd.research.statistics.coder_codes import (
     CONSENSUS,
@@ -34,7 +34,7 @@ class RightCodes:
 
     Attributes:
         codes: Right code of each text: the majority code, or the most probable code; None
-            for a text without a code, or on which people tie.
+            for a text without a code.
         n_ties: Number of texts on which people tie.
         draws: Draws of the right codes from a model of coders; () by majority.
     """
@@ -45,15 +45,11 @@ class RightCodes:
 
 
 def majority_code(codes: Sequence[Sequence[Code]]) -> RightCodes:
-    """Return the majority code of each text, None for a tie."""
-    right: list[Code] = []
-    n_ties = 0
-    for given_codes in zip(*codes, strict=True):
-        counted = Counter(code for code in given_codes if code is not None).most_common(2)
-        is_tie = len(counted) == 2 and counted[0][1] == counted[1][1]
-        n_ties += is_tie
-        right.append(None if is_tie or not counted else counted[0][0])
-    return RightCodes(codes=right, n_ties=n_ties)
+    """Return the majority code of each text, on a tie that of the first coder."""
+    decided = [majority(each) for each in zip(*codes, strict=True)]
+    return RightCodes(
+        codes=[code for code, _ in decided], n_ties=sum(is_tie for _, is_tie in decided)
+    )
 
 
 def check_consensus(

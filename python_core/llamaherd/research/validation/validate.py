@@ -85,8 +85,8 @@ def validate(
 ) -> Validation:
     """Compare a model's labels with human codes.
 
-    If several people coded a text, the majority code is taken as correct, and texts on
-    which people tie are left out of accuracy; see `consensus` for a model of coders.
+    If several people coded a text, the most frequent code is taken as correct, and on a
+    tie the code of the first of the tied coders; see `consensus` for a model of coders.
     Texts drawn with known probabilities are weighted by 1 / probability, so that all
     results describe all texts.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.codes import are_alike
+from llamaherd.research.codes.majority import note_on_ties
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.statistics.representative import copied, label_check
 
@@ -126,13 +127,7 @@ def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
             "only if these texts are like the coded ones."
         )
     lines += [f"{note[0].upper()}{note[1:]}." for note in codes.response]
-    if n_ties:
-        lines.append(
-            f"{count_of(n_ties, 'text')} on which people tie {verb(n_ties, 'is', 'are')} "
-            "left out of accuracy, which "
-            "therefore describes the clearer texts: compare how often the model agrees "
-            "with single people."
-        )
+    lines += [f"{note}." for note in note_on_ties(n_ties, len(codes.rows), codes.coders)]
     if len(codes.codes) == 1:
         lines.append(
             "Only one coder: inter-coder agreement, the ceiling for the model, cannot be "

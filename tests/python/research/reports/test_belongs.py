@@ -179,7 +179,7 @@ def test_estimates_of_variants_are_on_the_page(
     page = lh.report(coded, tmp_path / "r.html", robustness=found).read_text("utf-8")
     assert "corrected by the same codes" in page
     for row in told["rows"]:
-        assert f"{row['low']:.4f} to {row['high']:.4f}" in page
+        assert f"{row['low']:.3f} to {row['high']:.3f}" in page  # as print does
     assert "have another label than when" not in page
 
 

@@ -113,7 +113,8 @@ def test_methods_that_were_not_used_are_not_cited(
     assert "corrected" not in found.text
 
 
-def test_texts_without_a_majority_are_counted(coded: lh.Coded) -> None:
+@pytest.mark.filterwarnings("ignore:.*codes:UserWarning")
+def test_the_rule_for_ties_is_told_once(coded: lh.Coded) -> None:
     gold = lh.gold_sample(coded, 40, seed=7)
     anna = [LABELS[row % 2] for row in gold.rows]
     ben = [
@@ -122,9 +123,12 @@ def test_texts_without_a_majority_are_counted(coded: lh.Coded) -> None:
     ]
     tied = lh.validate(coded, gold.with_codes({"anna": anna, "ben": ben}), n_bootstrap=20)
     text = lh.methods_text(coded, tied).text
-    assert "These numbers leave out 3 coded texts without a majority code" in text
+    assert "on a tie the code of the first coder" in text
+    assert "leave out" not in text
     alike = lh.validate(coded, gold.with_codes({"anna": anna}), n_bootstrap=20)
-    assert "leave out" not in lh.methods_text(coded, alike).text
+    assert "on a tie" not in lh.methods_text(coded, alike).text
+    both = lh.methods_text(coded, tied, lh.estimate(coded, gold.with_codes(anna)))
+    assert both.text.count("on a tie") == 1
 
 
 def test_weighted_kappa_is_of_1968(coded: lh.Coded) -> None:

@@ -223,7 +223,7 @@ def test_labels_of_prompts_are_counted_as_those_of_texts() -> None:
     assert picture.parts[0][1] == [1, 0, 0, 0]
     assert picture.parts[2][1] == [0, 1, 0, 0]
     assert picture.notes == ["1 (50%)", "1 (50%)", "0 (0%)", "0 (0%)"]
-    assert picture.words.title == "Labels of 3 prompts"
+    assert picture.words.title == "Labels of 2 of 3 prompts"  # as in the shares
 
 
 def test_a_call_that_scores_has_a_timeline(tiny_path: Callable[[str], Path]) -> None:
@@ -365,8 +365,7 @@ def test_shades_of_a_confusion_matrix_have_a_legend(validation: lh.Validation) -
 
 
 def test_the_title_has_the_texts_that_were_used() -> None:
-    codes = {"Ann": ["a", "b"] * 10, "Ben": ["a", "b", "b", "a"] * 5}
-    told = lh.validate(["a"] * 20, codes).to_dict()
+    told = lh.validate(["a", None] * 10, ["a", "b"] * 10).to_dict()
     title = validation_pictures.measures_picture(told).words.title
     assert title.endswith("(20 texts; accuracy: 10)")
 

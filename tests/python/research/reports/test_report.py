@@ -156,6 +156,37 @@ def test_control_characters_are_shown(texts_page: str) -> None:
     assert "<" not in data.partition("</script>")[0].partition(">")[2]
 
 
+def test_numbers_are_those_that_print_shows(page: str, validation: lh.Validation) -> None:
+    """Measures have the same decimals in a report and when they are printed."""
+    printed = str(validation)
+    rows = [re.sub(r"<[^>]+>", " ", row) for row in page.split("<tr>")]
+    accuracy = next(row for row in rows if row.split()[:1] == ["accuracy"])
+    value, low, high = re.findall(r"\d[.]\d+", accuracy)
+    assert f"{value} [{low}, {high}]" in printed.splitlines()[3]
+
+
+def test_shares_have_the_denominator_that_is_named(
+    coded: lh.Coded, page: str, tmp_path: Path
+) -> None:
+    """One of the nine texts is missing; then two equal texts fail, too."""
+    assert "Labels of 8 of 9 texts" in page
+    assert "Shares are of the 8 texts with a label." in page
+    failed = [i for i, text in enumerate(TEXTS) if text == HOSTILE[0]]
+    assert coded.probs is not None
+    probs = coded.probs.copy()
+    probs[failed] = np.nan
+    less = dataclasses.replace(
+        coded,
+        labels=[None if i in failed else each for i, each in enumerate(coded.labels)],
+        errors=["too long" if i in failed else None for i in range(len(TEXTS))],
+        probs=probs,
+    )
+    page = lh.report(less, tmp_path / "less.html").read_text(encoding="utf-8")
+    assert "Labels of 6 of 9 texts" in page
+    assert "Shares are of the 6 texts with a label." in page
+    assert "2 texts have no label (1 different): too long" in page
+
+
 def test_ids_of_all_plots_differ(page: str) -> None:
     ids = re.findall(r'\bid="([^"]+)"', page.partition("<script")[0])
     assert len(ids) == len(set(ids))

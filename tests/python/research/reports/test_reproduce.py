@@ -217,6 +217,42 @@ def test_what_differs_is_told(written: Path, model: lh.Model, tmp_path: Path) ->
     assert "row 1: " in said
 
 
+@pytest.mark.parametrize("name", ["n", "share", "prob", "bands", "label"])
+def test_a_summary_that_does_not_fit_the_labels_is_told(
+    written: Path, model: lh.Model, tmp_path: Path, name: str
+) -> None:
+    def other(contents: Any) -> None:
+        each = contents["summary"][0]
+        values = {
+            "n": 3,
+            "share": 0.99,
+            "prob": 0.99,
+            "bands": [1, 1, 1, 1],
+            "label": "a",
+        }
+        assert each[name] != values[name]
+        each[name] = values[name]
+
+    found = lh.reproduce(changed(written, tmp_path, other), model)
+    assert found.n_same == found.n == 5
+    assert not found
+    assert not found.is_summary_same
+    assert str(found).splitlines() == [
+        "5 of 5 labels and probabilities are the same",
+        "The report's counts and shares of labels are not those of its labels.",
+    ]
+
+
+def test_a_damaged_summary_is_refused(
+    written: Path, model: lh.Model, tmp_path: Path
+) -> None:
+    def less(contents: Any) -> None:
+        del contents["summary"][0]["share"]
+
+    with pytest.raises(ValueError, match="the report's summary is damaged"):
+        lh.reproduce(changed(written, tmp_path, less), model)
+
+
 def test_without_deterministic_equality_is_not_promised(
     model: lh.Model, tmp_path: Path
 ) -> None:

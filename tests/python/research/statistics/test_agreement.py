@@ -290,11 +290,45 @@ def test_where_all_agree_there_is_no_interval() -> None:
             cohen_kappa(*alike, unit_weights=w),
             cohen_kappa(*alike, weights="quadratic", levels=["a", "b", "c"]),
             krippendorff_alpha(alike, unit_weights=w),
-            gwet_ac1(alike, unit_weights=w),
         ):
             assert found.value == pytest.approx(1)
             assert math.isnan(found.low)
             assert math.isnan(found.high)
+
+
+@pytest.mark.parametrize("n_both", [5, 12, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ac1_where_all_agree_has_wilsons_limits(n_both: int, *, weighted: bool) -> None:
+    """With few units of two codes this is common; the limit is that of the agreement."""
+    first = (["a", "b", "a", "c"] * 30)[:100]
+    second = [code if i < n_both else None for i, code in enumerate(first)]
+    weights = np.linspace(1, 3, 100) if weighted else None
+    found = gwet_ac1([first, second], unit_weights=weights)
+    share = percent_agreement([first, second], unit_weights=weights)
+    assert found.value == found.high == 1
+    assert found.low == pytest.approx((share.low - found.expected) / (1 - found.expected))
+    assert 0 < found.low < 1
+    assert found.interval.startswith("Wilson")
+    other = ["b", *first[1:n_both], *[None] * (100 - n_both)]
+    less = gwet_ac1([first, other], unit_weights=weights)  # one unit differs
+    assert less.low < found.low
+    assert less.interval.startswith("Gwet")
+
+
+@pytest.mark.parametrize("n_both", [5, 20])
+def test_ac1_of_few_units_with_two_codes_holds_the_true_value(n_both: int) -> None:
+    rng, error, n_draws = np.random.default_rng(5), 0.05, 400
+    share = 0.3 * (1 - error) + 0.7 * error
+    chance = 2 * share * (1 - share)
+    truth = ((1 - error) ** 2 + error**2 - chance) / (1 - chance)
+    n_held = 0
+    for _ in range(n_draws):
+        right = rng.random(200) < 0.3
+        one, other = (right ^ (rng.random(200) < error) for _ in range(2))
+        some = [bool(code) if i < n_both else None for i, code in enumerate(other)]
+        found = gwet_ac1([one.tolist(), some], levels=[False, True])
+        n_held += found.low <= truth <= found.high
+    assert n_held / n_draws > 0.93
 
 
 def test_unit_weights_repeat_units() -> None:

@@ -151,7 +151,7 @@ def test_the_parts_are_those_of_the_variance(
 
 
 def test_parts_of_a_sum_are_weighted_by_the_variances() -> None:
-    one = VarianceParts(fixed=0.0, probs=np.array([0.5]), parts=np.array([1.0]))
+    one = VarianceParts(fixed=0.0, probs=np.array([0.5]), parts=np.array([2.0]))
     two = VarianceParts(fixed=1.0, probs=np.zeros(0), parts=np.zeros(0))
     both = added([(one, 3.0), (two, 1.0)])
     assert both is not None

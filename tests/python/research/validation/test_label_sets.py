@@ -96,5 +96,7 @@ def test_three_people_decide_on_each_label() -> None:
     nothing = lh.validate([""] * 3, [["none"] * 3] * 2, several=True)
     assert (nothing.labels, nothing.accuracy.accuracy.value) == ((), 1)
     assert "all labels right" in repr(nothing)
+    # Half of the coders gave b: the first of them decides.
     tied = lh.validate(["a; b"], codes[:2], several=True)
-    assert tied.accuracy.n == 0
+    assert (tied.accuracy.n, tied.accuracy.accuracy.value) == (1, 0)
+    assert lh.validate(["a; b"], codes[1::-1], several=True).accuracy.accuracy.value == 1
