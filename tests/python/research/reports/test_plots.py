@@ -357,6 +357,15 @@ def test_numbers_that_are_none_are_left_out() -> None:
     assert not math.isnan(sum(ax.get_xlim()))
 
 
+@pytest.mark.parametrize("kind", ["measures", "labels", "confusion", "calibration"])
+@pytest.mark.parametrize("names", [(1, 2), (1.5, 2.5), (True, False)], ids=str)
+def test_labels_that_are_not_text_are_plotted(kind: str, names: tuple[Any, Any]) -> None:
+    labels = [*names, *names, names[0]] * 4
+    codes = [names[0], *labels[1:]]
+    found = lh.validate(labels, codes, prob=[0.8] * 20, n_bootstrap=0)
+    assert lh.plot(found, kind=kind).figure is not None
+
+
 def test_shades_of_a_confusion_matrix_have_a_legend(validation: lh.Validation) -> None:
     figure = lh.plot(validation, kind="confusion").figure
     (legend,) = figure.legends
