@@ -270,7 +270,7 @@ format.llamaherd_recalibration <- function(x, ...) x$line
 
 #' @export
 print.llamaherd_recalibration <- function(x, ...) {
-  cat(format(x), sep = "\n")
+  writeLines(console_lines(format(x)))
   invisible(x)
 }
 
