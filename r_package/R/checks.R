@@ -41,7 +41,7 @@ describe <- function(x) {
 }
 
 shorten <- function(x, width) {
-  x <- ifelse(validUTF8(x), x, "(not valid UTF-8)")
+  x <- readable(x)
   long <- !is.na(x) & nchar(x) > width
   x[long] <- paste0(substr(x[long], 1L, width - 3L), "...")
   x
@@ -159,6 +159,14 @@ as_utf8 <- function(x) {
   convert <- !is.na(text) & Encoding(text) == "latin1"
   text[convert] <- enc2utf8(text[convert])
   text[!validUTF8(text) | Encoding(text) == "bytes"] <- NA_character_
+  text
+}
+
+# Returns texts that can be printed and measured: in UTF-8, with a note in place of texts whose bytes
+# are not valid in their encoding.
+readable <- function(x) {
+  text <- as_utf8(x)
+  text[is.na(text) & !is.na(x)] <- "(not valid text)"
   text
 }
 

@@ -7,9 +7,9 @@
 #' "base")` always uses base graphics. Python computes the numbers that are plotted, so Python must
 #' be installed.
 #'
-#' Texts fit the open graphics device: long names are wrapped, shortened or written smaller. If a plot
-#' with many rows is too small to read, plot it on a higher device, such as `pdf("plot.pdf", height =
-#' 10)`.
+#' Texts fit the open graphics device: long names are wrapped, shortened or written smaller. If a
+#' plot with many rows is too small to read, plot it on a higher device, such as `pdf("plot.pdf",
+#' height = 10)`.
 #'
 #' @param x Return value of [annotate_texts()], [classify_parallel()], [validate()],
 #'   [validate_spans()], [coverage_curve()], [agreement()], [estimate()], [robustness()],

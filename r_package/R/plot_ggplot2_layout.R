@@ -1,5 +1,5 @@
-# Sizes of texts in plots by ggplot2, which computes its own layout only when it draws: estimates the
-# room that a device leaves for the panel, and fits names to it.
+# Sizes of texts in plots by ggplot2, which computes its own layout only when it draws: estimates
+# the room that a device leaves for the panel, and fits names to it.
 
 # Inches of a line of text of the usual size in ggplot_theme(), and of names of rows.
 text_inches <- 0.19
@@ -65,8 +65,8 @@ fitted_rows <- function(rows, picture, inches = picture$panel[[2]]) {
   fitted_names(levels(rows), room, name_inches, widest = 0.4 * picture$size[[1]])
 }
 
-# Returns the grid of panels in which their rows have the most room: the number of columns, the inches
-# of height of a panel, the number of characters of its title and of its ticks.
+# Returns the grid of panels in which their rows have the most room: the number of columns, the
+# inches of height of a panel, the number of characters of its title and the number of its ticks.
 panel_grid <- function(picture) {
   rows <- levels(picture$data$row)
   series <- levels(picture$data$series)
@@ -85,8 +85,8 @@ panel_grid <- function(picture) {
   )
 }
 
-# Returns names of columns, their text element, and the inches of height that they need beyond a line:
-# lines below each other if they fit the width of a column, and otherwise turned.
+# Returns names of columns, their text element, and the inches of height that they need beyond a
+# line: lines below each other if they fit the width of a column, and otherwise turned.
 ggplot_columns <- function(names, size) {
   across <- 0.6 * size[[1]] / length(names)
   width <- floor(across / (name_inches * character_width * 1.1))

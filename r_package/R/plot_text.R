@@ -1,5 +1,5 @@
-# Fits texts of plots to the size of the graphics device, in inches: names of rows, titles, and names
-# beside points. Both drawings use these functions; they draw nothing.
+# Fits texts of plots to the size of the graphics device, in inches: names of rows, titles, and
+# names beside points. Both drawings use these functions; they draw nothing.
 
 # Wraps the title of a plot or a legend to lines of a maximum width.
 in_lines <- function(text, width) paste(strwrap(text, width + 1L), collapse = "\n")
@@ -10,10 +10,10 @@ lines_of <- function(x) pmax(lengths(strsplit(as.character(x), "\n", fixed = TRU
 # Mean width of a character, relative to the height of a line of text.
 character_width <- 0.5
 
-# Returns names of rows or columns that fit `room`, the inches of each row, and their `size` relative
-# to the usual size, at which a line has `line` inches. Names are wrapped to lines; if there is no
-# room for several lines, each name has one line, and is smaller if there is not even room for one.
-# Names stay different.
+# Returns names of rows or columns that fit `room`, the inches of each row, and their `size`
+# relative to the usual size, at which a line has `line` inches. Names are wrapped to lines; if
+# there is no room for several lines, each name has one line, and is smaller if there is not even
+# room for one. Names stay different.
 fitted_names <- function(x, room, line, width = 26L, widest = Inf) {
   for (n_lines in 3:1) {
     names <- if (n_lines > 1) wrapped(x, width, n_lines) else in_one_line(x, width)
