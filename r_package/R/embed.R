@@ -59,6 +59,7 @@ embed_parallel <- function(
   verbosity = 0L
 ) {
   error_call <- rlang::current_env()
+  check_given(model)
   object <- if (inherits(model, "llamaherd_context")) {
     check_context(model)
   } else {

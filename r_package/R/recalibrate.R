@@ -259,6 +259,7 @@ new_recalibration <- function(found) {
 #' @rdname recalibrate
 #' @export
 recalibration <- function(x) {
+  check_given(x)
   if (inherits(x, "llamaherd_coded")) {
     return(attr(x, "llamaherd")$recalibration)
   }
