@@ -224,7 +224,7 @@ test_that("when prompts were read is shown of probabilities of labels, too", {
     shown$data,
     data.frame(waited = c(0, 0.5), first = c(0.5, 2), end = c(0.5, 2))
   )
-  expect_identical(shown$title, "2 prompts in 1 slots")
+  expect_identical(shown$title, "2 prompts in 1 slot")
 })
 
 test_that("other tables are drawn as data frames", {

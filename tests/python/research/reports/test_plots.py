@@ -373,6 +373,18 @@ def test_shades_of_a_confusion_matrix_have_a_legend(validation: lh.Validation) -
     assert [text.get_text() for text in legend.get_texts()][::4] == ["0%", "100%"]
 
 
+def test_titles_count_in_english() -> None:
+    summary = [{"label": "a", "n": 1, "share": 1.0, "bands": None}]
+    assert pictures.labels_picture(summary, 1).words.title == "Labels of 1 text"
+    assert pictures.labels_picture(summary, 1200, "prompts").words.title == (
+        "Labels of 1,200 prompts"
+    )
+    names = ("n_prompts", "n_prefill_tokens", "n_decode_tokens", "prefill_s", "decode_s")
+    rates = ("prefill_tokens_per_s", "decode_tokens_per_s", "wall_s")
+    fields = dict.fromkeys((*names, *rates), 1)
+    assert pictures.time_picture(fields).words.title == "1 prompt in 1.0 s"
+
+
 def test_the_title_has_the_texts_that_were_used() -> None:
     codes = {"Ann": ["a", "b"] * 10, "Ben": ["a", "b", "b", "a"] * 5}
     told = lh.validate(["a"] * 20, codes).to_dict()
