@@ -171,6 +171,7 @@ annotate_texts <- function(
   larger = NULL
 ) {
   error_call <- rlang::current_env()
+  check_given(data)
   check_dots(list(...), character())
   if (!is.data.frame(data)) {
     abort_argument("data", "a data frame", data, error_call)

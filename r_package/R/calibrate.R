@@ -98,6 +98,9 @@ classify_calibrated <- function(
   ...
 ) {
   error_call <- rlang::current_env()
+  check_given(context)
+  check_given(prompts)
+  check_given(labels)
   method <- check_choice(method, c("batch", "contextual"))
   needs_free <- method == "contextual" && is.null(calibration)
   if (needs_free == is.null(content_free)) {
@@ -129,6 +132,7 @@ classify_calibrated <- function(
 }
 
 new_calibration <- function(x, method, error_call) {
+  check_given(x, arg = "x", error_call = error_call)
   probs <- check_probs(x, error_call)
   json <- py_call(
     "calibration_fit",
@@ -170,6 +174,7 @@ apply_calibration <- function(calibration, values, names, error_call) {
 
 # Returns probabilities as a matrix with the names of the labels.
 check_probs <- function(x, error_call) {
+  check_given(x, arg = "x", error_call = error_call)
   if (!is.null(attr(x, "calibration"))) {
     abort("{.arg x} is calibrated already.", "argument", error_call)
   }

@@ -36,6 +36,7 @@ apply_chat_template <- function(
   system = NULL
 ) {
   error_call <- rlang::current_env()
+  check_given(messages)
   object <- check_model(model)
   system <- check_string(system, null = TRUE)
   is_single <- is_conversation(messages)
@@ -122,6 +123,7 @@ check_messages <- function(
   arg = rlang::caller_arg(messages),
   error_call = rlang::caller_env()
 ) {
+  check_given(messages, arg = arg, error_call = error_call)
   if (is.data.frame(messages)) {
     messages <- lapply(seq_len(nrow(messages)), \(row) as.list(messages[row, ]))
   }

@@ -41,21 +41,26 @@ describe <- function(x) {
 }
 
 shorten <- function(x, width) {
-  x <- ifelse(validUTF8(x), x, "(not valid UTF-8)")
+  x <- readable(x)
   long <- !is.na(x) & nchar(x) > width
   x[long] <- paste0(substr(x[long], 1L, width - 3L), "...")
   x
 }
 
-# Requires an argument without a default; `hint` describes the value.
+# Requires an argument without a default; `hint` describes the value. A check of a value calls it
+# first, so that the error names the function that the user called, and not the check.
 check_given <- function(
   x,
-  hint,
+  hint = NULL,
   arg = rlang::caller_arg(x),
   error_call = rlang::caller_env()
 ) {
   if (missing(x)) {
-    abort(c("{.arg {arg}} is missing.", i = "{hint}"), "argument", error_call)
+    abort(
+      c("{.arg {arg}} is missing.", i = if (!is.null(hint)) "{hint}"),
+      "argument",
+      error_call
+    )
   }
 }
 
@@ -64,6 +69,7 @@ check_flag <- function(
   arg = rlang::caller_arg(x),
   error_call = rlang::caller_env()
 ) {
+  check_given(x, arg = arg, error_call = error_call)
   if (!is.logical(x) || length(x) != 1 || is.na(x)) {
     abort_argument(arg, "TRUE or FALSE", x, error_call)
   }
@@ -76,6 +82,7 @@ check_string <- function(
   null = FALSE,
   error_call = rlang::caller_env()
 ) {
+  check_given(x, arg = arg, error_call = error_call)
   if (null && is.null(x)) {
     return(NULL)
   }
@@ -96,6 +103,7 @@ check_text <- function(
   arg = rlang::caller_arg(x),
   error_call = rlang::caller_env()
 ) {
+  check_given(x, arg = arg, error_call = error_call)
   if (is.factor(x)) {
     x <- as.character(x)
   }
@@ -162,6 +170,14 @@ as_utf8 <- function(x) {
   text
 }
 
+# Returns texts that can be printed and measured: in UTF-8, with a note in place of texts whose
+# bytes are not valid in their encoding.
+readable <- function(x) {
+  text <- as_utf8(x)
+  text[is.na(text) & !is.na(x)] <- "(not valid text)"
+  text
+}
+
 # Problem of a text whose bytes are not valid in its encoding.
 invalid_text <- "the text is not valid text in its encoding; see ?iconv"
 
@@ -206,6 +222,7 @@ check_whole <- function(
   n = 1L,
   error_call = rlang::caller_env()
 ) {
+  check_given(x, arg = arg, error_call = error_call)
   fits <- is.numeric(x) &&
     is.null(attr(x, "class")) &&
     length(x) %in% c(1L, n) &&
@@ -233,6 +250,7 @@ check_number <- function(
   n = 1L,
   error_call = rlang::caller_env()
 ) {
+  check_given(x, arg = arg, error_call = error_call)
   fits <- is.numeric(x) &&
     is.null(attr(x, "class")) &&
     length(x) %in% c(1L, n) &&

@@ -56,6 +56,8 @@ choose_examples <- function(
   embeddings = NULL
 ) {
   error_call <- rlang::current_env()
+  check_given(gold)
+  check_given(k)
   check_codebook(codebook)
   if (!is.null(embeddings) && (!is.matrix(embeddings) || !is.numeric(embeddings))) {
     abort_argument("embeddings", "a matrix of numbers", embeddings, error_call)

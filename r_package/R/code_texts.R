@@ -76,6 +76,7 @@ code_texts <- function(
   browser = interactive()
 ) {
   error_call <- rlang::current_env()
+  check_given(data)
   check_dots(list(...), character())
   is_frame <- is.data.frame(data)
   if (!is_frame) {

@@ -187,6 +187,7 @@ check_codebook <- function(
   arg = rlang::caller_arg(x),
   error_call = rlang::caller_env()
 ) {
+  check_given(x, arg = arg, error_call = error_call)
   if (!inherits(x, "llamaherd_codebook")) {
     abort_argument(arg, "a <llamaherd_codebook> made by codebook()", x, error_call)
   }

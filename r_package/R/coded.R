@@ -288,7 +288,7 @@ print.llamaherd_coded <- function(
   }
   cat(sprintf("<llamaherd_coded> %d %s%s\n", nrow(x), plural(nrow(x), "text"), counts))
   if (!is.null(coding$recalibration)) {
-    cat(coding$recalibration$line, sep = "\n")
+    writeLines(console_lines(coding$recalibration$line))
   }
   cat(sprintf("Steps: %s\n", as_text(coding$run$steps$methods)), sep = "")
   writeLines(notes_wrapped(sprintf("Note: %s", as_text(coding$run$notes))))

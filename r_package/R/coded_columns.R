@@ -44,6 +44,7 @@ prob_columns <- function(data) {
 }
 
 check_data <- function(x, error_call, arg = "data") {
+  check_given(x, arg = arg, error_call = error_call)
   if (!is.data.frame(x)) {
     abort_argument(arg, "a data frame", x, error_call)
   }

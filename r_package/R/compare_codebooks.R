@@ -128,6 +128,8 @@ compare_codebooks <- function(
   verbosity = 0L
 ) {
   error_call <- rlang::current_env()
+  check_given(data)
+  check_given(candidates)
   tried <- check_candidates(candidates, context, error_call)
   given <- gold_given(gold, error_call)
   text <- if (!is.null(data)) {
@@ -202,6 +204,7 @@ candidate <- function(codebook, context = NULL, ...) {
 #' @export
 best_codebook <- function(comparison, prefer = c("value", "speed"), name = NULL) {
   error_call <- rlang::current_env()
+  check_given(comparison)
   if (!inherits(comparison, "llamaherd_codebooks")) {
     must <- "a <llamaherd_codebooks> made by compare_codebooks()"
     abort_argument("comparison", must, comparison, error_call)
@@ -226,6 +229,7 @@ evaluate_codebook <- function(
   verbosity = 0L
 ) {
   error_call <- rlang::current_env()
+  check_given(choice)
   if (!inherits(choice, "llamaherd_choice")) {
     abort_argument(
       "choice",

@@ -166,6 +166,7 @@ plain_columns <- function(columns) {
 
 # Returns the labels of a coding in the form that Python accepts.
 labels_given <- function(coded, error_call, arg = "coded") {
+  check_given(coded, arg = arg, error_call = error_call)
   known <- if (inherits(coded, "llamaherd_coded")) coded_columns(coded)
   if (is.null(known$label) || is.null(known$text)) {
     must <- "the result of annotate_texts(), with its columns of texts and labels"

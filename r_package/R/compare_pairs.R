@@ -250,6 +250,7 @@ pair_columns <- function(columns, texts, names) {
 #' @export
 pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95) {
   error_call <- rlang::current_env()
+  check_given(comparison)
   if (!inherits(comparison, "llamaherd_pairs")) {
     must <- "a <llamaherd_pairs> made by compare_pairs()"
     abort_argument("comparison", must, comparison, error_call)

@@ -25,6 +25,7 @@ smart_chat_template <- function(
   add_assistant = TRUE
 ) {
   error_call <- rlang::current_env()
+  check_given(messages)
   check_model(model)
   if (!is.null(template)) {
     return(apply_chat_template(model, messages, template, add_assistant))

@@ -84,6 +84,7 @@ explore <- function(
   system_prompt = NULL
 ) {
   error_call <- rlang::current_env()
+  check_given(models)
   settings <- list(
     engine = check_choice(engine, c("auto", "parallel", "single")),
     batch_size = check_whole(batch_size, min = 1),

@@ -91,6 +91,7 @@ get_model_cache_dir <- function() py_call("cache_dir")
 #' Sys.setenv(HF_TOKEN = old)
 set_hf_token <- function(token, persist = FALSE, renviron_path = NULL) {
   error_call <- rlang::current_env()
+  check_given(token)
   if (!is_token(token)) {
     # The message never shows the value.
     abort(

@@ -128,6 +128,7 @@ quick_llama_reset <- function() {
 }
 
 check_questions <- function(prompt, error_call) {
+  check_given(prompt, error_call = error_call)
   if (!is.character(prompt) || length(prompt) == 0) {
     hint <- if (is.data.frame(prompt)) "Take one of its columns, such as data$text."
     abort_argument("prompt", "one question or more", prompt, error_call, hint)

@@ -53,6 +53,7 @@ compute_confusion_matrices <- function(
   truth_col = "truth"
 ) {
   error_call <- rlang::current_env()
+  check_given(annotations)
   frame <- frame_in(annotations)
   gold <- column_or_object(
     rlang::enquo(gold),
@@ -102,6 +103,7 @@ intercoder_reliability <- function(
   label_col = "label"
 ) {
   error_call <- rlang::current_env()
+  check_given(annotations)
   frame <- frame_in(annotations)
   sample_col <- column_or_object(
     rlang::enquo(sample_col),

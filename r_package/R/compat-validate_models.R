@@ -38,6 +38,7 @@ validate_models <- function(
   include_reliability = TRUE
 ) {
   error_call <- rlang::current_env()
+  check_given(annotations)
   frame <- frame_in(annotations)
   arguments <- list(
     annotations,

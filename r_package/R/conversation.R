@@ -54,6 +54,7 @@
 #' close(model)
 chat <- function(context, system = NULL, ..., turns = NULL, echo = interactive()) {
   error_call <- rlang::current_env()
+  check_given(context)
   object <- if (inherits(context, "llamaherd_model")) {
     check_model(context)
   } else {
@@ -170,6 +171,24 @@ new_chat <- function(python, owner, echo_default) {
   class(self) <- "llamaherd_chat"
   lockEnvironment(self, bindings = TRUE)
   self
+}
+
+# A misspelt method would be NULL in an environment, and calling it an error without a name.
+#' @export
+`$.llamaherd_chat` <- function(x, name) {
+  if (!exists(name, envir = x, inherits = FALSE)) {
+    meant <- closest(name, ls(x))
+    abort(
+      c(
+        "A {.cls llamaherd_chat} has no method {.code ${name}()}.",
+        i = if (!is.null(meant)) "Did you mean {.code ${meant}()}?",
+        i = "{.code ?chat} lists the methods."
+      ),
+      "argument",
+      NULL
+    )
+  }
+  get(name, envir = x, inherits = FALSE)
 }
 
 #' @export

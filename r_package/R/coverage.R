@@ -35,6 +35,7 @@
 #' texts_for_people(curve, 0.9, prob)
 coverage_curve <- function(x, correct = NULL, weights = NULL, level = 0.95) {
   error_call <- rlang::current_env()
+  check_given(x)
   if (inherits(x, "llamaherd_validation")) {
     return(x$coverage %||% abort_no_prob(error_call))
   }
@@ -61,6 +62,7 @@ coverage_curve <- function(x, correct = NULL, weights = NULL, level = 0.95) {
 #' @export
 texts_for_people <- function(x, accuracy, prob = NULL, sure = FALSE) {
   error_call <- rlang::current_env()
+  check_given(x)
   if (inherits(x, "llamaherd_validation")) {
     prob <- prob %||% x$prob
     x <- coverage_curve(x)

@@ -59,6 +59,7 @@ embed_parallel <- function(
   verbosity = 0L
 ) {
   error_call <- rlang::current_env()
+  check_given(model)
   object <- if (inherits(model, "llamaherd_context")) {
     check_context(model)
   } else {
@@ -167,7 +168,8 @@ report_vectors <- function(vectors, verbosity, error_call) {
   bullets <- escape_cli(sprintf("%s: %s", label, errors[shown]))
   warn(
     c(
-      "{length(failed)} of {n} text{?s} failed, and {?is/are} NA in the result.",
+      "{length(failed)} of {n} text{?s} failed, {cli::qty(length(failed))}and {?is/are} NA in
+       the result.",
       stats::setNames(bullets, rep("x", length(bullets))),
       i = "{.code attr(result, \"errors\")} has all reasons."
     ),

@@ -154,9 +154,9 @@ as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
 #' @export
 format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
 
-# Wraps notes to the width of the console, but not tables.
+# Wraps sentences to the width of the console, but not the rows of tables, which begin with spaces.
 notes_wrapped <- function(lines) {
-  is_note <- grepl("^(Note: |Intervals are )", lines)
+  is_note <- !grepl("^( |$)", lines)
   as.character(unlist(replace(
     as.list(lines),
     is_note,
@@ -165,7 +165,10 @@ notes_wrapped <- function(lines) {
 }
 
 # Wraps sentences to the width of the console.
-console_lines <- function(text) strwrap(text, getOption("width"), exdent = 2)
+console_lines <- function(text) {
+  lines <- as.character(unlist(strsplit(as.character(text), "\n", fixed = TRUE)))
+  strwrap(lines, getOption("width"), exdent = 2)
+}
 
 #' @export
 print.llamaherd_estimates <- function(x, ...) {

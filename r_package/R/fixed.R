@@ -52,3 +52,7 @@ with_element <- function(x, name, value) {
   x[[name]] <- value
   structure(x, class = class)
 }
+
+# The objects print as a page, which is also their summary: R's default would list their elements.
+#' @export
+summary.llamaherd_fixed <- function(object, ...) object

@@ -51,6 +51,7 @@ generate <- function(
   ...
 ) {
   error_call <- rlang::current_env()
+  check_given(prompt)
   object <- check_context(context)
   if (is.numeric(prompt) && length(prompt) > 0) {
     check_tokens(prompt, "prompt", error_call)

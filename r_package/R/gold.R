@@ -268,6 +268,7 @@ write_gold <- function(
 #' @export
 read_gold <- function(path, gold = NULL, coders = NULL) {
   error_call <- rlang::current_env()
+  check_given(path)
   json <- if (!is.null(gold)) check_gold(gold, error_call)
   coders <- if (!is.null(coders)) as_py_list(check_text(coders))
   if (is.data.frame(path)) {
@@ -341,6 +342,7 @@ history_of <- function(value) {
 }
 
 check_gold <- function(x, error_call, arg = "gold") {
+  check_given(x, arg = arg, error_call = error_call)
   if (!inherits(x, "llamaherd_gold") || !is.character(attr(x, "json"))) {
     must <- "a <llamaherd_gold> made by gold_sample() or read_gold()"
     abort_argument(arg, must, x, error_call)

@@ -36,6 +36,7 @@
 #' gold_part(gold, "explore")
 gold_split <- function(gold, explore = 0.2, select = 0.5, evaluate = 0.3, seed = NULL) {
   error_call <- rlang::current_env()
+  check_given(gold)
   options <- list(
     explore = check_number(explore),
     select = check_number(select),
@@ -56,6 +57,7 @@ gold_part <- function(gold, part = c("explore", "select", "evaluate")) {
 
 # Converts a sample for Python: returns its JSON, or the path of its CSV file.
 gold_given <- function(gold, error_call) {
+  check_given(gold, error_call = error_call)
   if (rlang::is_string(gold)) {
     return(list(json = NULL, path = expand_path(gold)))
   }

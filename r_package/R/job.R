@@ -265,8 +265,8 @@ tell_failures <- function(
     }
     warn(
       c(
-        "{length(failed)} of {n} {counted(n_samples)}{cli::qty(n)}{?s} failed, and
-         {?is/are} NA in the result.",
+        "{length(failed)} of {n} {counted(n_samples)}{cli::qty(n)}{?s} failed,
+         {cli::qty(length(failed))}and {?is/are} NA in the result.",
         failed_bullets(result, failed),
         i = not_run,
         i = "{.code {column_of('error', n_samples)}} has all reasons."

@@ -36,6 +36,7 @@ methods_text <- function(
   evaluation = NULL
 ) {
   error_call <- rlang::current_env()
+  check_given(x)
   is_path <- is.character(x)
   path <- if (is_path) existing_file(x, error_call)
   if (!is_path) {

@@ -19,6 +19,7 @@ check_context <- function(
 }
 
 check_object <- function(x, kind, maker, arg, error_call) {
+  check_given(x, arg = arg, error_call = error_call)
   if (!inherits(x, paste0("llamaherd_", kind))) {
     must <- sprintf("a <llamaherd_%s> made by %s()", kind, maker)
     abort_argument(arg, must, x, error_call, object_hint(x, kind))

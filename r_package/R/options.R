@@ -197,6 +197,7 @@ check_bias <- function(x, arg, error_call) {
 
 # Returns the prompts and the options of `chat`.
 chat_or_prompts <- function(x, arg, env) {
+  check_given(x, arg = arg, error_call = env)
   chat <- check_flag(env$chat, "chat", env)
   system <- check_string(env$system, "system", null = TRUE, error_call = env)
   options <- list(
@@ -241,6 +242,7 @@ prompts_hint <- function(x) {
 # Returns prompts in three forms: for Python (NULL for prompts that fail in R), as text for hashes,
 # and the reasons of failures. `read` is a function that converts an element of a list.
 as_prompts <- function(x, arg, error_call, read = as_prompt) {
+  check_given(x, arg = arg, error_call = error_call)
   if (is.factor(x) || (is.logical(x) && all(is.na(x)))) {
     x <- stats::setNames(as.character(x), names(x))
   }

@@ -7,6 +7,10 @@
 #' "base")` always uses base graphics. Python computes the numbers that are plotted, so Python must
 #' be installed.
 #'
+#' Texts fit the open graphics device: long names are wrapped, shortened or written smaller. If a
+#' plot with many rows is too small to read, plot it on a higher device, such as `pdf("plot.pdf",
+#' height = 10)`.
+#'
 #' @param x Return value of [annotate_texts()], [classify_parallel()], [validate()],
 #'   [validate_spans()], [coverage_curve()], [agreement()], [estimate()], [robustness()],
 #'   [compare_codebooks()], [compare_pairs()] or [generate_parallel()], or the attribute `stats` of
@@ -149,7 +153,7 @@ draw <- function(picture) {
   wanted <- getOption("llamaherd.graphics", "ggplot2")
   check_choice(wanted, c("ggplot2", "base"), "llamaherd.graphics")
   if (wanted == "ggplot2" && requireNamespace("ggplot2", quietly = TRUE)) {
-    plot <- ggplot_of(picture)
+    plot <- ggplot_of(picture, grDevices::dev.size())
     print(plot)
     return(invisible(plot))
   }
@@ -177,69 +181,9 @@ small <- 0.95 # size of names and notes relative to the titles of axes, in base 
 colours_for <- function(n) rep_len(okabe_ito, n)
 symbols_for <- function(n) rep_len(plot_symbols, n)
 
-# Wraps the title of a plot or a legend to lines of a maximum width.
-in_lines <- function(text, width) paste(strwrap(text, width + 1L), collapse = "\n")
-
 # Returns shades for shares, with enough contrast to black or white text.
 shades_of_shares <- function(share) {
   grDevices::rgb(grDevices::colorRamp(blues)(share), maxColorValue = 255)
-}
-
-# Returns names of rows or columns: wrapped to lines, or, for many names, one line each, cut in the
-# middle to the smallest width at which different names stay different.
-names_that_fit <- function(x, width = 26L) {
-  if (length(x) <= 12) {
-    return(wrapped(x, width))
-  }
-  for (most in width + c(4L, 14L, 24L, 64L)) {
-    cut <- cut_middle(x, most)
-    if (!anyDuplicated(cut)) {
-      break
-    }
-  }
-  cut
-}
-
-cut_middle <- function(x, width) {
-  x <- trimws(gsub("[[:cntrl:][:space:]]+", " ", as.character(x)))
-  long <- nchar(x) > width
-  n_end <- (width - 3L) %/% 2L
-  head <- substr(x[long], 1L, width - 3L - n_end)
-  tail <- substring(x[long], nchar(x[long]) - n_end + 1L)
-  x[long] <- paste0(head, "...", tail)
-  x
-}
-
-# Returns the size of names, relative to few names; names may have several lines.
-size_of_names <- function(names, room = 22) {
-  n <- sum(lengths(strsplit(as.character(names), "\n", fixed = TRUE)))
-  min(1, max(0.45, room / max(n, 1)))
-}
-
-# Wraps names of rows.
-wrapped <- function(x, width = 26L, n_lines = 3L) {
-  x <- gsub("[[:cntrl:]]+", " ", as.character(x))
-  vapply(
-    x,
-    \(name) {
-      lines <- strwrap(name, width)
-      # Splits words that are too long for a line.
-      lines <- unlist(lapply(lines, in_pieces, width))
-      lines <- lines[nzchar(lines)]
-      if (length(lines) > n_lines) {
-        lines <- lines[seq_len(n_lines)]
-        lines[[n_lines]] <- paste0(substr(lines[[n_lines]], 1L, width - 3L), "...")
-      }
-      if (length(lines) == 0) " " else paste(lines, collapse = "\n")
-    },
-    character(1),
-    USE.NAMES = FALSE
-  )
-}
-
-in_pieces <- function(line, width) {
-  at <- seq(1L, max(nchar(line), 1L), by = width)
-  substring(line, at, at + width - 1L)
 }
 
 percent <- function(level) sprintf("%g%%", 100 * level)

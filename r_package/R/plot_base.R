@@ -22,76 +22,37 @@ draw_base <- function(picture) {
   invisible()
 }
 
-# Returns margins in lines: space for the names of rows, and for a legend with the given number of
-# lines.
-base_margins <- function(names, n_legend, left = 1.5) {
-  wide <- left_margin(names, graphics::par("din")[[1]], left)
-  graphics::par(mar = c(4 + n_legend, wide, 2.5, 1))
-}
-
-# Returns the left margin in lines that names need, at most 0.45 of the given inches.
-left_margin <- function(names, inches, left = 1.5) {
-  line <- graphics::par("csi")
-  needed <- max(graphics::strwidth(names, "inches", cex = small), 0)
-  min(needed / line + left, 0.45 * inches / line)
-}
-
-base_frame <- function(xlim, ylim, picture, names = NULL) {
+# Draws the title, the titles of the axes and the ticks, within the margins of base_layout().
+base_frame <- function(xlim, ylim, layout) {
   graphics::plot.new()
   graphics::plot.window(xlim, ylim, xaxs = "i", yaxs = "i")
-  graphics::title(xlab = picture$x)
-  base_title(picture)
+  base_titles(layout)
   graphics::axis(1, col = NA, col.ticks = "#555555")
-  if (!is.null(names)) {
-    base_row_axis(names)
+  if (is.null(layout$names)) {
+    graphics::axis(2, col = NA, col.ticks = "#555555")
+  } else {
+    base_row_names(layout)
   }
 }
 
-base_row_axis <- function(names) {
-  size <- small * size_of_names(names, room = 16 + 6 * (length(names) > 12))
-  graphics::axis(
-    2,
-    seq_along(names),
-    names,
-    tick = FALSE,
-    lwd = 0,
-    gap.axis = -1,
-    cex.axis = size
-  )
-}
-
-base_title <- function(picture) {
-  title <- in_lines(picture$title, 62)
-  line <- if (grepl("\n", title, fixed = TRUE)) 0.2 else 0.8
-  graphics::mtext(title, adj = 0, line = line, font = 2, at = left_edge())
-}
-
-# Returns the position of a title: at the left of the figure, for names of any width.
-left_edge <- function() {
-  graphics::grconvertX(0.02, "ndc", "user")
-}
-
-base_legend <- function(names, ..., title = NULL, lines = length(names)) {
-  y <- graphics::grconvertY(0.005, "ndc", "user")
+base_legend <- function(layout, ...) {
+  legend <- layout$legend
+  if (is.null(legend)) {
+    return(invisible())
+  }
   graphics::legend(
     x = graphics::grconvertX(0.5, "ndc", "user"),
-    y = y,
-    legend = names,
+    y = graphics::grconvertY(0.005, "ndc", "user"),
+    legend = legend$names,
     xjust = 0.5,
     yjust = 0,
     xpd = NA,
     bty = "n",
-    cex = small,
-    title = title,
-    ncol = if (lines < length(names)) length(names) else 1,
+    cex = legend$cex,
+    title = legend$title,
+    ncol = legend$n_columns,
     ...
   )
-}
-
-# Returns the number of lines of a legend: one if all names fit into a row, else one per name.
-legend_lines <- function(names) {
-  inches <- length(names) * (max(graphics::strwidth(names, "inches", cex = small)) + 0.45)
-  if (inches < 0.9 * graphics::par("din")[[1]]) 1 else length(names)
 }
 
 base_grid <- function(horizontal = FALSE) {
@@ -103,15 +64,18 @@ base_grid <- function(horizontal = FALSE) {
 
 base_bars <- function(picture) {
   data <- picture$data
-  names <- names_that_fit(levels(data$row))
-  single <- is.null(picture$legend)
   counts <- tapply(data$n, list(data$part, data$row), sum)
   counts[is.na(counts)] <- 0
   total <- colSums(counts)
-  base_margins(names, if (single) 0 else 2)
-  n <- length(names)
-  end <- max(total, 1e-9) * (1.05 + 0.026 * max(nchar(picture$notes)))
-  base_frame(c(0, end), c(n + 0.6, 0.4), picture, names)
+  single <- is.null(picture$legend)
+  shown <- if (!single) rownames(counts)
+  layout <- base_layout(picture, levels(data$row), shown, picture$legend)
+  n <- length(layout$names)
+  size <- small * layout$size
+  noted <- max(graphics::strwidth(picture$notes, "inches", cex = size)) + 0.1
+  # The longest bar leaves room for its note.
+  free <- max(1 - noted / layout$inches[[1]], 0.2)
+  base_frame(c(0, max(total, 1e-9) / free), c(n + 0.6, 0.4), layout)
   base_grid()
   fill <- if (single) okabe_ito[[1]] else shades[seq_len(nrow(counts))]
   from <- rbind(0, apply(counts, 2, cumsum))
@@ -126,24 +90,19 @@ base_bars <- function(picture) {
       lwd = 0.5
     )
   }
-  graphics::text(total, seq_len(n), picture$notes, pos = 4, cex = small, offset = 0.25)
-  if (!single) {
-    base_legend(rownames(counts), fill = fill, title = picture$legend, lines = 1)
-  }
+  graphics::text(total, seq_len(n), picture$notes, pos = 4, cex = size, offset = 0.25)
+  base_legend(layout, fill = fill)
 }
 
 base_forest <- function(picture) {
   data <- picture$data
-  names <- names_that_fit(levels(data$row))
   series <- levels(data$series)
   n <- length(series)
-  shown <- if (n > 1) series
-  n_lines <- if (length(shown) > 0) legend_lines(shown) else 0
-  base_margins(names, n_lines)
+  layout <- base_layout(picture, levels(data$row), if (n > 1) series)
   limits <- picture$limits %||% c(0, 1)
   has_zero <- limits[[1]] < 0 && limits[[2]] > 0
   limits <- limits + c(-0.02, 0.02) * max(diff(limits), 1e-9)
-  base_frame(limits, c(length(names) + 0.6, 0.4), picture, names)
+  base_frame(limits, c(length(layout$names) + 0.6, 0.4), layout)
   base_grid()
   spans <- picture$spans
   if (!is.null(spans)) {
@@ -165,41 +124,37 @@ base_forest <- function(picture) {
   of <- as.integer(data$series)
   at <- as.integer(data$row) + beside(data)
   graphics::segments(data$low, at, data$high, at, col = colour[of], lwd = 1.5)
+  # Points of many rows are smaller, so that neighbours do not cover each other.
+  room <- 0.6 * layout$inches[[2]] / (length(layout$names) * max(n, 2))
+  size <- 1.2 * min(1, max(0.5, room / 0.05))
   graphics::points(
     data$value,
     at,
     pch = symbols_for(n)[of],
     bg = colour[of],
     col = "white",
-    cex = 1.2
+    cex = size
   )
-  if (n_lines > 0) {
-    base_legend(
-      shown,
-      pch = symbols_for(n),
-      pt.bg = colour,
-      col = "white",
-      pt.cex = 1.3,
-      lines = n_lines
-    )
-  }
+  base_legend(layout, pch = symbols_for(n), pt.bg = colour, col = "white", pt.cex = 1.3)
 }
 
 # Draws a small plot for each row of the data, with one row per series.
 base_panels <- function(picture) {
-  names <- wrapped(levels(picture$data$series))
   rows <- levels(picture$data$row)
-  graphics::par(mfrow = grDevices::n2mfrow(length(rows)), oma = c(2, 0, 2, 0))
-  graphics::par(cex = 1)
-  for (row in rows) {
-    data <- picture$data[picture$data$row == row, ]
-    graphics::par(mar = c(2, left_margin(names, graphics::par("fin")[[1]]), 2, 1))
+  layout <- base_panel_layout(picture, levels(picture$data$series), length(rows))
+  names <- layout$names
+  graphics::par(mfrow = c(layout$n_rows, layout$n_columns), oma = layout$outer)
+  graphics::par(cex = layout$cex, mar = c(2, 0.9, 1.8, 0.9))
+  for (i in seq_along(rows)) {
+    data <- picture$data[picture$data$row == rows[[i]], ]
     limits <- range(0, data$value, data$low, data$high, na.rm = TRUE)
     limits <- limits + c(-0.03, 0.03) * max(diff(limits), 1e-9)
     graphics::plot.new()
     graphics::plot.window(limits, c(length(names) + 0.6, 0.4), xaxs = "i", yaxs = "i")
     graphics::axis(1, col = NA, col.ticks = "#555555")
-    graphics::axis(2, seq_along(names), names, tick = FALSE, lwd = 0, gap.axis = -1)
+    if ((i - 1) %% layout$n_columns == 0) {
+      base_row_names(layout)
+    }
     base_grid()
     graphics::abline(v = 0, col = "#999999")
     at <- as.integer(data$series)
@@ -207,10 +162,10 @@ base_panels <- function(picture) {
     graphics::segments(data$low, at, data$high, at, col = colour, lwd = 1.5)
     symbol <- symbols_for(length(names))[at]
     graphics::points(data$value, at, pch = symbol, bg = colour, col = "white", cex = 1.2)
-    graphics::mtext(shorten(row, 40L), adj = 0, line = 0.4, cex = small)
+    name <- cut_to_inches(rows[[i]], layout$inches[[1]], layout$cex * small)
+    graphics::mtext(name, adj = 0, line = 0.4, cex = layout$cex * small)
   }
-  graphics::mtext(picture$title, adj = 0.02, line = 0.4, font = 2, outer = TRUE)
-  graphics::mtext(picture$x, 1, line = 0.4, outer = TRUE)
+  base_outer_titles(layout)
 }
 
 # Returns offsets of points from the middle of their row, so that they do not overlap.
@@ -224,28 +179,19 @@ beside <- function(data) {
 
 base_matrix <- function(picture) {
   data <- picture$data
-  names <- names_that_fit(levels(data$row))
-  columns <- names_that_fit(levels(data$column), 16L)
-  line <- graphics::par("csi")
-  room <- 0.8 * graphics::par("din")[[1]] / length(columns) / 1.4
-  tilted <- max(graphics::strwidth(columns, "inches", cex = small)) > room ||
-    any(grepl("\n", columns, fixed = TRUE))
-  low <- if (tilted) {
-    max(graphics::strwidth(columns, "inches", cex = small)) / line + 1
-  } else {
-    2
-  }
-  base_margins(names, 0, left = 3)
-  margins <- graphics::par("mar")
-  low <- min(low, 0.55 * graphics::par("din")[[2]] / line - 5)
-  graphics::par(mar = c(low + 5, margins[-1]))
-  graphics::plot.new()
-  graphics::plot.window(
-    c(0.5, length(columns) + 0.5),
-    c(length(names) + 0.5, 0.5),
-    xaxs = "i",
-    yaxs = "i"
+  columns <- levels(data$column)
+  steps <- (0:4) / 4
+  layout <- base_layout(
+    picture,
+    levels(data$row),
+    percent(steps),
+    picture$legend,
+    columns
   )
+  n <- length(layout$names)
+  graphics::plot.new()
+  limits <- c(0.5, length(columns) + 0.5)
+  graphics::plot.window(limits, c(n + 0.5, 0.5), xaxs = "i", yaxs = "i")
   across <- as.integer(data$column)
   down <- as.integer(data$row)
   fill <- shades_of_shares(data$share)
@@ -257,40 +203,31 @@ base_matrix <- function(picture) {
     col = fill,
     border = "white"
   )
-  if (length(names) <= 20) {
+  if (n <= 20) {
     ink <- ifelse(data$share > 0.6, "white", "black")
-    graphics::text(across, down, big(data$n), col = ink, cex = small)
+    size <- small * min(layout$size, layout$columns$size)
+    graphics::text(across, down, big(data$n), col = ink, cex = size)
   }
-  graphics::axis(
-    1,
+  below <- graphics::grconvertY(0, "npc", "inches") - 0.08
+  graphics::text(
     seq_along(columns),
-    columns,
-    tick = FALSE,
-    las = if (tilted) 2 else 1,
-    gap.axis = -1,
-    cex.axis = small * size_of_names(seq_along(columns))
+    graphics::grconvertY(below, "inches", "user"),
+    layout$columns$names,
+    srt = if (layout$columns$turned) 90 else 0,
+    adj = if (layout$columns$turned) c(1, 0.5) else c(0.5, 1),
+    xpd = NA,
+    cex = small * layout$columns$size
   )
-  base_row_axis(names)
-  graphics::mtext(picture$x, 1, line = low + 0.6)
-  graphics::mtext(picture$y, 2, line = graphics::par("mar")[[2]] - 1.2, las = 0)
-  base_title(picture)
-  steps <- (0:4) / 4
-  base_legend(
-    percent(steps),
-    fill = shades_of_shares(steps),
-    title = picture$legend,
-    lines = 1
-  )
+  base_row_names(layout)
+  base_titles(layout)
+  base_legend(layout, fill = shades_of_shares(steps))
 }
 
 base_curve <- function(picture) {
   data <- picture$data
-  graphics::par(mar = c(5, 5, 2.5, 1))
+  layout <- base_layout(picture, legend = picture$named)
   limits <- picture$limits
-  base_frame(limits$x + c(0, 0.01), limits$y + c(0, 0.01), picture)
-  graphics::axis(2, col = NA, col.ticks = "#555555")
-  words <- in_lines(picture$y, 38)
-  graphics::title(ylab = words, line = 2.6, cex.lab = 1)
+  base_frame(limits$x + c(0, 0.01), limits$y + c(0, 0.01), layout)
   base_grid(horizontal = TRUE)
   graphics::lines(picture$reference, col = "#777777", lty = 2)
   if (picture$steps && nrow(data) > 1) {
@@ -305,38 +242,49 @@ base_curve <- function(picture) {
     graphics::segments(data$x, data$low, data$x, data$high, col = okabe_ito[[1]])
     graphics::points(data$x, data$y, pch = 19, col = okabe_ito[[1]], xpd = TRUE)
   }
-  base_legend(picture$named, lty = 2, col = "#777777")
+  base_legend(layout, lty = 2, col = "#777777")
 }
 
 base_tradeoff <- function(picture) {
   data <- picture$data
   series <- levels(data$series)
-  n_lines <- if (length(series) > 1) legend_lines(series) else 0
-  graphics::par(mar = c(4 + n_lines, 5, 2.5, 1))
-  base_frame(picture$limits$x, picture$limits$y, picture)
-  graphics::axis(2, col = NA, col.ticks = "#555555")
-  graphics::title(ylab = in_lines(picture$y, 38), line = 2.6, cex.lab = 1)
+  layout <- base_layout(picture, legend = if (length(series) > 1) series)
+  base_frame(picture$limits$x, picture$limits$y, layout)
   base_grid(horizontal = TRUE)
   of <- as.integer(data$series)
   colour <- colours_for(length(series))
   symbol <- symbols_for(length(series))
   graphics::segments(data$x, data$low, data$x, data$high, col = colour[of])
+  names <- wrapped(data$name)
+  at <- beside_points(
+    graphics::grconvertX(data$x, "user", "npc") * layout$inches[[1]],
+    graphics::grconvertY(data$y, "user", "npc") * layout$inches[[2]],
+    graphics::strwidth(names, "inches", cex = small),
+    graphics::par("csi") * small * lines_of(names),
+    layout$inches
+  )
+  x <- graphics::grconvertX(at[, "x"] / layout$inches[[1]], "npc", "user")
+  y <- graphics::grconvertY(at[, "y"] / layout$inches[[2]], "npc", "user")
+  end <- graphics::grconvertX(at[, "end"] / layout$inches[[1]], "npc", "user")
+  graphics::segments(data$x, data$y, end, y, col = "#999999", lwd = 0.7)
   graphics::points(data$x, data$y, pch = symbol[of], col = colour[of], bg = colour[of])
-  graphics::text(data$x, data$y, wrapped(data$name), pos = 4, cex = small)
-  if (length(series) > 1) {
-    base_legend(series, pch = symbol, col = colour, pt.bg = colour, lines = n_lines)
-  }
+  graphics::text(
+    x,
+    y,
+    names,
+    adj = c(0, 0.5),
+    cex = small
+  )
+  base_legend(layout, pch = symbol, col = colour, pt.bg = colour)
 }
 
 base_scatter <- function(picture) {
   data <- picture$data
   lines <- picture$lines
-  graphics::par(mar = c(5, 5, 2.5, 1))
+  layout <- base_layout(picture)
   wider <- function(x) range(x) + c(-0.06, 0.06) * max(diff(range(x)), 0.1)
   across <- wider(data$x)
-  base_frame(across, wider(c(data$y, lines$y)), picture)
-  graphics::axis(2, col = NA, col.ticks = "#555555")
-  graphics::title(ylab = in_lines(picture$y, 38), line = 2.6, cex.lab = 1)
+  base_frame(across, wider(c(data$y, lines$y)), layout)
   base_grid(horizontal = TRUE)
   shade <- grDevices::adjustcolor(okabe_ito[[1]], 0.5)
   graphics::points(data$x, data$y, pch = 19, col = shade, cex = 0.8 * data$size)
@@ -347,13 +295,8 @@ base_scatter <- function(picture) {
 base_timeline <- function(picture) {
   data <- picture$data
   n <- nrow(data)
-  phases <- picture$phases
-  n_lines <- legend_lines(phases)
-  graphics::par(mar = c(4 + n_lines, 5, 2.5, 1))
-  base_frame(c(0, max(data$end) * 1.02), c(n + 0.5, 0.5), picture)
-  graphics::axis(2, col = NA, col.ticks = "#555555")
-  words <- in_lines(picture$y, 38)
-  graphics::title(ylab = words, line = 2.6, cex.lab = 1)
+  layout <- base_layout(picture, legend = picture$phases)
+  base_frame(c(0, max(data$end) * 1.02), c(n + 0.5, 0.5), layout)
   base_grid()
   from <- cbind(0, data$waited, data$first)
   to <- cbind(data$waited, data$first, data$end)
@@ -367,5 +310,5 @@ base_timeline <- function(picture) {
       border = NA
     )
   }
-  base_legend(phases, fill = phase_colours, lines = n_lines)
+  base_legend(layout, fill = phase_colours)
 }

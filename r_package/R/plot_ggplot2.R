@@ -1,6 +1,11 @@
 # Draws shapes by ggplot2.
 
-ggplot_of <- function(picture) {
+# Returns a ggplot whose texts fit a device of `size`, its width and height in inches.
+ggplot_of <- function(picture, size = c(6.5, 3.6)) {
+  picture$title <- in_lines(picture$title, 8.8 * size[[1]])
+  picture$x <- in_lines(picture$x, 9.2 * size[[1]])
+  picture$size <- size
+  picture$panel <- panel_inches(picture)
   plot <- switch(
     picture$shape,
     bars = ggplot_bars(picture),
@@ -12,11 +17,12 @@ ggplot_of <- function(picture) {
     scatter = ggplot_scatter(picture),
     timeline = ggplot_timeline(picture)
   )
+  lines <- max(10, floor(10 * picture$panel[[2]]))
   plot +
     ggplot2::labs(
-      title = in_lines(picture$title, 64),
-      x = in_lines(picture$x, 60),
-      y = if (nzchar(picture$y)) in_lines(picture$y, 26)
+      title = picture$title,
+      x = picture$x,
+      y = if (nzchar(picture$y)) in_lines(picture$y, lines)
     )
 }
 
@@ -39,16 +45,16 @@ ggplot_theme <- function(grid = "x") {
     )
 }
 
-# Returns a y scale that shows the rows from top to bottom.
-row_scale <- function(rows) {
+# Returns the scales of series, whose names in the legend are cut to the width of the device.
+series_scales <- function(series, size, guide) {
+  n <- nlevels(series)
+  names <- in_one_line(levels(series), floor(7.5 * size[[1]]))
+  arguments <- list(NULL, labels = names, guide = guide)
   list(
-    ggplot2::scale_y_discrete(limits = rev(levels(rows)), labels = names_that_fit),
-    ggplot2::theme(axis.text.y = text_of(names_that_fit(levels(rows))))
+    rlang::exec(ggplot2::scale_shape_manual, !!!arguments, values = symbols_for(n)),
+    rlang::exec(ggplot2::scale_fill_manual, !!!arguments, values = colours_for(n)),
+    rlang::exec(ggplot2::scale_colour_manual, !!!arguments, values = colours_for(n))
   )
-}
-
-text_of <- function(names, ...) {
-  ggplot2::element_text(size = ggplot2::rel(size_of_names(names)), ...)
 }
 
 ggplot_bars <- function(picture) {
@@ -58,7 +64,9 @@ ggplot_bars <- function(picture) {
   notes <- data.frame(row = factor(levels(data$row), levels(data$row)), n = c(total))
   notes$text <- paste0(" ", picture$notes)
   fill <- if (single) okabe_ito[[1]] else shades[seq_len(nlevels(data$part))]
-  room <- 0.02 + 0.024 * max(nchar(picture$notes))
+  size <- fitted_rows(data$row, picture)$size
+  wide <- 0.08 * size * (max(nchar(picture$notes)) + 1)
+  room <- 0.02 + wide / max(0.55 * picture$size[[1]] - wide, 0.5)
   ggplot2::ggplot(data, ggplot2::aes(x = !!of_data("n"), y = !!of_data("row"))) +
     ggplot2::geom_col(
       ggplot2::aes(fill = !!of_data("part")),
@@ -71,16 +79,16 @@ ggplot_bars <- function(picture) {
       ggplot2::aes(label = !!of_data("text")),
       data = notes,
       hjust = 0,
-      size = 3.6
+      size = 3.6 * size
     ) +
     ggplot2::scale_fill_manual(
-      if (!single) paste(strwrap(picture$legend, 14), collapse = "\n"),
+      picture$legend,
       values = fill,
-      guide = if (single) "none" else "legend"
+      guide = if (single) "none" else ggplot2::guide_legend(title.position = "top")
     ) +
     ggplot2::scale_x_continuous(expand = ggplot2::expansion(c(0, room))) +
     ggplot_theme() +
-    row_scale(data$row)
+    row_scale(data$row, picture)
 }
 
 ggplot_forest <- function(picture) {
@@ -126,7 +134,7 @@ ggplot_forest <- function(picture) {
       )
   }
   guide <- if (n > 1) {
-    ggplot2::guide_legend(ncol = legend_columns(levels(data$series)))
+    ggplot2::guide_legend(ncol = legend_columns(levels(data$series), picture$size))
   } else {
     "none"
   }
@@ -141,18 +149,18 @@ ggplot_forest <- function(picture) {
       size = 2.2,
       na.rm = TRUE
     ) +
-    ggplot2::scale_shape_manual(NULL, values = symbols_for(n), guide = guide) +
-    ggplot2::scale_fill_manual(NULL, values = colours_for(n), guide = guide) +
-    ggplot2::scale_colour_manual(NULL, values = colours_for(n), guide = guide) +
+    series_scales(data$series, picture$size, guide) +
     ggplot2::scale_x_continuous(limits = limits) +
     ggplot_theme() +
-    row_scale(data$row)
+    row_scale(data$row, picture)
 }
 
 # Draws a panel for each row of the data, with one row per series.
 ggplot_panels <- function(picture) {
   data <- picture$data
   n <- nlevels(data$series)
+  grid <- panel_grid(picture)
+  levels(data$row) <- make.unique(cut_middle(levels(data$row), grid$width))
   ggplot2::ggplot(
     data,
     ggplot2::aes(
@@ -172,29 +180,27 @@ ggplot_panels <- function(picture) {
       size = 2.2,
       na.rm = TRUE
     ) +
-    ggplot2::scale_shape_manual(NULL, values = symbols_for(n), guide = "none") +
-    ggplot2::scale_fill_manual(NULL, values = colours_for(n), guide = "none") +
-    ggplot2::scale_colour_manual(NULL, values = colours_for(n), guide = "none") +
+    series_scales(data$series, picture$size, "none") +
     ggplot2::facet_wrap(
       ggplot2::vars(!!of_data("row")),
       scales = "free_x",
-      ncol = if (nlevels(data$row) > 3) 2 else 1
+      ncol = grid$n_columns
     ) +
+    ggplot2::scale_x_continuous(n.breaks = grid$n_breaks) +
     ggplot_theme() +
-    row_scale(data$series) +
-    ggplot2::theme(strip.text = ggplot2::element_text(hjust = 0))
-}
-
-# Returns the number of columns with which a legend fits below a plot with long names of rows.
-legend_columns <- function(names) {
-  wide <- max(nchar(names)) + 6
-  max(1, min(length(names), 58 %/% wide))
+    row_scale(data$series, picture, grid$inches) +
+    ggplot2::theme(
+      strip.text = ggplot2::element_text(hjust = 0),
+      panel.spacing.x = ggplot2::unit(0.2, "inches")
+    )
 }
 
 ggplot_matrix <- function(picture) {
   data <- picture$data
   many <- nlevels(data$row) > 20
-  long <- max(nchar(levels(data$column))) > 60 / (nlevels(data$column) + 1)
+  columns <- ggplot_columns(levels(data$column), picture$size)
+  named <- rlang::set_names(columns$names, levels(data$column))
+  size <- fitted_rows(data$row, picture)$size
   plot <- ggplot2::ggplot(data, ggplot2::aes(!!of_data("column"), !!of_data("row"))) +
     ggplot2::geom_tile(
       ggplot2::aes(fill = !!of_data("share")),
@@ -208,30 +214,25 @@ ggplot_matrix <- function(picture) {
         ggplot2::aes(label = big(!!of_data("n"))),
         data = data,
         colour = data$ink,
-        size = 3.6
+        size = 3.6 * size
       )
   }
   plot +
     ggplot2::scale_fill_gradientn(
-      in_lines(picture$legend, 20),
+      picture$legend,
       colours = shades_of_shares((0:10) / 10),
       limits = c(0, 1),
       labels = percent,
-      guide = ggplot2::guide_colourbar(barwidth = 12, barheight = 0.8)
+      guide = ggplot2::guide_colourbar(
+        barwidth = 12,
+        barheight = 0.8,
+        title.position = "top"
+      )
     ) +
-    ggplot2::scale_x_discrete(labels = \(names) names_that_fit(names, 18L)) +
+    ggplot2::scale_x_discrete(labels = \(x) unname(named[x])) +
     ggplot_theme("") +
-    row_scale(data$row) +
-    ggplot2::theme(axis.text.x = text_of_columns(nlevels(data$column), long))
-}
-
-# Text of columns: tilted if it is long, upright if there are many columns.
-text_of_columns <- function(n, long) {
-  if (n > 12) {
-    text_of(seq_len(n), angle = 90, hjust = 1, vjust = 0.5)
-  } else if (long) {
-    ggplot2::element_text(angle = 40, hjust = 1)
-  }
+    row_scale(data$row, picture) +
+    ggplot2::theme(axis.text.x = columns$text)
 }
 
 ggplot_curve <- function(picture) {
@@ -260,9 +261,10 @@ ggplot_curve <- function(picture) {
 
 ggplot_tradeoff <- function(picture) {
   data <- picture$data
-  data$name <- paste0(" ", wrapped(data$name))
   n <- nlevels(data$series)
-  guide <- if (n > 1) ggplot2::guide_legend() else "none"
+  columns <- legend_columns(levels(data$series), picture$size)
+  guide <- if (n > 1) ggplot2::guide_legend(ncol = columns) else "none"
+  names <- names_beside(picture)
   ends <- ggplot2::aes(ymin = !!of_data("low"), ymax = !!of_data("high"))
   ggplot2::ggplot(
     data,
@@ -275,16 +277,27 @@ ggplot_tradeoff <- function(picture) {
     )
   ) +
     ggplot2::geom_linerange(ends, linewidth = 0.6, na.rm = TRUE) +
+    ggplot2::geom_segment(
+      ggplot2::aes(
+        x = !!of_data("from_x"),
+        y = !!of_data("from_y"),
+        xend = !!of_data("end"),
+        yend = !!of_data("y")
+      ),
+      data = names,
+      inherit.aes = FALSE,
+      colour = "#999999",
+      linewidth = 0.3
+    ) +
     ggplot2::geom_point(size = 2.4) +
     ggplot2::geom_text(
-      ggplot2::aes(label = !!of_data("name")),
+      ggplot2::aes(!!of_data("x"), !!of_data("y"), label = !!of_data("name")),
+      data = names,
+      inherit.aes = FALSE,
       hjust = 0,
-      size = 3.6,
-      colour = "#000000"
+      size = 3.6
     ) +
-    ggplot2::scale_shape_manual(NULL, values = symbols_for(n), guide = guide) +
-    ggplot2::scale_fill_manual(NULL, values = colours_for(n), guide = guide) +
-    ggplot2::scale_colour_manual(NULL, values = colours_for(n), guide = guide) +
+    series_scales(data$series, picture$size, guide) +
     ggplot2::coord_cartesian(xlim = picture$limits$x, ylim = picture$limits$y) +
     ggplot_theme("xy")
 }
@@ -329,7 +342,11 @@ ggplot_timeline <- function(picture) {
       ymax = !!of_data("place") + 0.5,
       fill = !!of_data("phase")
     )) +
-    ggplot2::scale_fill_manual(NULL, values = phase_colours) +
+    ggplot2::scale_fill_manual(
+      NULL,
+      values = phase_colours,
+      guide = ggplot2::guide_legend(ncol = legend_columns(phases, picture$size))
+    ) +
     ggplot2::scale_y_reverse(expand = ggplot2::expansion(0.01)) +
     ggplot2::scale_x_continuous(expand = ggplot2::expansion(c(0, 0.02))) +
     ggplot_theme()

@@ -259,6 +259,7 @@ new_recalibration <- function(found) {
 #' @rdname recalibrate
 #' @export
 recalibration <- function(x) {
+  check_given(x)
   if (inherits(x, "llamaherd_coded")) {
     return(attr(x, "llamaherd")$recalibration)
   }
@@ -270,7 +271,7 @@ format.llamaherd_recalibration <- function(x, ...) x$line
 
 #' @export
 print.llamaherd_recalibration <- function(x, ...) {
-  cat(format(x), sep = "\n")
+  writeLines(console_lines(format(x)))
   invisible(x)
 }
 

@@ -126,12 +126,14 @@ evaluation_for_report <- function(x) {
 }
 
 check_class <- function(x, class, arg, error_call, null = TRUE) {
+  check_given(x, arg = arg, error_call = error_call)
   if (!(null && is.null(x)) && !inherits(x, class)) {
     abort_argument(arg, sprintf("a <%s>", class), x, error_call)
   }
 }
 
 check_coded <- function(x, error_call) {
+  check_given(x, arg = "x", error_call = error_call)
   if (!is.data.frame(x) || inherits(x, "llamaherd_coded")) {
     return(check_class(x, "llamaherd_coded", "x", error_call, null = FALSE))
   }

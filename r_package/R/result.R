@@ -261,9 +261,7 @@ fits_line <- function(x, width) {
 }
 
 # Formats a text in one line; NA becomes "NA".
-encode <- function(x) {
-  encodeString(ifelse(is.na(x) | validUTF8(x), x, "(not valid UTF-8)"))
-}
+encode <- function(x) encodeString(readable(x))
 
 # Cuts texts to a number of columns on the screen.
 cut_to <- function(x, width) {
@@ -289,6 +287,17 @@ new_stats <- function(stats) {
   stats$actors <- if (n > 0) new_frame(actors, n)
   structure(stats, class = "llamaherd_stats")
 }
+
+# Returns the statistics of the call, because the attributes of a result make R's default summary
+# useless.
+#' @export
+summary.llamaherd_result <- function(object, ...) {
+  if (is_edited(object)) summary(plain(object), ...) else attr(object, "stats")
+}
+
+# Shows a column of answers in str(data) in one line, without the attributes.
+#' @exportS3Method utils::str
+str.llamaherd_result <- function(object, ...) utils::str(plain(object), ...)
 
 #' @export
 format.llamaherd_stats <- function(x, ...) x$line

@@ -84,6 +84,7 @@ robustness <- function(
   thinking = NULL
 ) {
   error_call <- rlang::current_env()
+  check_given(data)
   if (!is.data.frame(data)) {
     abort_argument("data", "a data frame", data, error_call)
   }

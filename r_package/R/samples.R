@@ -132,6 +132,7 @@ n_samples <- function(x) {
 #' close(model)
 vote <- function(x, key = trimws) {
   error_call <- rlang::current_env()
+  check_given(x)
   if (is_answers_table(x)) {
     names <- if (is.character(attr(x, "row.names"))) rownames(x)
     x <- rlang::set_names(lapply(seq_len(nrow(x)), \(i) rows_of_table(x, i)), names)

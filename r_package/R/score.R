@@ -134,7 +134,10 @@ check_continuations <- function(x, n, error_call) {
       "a character vector or a list, with one element or one for each prompt (%d)",
       n
     )
-    abort_argument(arg, must, x, error_call)
+    hint <- if (is.character(x)) {
+      "A list has several continuations of a prompt: list(c(\" Paris\", \" Rome\"))."
+    }
+    abort_argument(arg, must, x, error_call, hint)
   }
   texts <- as.list(unname(x))
   texts <- Map(

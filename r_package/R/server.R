@@ -167,6 +167,7 @@ check_files <- function(
   null = FALSE,
   error_call = rlang::caller_env()
 ) {
+  check_given(x, arg = arg, error_call = error_call)
   if (null && is.null(x)) {
     return(NULL)
   }

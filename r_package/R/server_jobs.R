@@ -64,6 +64,7 @@ job_submit <- function(
   model = NULL
 ) {
   error_call <- rlang::current_env()
+  check_given(texts)
   if (is.factor(texts)) {
     texts <- stats::setNames(as.character(texts), names(texts))
   }
@@ -263,6 +264,7 @@ job_frame <- function(value, job) {
 }
 
 check_job <- function(job, error_call = rlang::caller_env()) {
+  check_given(job, error_call = error_call)
   if (!inherits(job, "llamaherd_server_job")) {
     abort_argument("job", "a job of job_submit()", job, error_call)
   }

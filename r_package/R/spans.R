@@ -133,6 +133,7 @@ validate_spans <- function(
   seed = 1L
 ) {
   error_call <- rlang::current_env()
+  check_given(gold)
   check_dots(list(...), character())
   coded <- check_data(coded, error_call, "coded")
   if (!inherits(gold, "llamaherd_spans") || is.null(attr(gold, "content"))) {

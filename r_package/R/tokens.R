@@ -17,6 +17,7 @@
 #' lengths(tokenize(model, c(a = "one", b = "one two three")))
 #' close(model)
 tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
+  check_given(text)
   object <- check_model(model)
   given <- if (is.factor(text)) as.character(text) else text
   if (!is.character(given) || length(given) == 1) {
@@ -72,6 +73,7 @@ detokenize <- function(
   remove_special = FALSE,
   unparse_special = FALSE
 ) {
+  check_given(tokens)
   object <- check_model(model)
   ids <- if (is.list(tokens)) tokens else list(tokens)
   ids <- lapply(

@@ -111,9 +111,19 @@ reliability_of <- function(columns) {
 #' @export
 format.llamaherd_validation <- function(x, ...) x$page
 
+# Wraps the warnings of a page, which begin with "! ", to the width of the console; the next lines
+# of a warning begin with spaces.
+warnings_wrapped <- function(page) {
+  first <- startsWith(page, "! ")
+  at <- cumsum(first)
+  is_warning <- first | (at > 0 & startsWith(page, "  "))
+  texts <- tapply(trimws(page[is_warning]), at[is_warning], paste, collapse = " ")
+  c(page[!is_warning], console_lines(texts))
+}
+
 #' @export
 print.llamaherd_validation <- function(x, ...) {
-  writeLines(x$page)
+  writeLines(warnings_wrapped(format(x, ...)))
   invisible(x)
 }
 

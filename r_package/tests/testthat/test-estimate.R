@@ -323,8 +323,32 @@ test_that("a formula is evaluated on all rows, with codes in place of labels", {
   )
 })
 
+test_that("printed estimates fit a console of 80 columns", {
+  skip_if_no_llamaherd()
+  data <- data.frame(
+    label = rep(c("against", "for"), 60),
+    party = rep(c("A", "B", "C"), 40)
+  )
+  data$code <- ifelse(seq_len(120) %% 2 == 0, NA, data$label)
+  data$code[c(1, 3, 5)] <- "for"
+  data$other <- data$code
+  fit <- suppressWarnings(estimate(data, "code", prob = "simple", by = "party"))
+  withr::local_options(width = 80)
+  lines <- capture.output(print(fit))
+  expect_lte(max(nchar(lines)), 80)
+  # Estimates are below each other, whatever the length of their names.
+  rows <- grep("^  .*[[].*[]]$", lines, value = TRUE)
+  expect_length(rows, 4 * 10)
+  expect_length(unique(regexpr("[", rows, fixed = TRUE)), 1)
+})
+
 test_that("notes are wrapped, numbers are not", {
-  lines <- c(strrep("x ", 40), paste("Note:", strrep("word ", 20)))
+  sentence <- paste("2 coders agree", strrep("often ", 20))
+  lines <- c(
+    paste0("  ", strrep("x ", 40)),
+    paste("Note:", strrep("word ", 20)),
+    sentence
+  )
   withr::local_options(width = 40)
   shown <- notes_wrapped(lines)
   expect_identical(shown[[1]], lines[[1]])

@@ -86,3 +86,24 @@ test_that("files in Latin-1 are reported with their name", {
   expect_error(read_codebook(path), "not in UTF-8", class = "llamaherd_error_argument")
   expect_error(read_gold(c(path)), class = "llamaherd_error_argument")
 })
+
+test_that("valid texts in any declared encoding are shown as they are", {
+  latin <- "caf\xe9 cr\xe8me"
+  Encoding(latin) <- "latin1"
+  utf8 <- enc2utf8(latin)
+  expect_identical(encode(latin), utf8)
+  expect_identical(shorten(latin, 60L), utf8)
+  expect_identical(describe(latin), deparse1(utf8))
+  expect_identical(encode(invalid), "(not valid text)")
+  printed <- capture.output(print_rows(data.frame(text = latin), 5, 80))
+  expect_match(printed[[2]], utf8, fixed = TRUE)
+  result <- structure(
+    latin,
+    names = latin,
+    answers = latin,
+    errors = NA_character_,
+    finish_reason = "stop",
+    class = c("llamaherd_result", "character")
+  )
+  expect_match(capture.output(print(c(result)))[[1]], utf8, fixed = TRUE)
+})

@@ -187,3 +187,41 @@ test_that("messages about arguments have R's words", {
     )
   }
 })
+
+test_that("errors of missing arguments name the argument and the user's call", {
+  context <- local_context()
+  data <- data.frame(text = c("a", "b"))
+  is_required <- function(fun) {
+    arguments <- formals(fun)[names(formals(fun)) != "..."]
+    vapply(arguments, \(x) is.symbol(x) && !nzchar(x), NA)
+  }
+  exported <- getNamespaceExports("llamaherd")
+  functions <- Filter(is.function, mget(exported, envir = asNamespace("llamaherd")))
+  functions <- Filter(\(fun) any(is_required(fun)), functions)
+  functions$type_from_schema <- NULL # needs one of two arguments
+  expect_gt(length(functions), 60)
+  calls <- c(
+    lapply(names(functions), \(name) rlang::call2(name)),
+    alist(
+      annotate_texts(data, text),
+      gold_sample(data),
+      generate_parallel(context),
+      embed_parallel(context$model),
+      tokenize(context$model),
+      prompt_preview(),
+      write_codebook()
+    )
+  )
+  for (call in calls) {
+    cnd <- expect_error(eval(call), class = "rlang_error")
+    info <- paste(deparse1(call), conditionMessage(cnd))
+    expect_true(grepl("is missing|is absent", conditionMessage(cnd)), info = info)
+    expect_identical(rlang::call_name(conditionCall(cnd)), rlang::call_name(call), info)
+  }
+})
+
+test_that("a misspelt method of a conversation is named", {
+  talk <- chat(local_context())
+  expect_error(talk$aks("Hi"), "Did you mean `\\$ask\\(\\)`", class = "llamaherd_error")
+  expect_error(score_parallel(local_context(), "a", c("b", "c")), "list(c(", fixed = TRUE)
+})

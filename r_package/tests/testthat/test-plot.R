@@ -224,7 +224,7 @@ test_that("when prompts were read is shown of probabilities of labels, too", {
     shown$data,
     data.frame(waited = c(0, 0.5), first = c(0.5, 2), end = c(0.5, 2))
   )
-  expect_identical(shown$title, "2 prompts in 1 slots")
+  expect_identical(shown$title, "2 prompts in 1 slot")
 })
 
 test_that("other tables are drawn as data frames", {
@@ -322,6 +322,16 @@ for (engine in c("ggplot2", "base")) {
   })
 }
 
+test_that("validations of labels that are numbers are drawn", {
+  skip_if_no_llamaherd()
+  local_graphics("base")
+  labels <- rep(c(1, 2, 5), 10)
+  found <- validate(labels, rev(labels), scale = "interval", n_bootstrap = 0)
+  for (type in c("measures", "labels", "confusion", "numbers")) {
+    expect_silent(plot(found, type = type))
+  }
+})
+
 test_that("numbers of a validation are those that it has", {
   skip_if_no_llamaherd()
   found <- validate(rep(c("a", "b"), c(12, 8)), rep(c("a", "b"), 10), prob = (1:20) / 20)
@@ -383,7 +393,7 @@ test_that("titles fit a plot of 6.5 x 3.6 inches", {
   drawn <- ggplot_of(picture_coverage(curve_of()))
   for (axis in c("x", "y", "title")) {
     lines <- strsplit(drawn$labels[[axis]], "\n", fixed = TRUE)[[1]]
-    expect_true(all(nchar(lines) <= c(x = 60, y = 26, title = 64)[[axis]]))
+    expect_true(all(nchar(lines) <= c(x = 60, y = 26, title = 58)[[axis]]))
   }
 })
 
@@ -521,17 +531,177 @@ test_that("passages and their validation are drawn", {
   expect_error(plot(found, type = "confusion"), class = "llamaherd_error_argument")
 })
 
-test_that("names of many rows have one line and stay different", {
+test_that("names fit the height of their row and stay different", {
   few <- c("short", "a rather long label that needs several lines")
-  expect_identical(names_that_fit(few), wrapped(few))
+  expect_identical(fitted_names(few, 1, 0.2)$names, wrapped(few))
+  expect_identical(fitted_names(few, 1, 0.2)$size, 1)
   many <- sprintf("a rather long label number %02d with words", 1:30)
-  cut <- names_that_fit(many)
-  expect_false(any(grepl("\n", cut)))
-  expect_lte(max(nchar(cut)), 40)
-  expect_length(unique(cut), 30)
+  for (room in c(1, 0.5, 0.3, 0.1)) {
+    fitted <- fitted_names(many, room, 0.2)
+    expect_lte(max(lines_of(fitted$names)) * 0.2 * fitted$size, room)
+    expect_length(unique(fitted$names), 30)
+  }
+  expect_false(any(grepl("\n", fitted$names)))
+  expect_lte(max(nchar(fitted$names)), 40)
+  # Lines that are cut after the third are not equal.
+  same <- paste(strrep("the same beginning of all labels ", 4), 1:2)
+  expect_length(unique(fitted_names(same, 10, 0.2)$names), 2)
+  expect_lt(fitted_names(many, 1, 0.2, widest = 1)$size, 1)
   expect_identical(cut_middle(c("abc", "abcdefghijkl"), 9), c("abc", "abc...jkl"))
-  expect_identical(size_of_names(1:10), 1)
-  expect_lt(size_of_names(1:30), 1)
+})
+
+test_that("names beside points overlap neither each other nor the panel's edges", {
+  boxes_of <- function(x, y, wide, high, size) {
+    at <- beside_points(x, y, wide, high, size)
+    left <- unname(at[, "x"])
+    middle <- unname(at[, "y"])
+    cbind(left, middle - high / 2, left + wide, middle + high / 2)
+  }
+  size <- c(5, 2)
+  # At the same place, at the edges, and far from others.
+  x <- c(1, 1, 1.05, 4.9, 4.95, 3, 0.1)
+  y <- c(1, 1, 1.02, 1.9, 0.1, 1, 1.95)
+  boxes <- boxes_of(x, y, rep(1.2, 7), rep(0.16, 7), size)
+  for (i in seq_along(x)) {
+    expect_identical(sum(overlap(boxes[i, ], boxes[-i, , drop = FALSE])), 0)
+    expect_true(all(boxes[i, 1:2] >= 0 & boxes[i, 3:4] <= size))
+  }
+  alone <- unname(boxes_of(1, 1, 1, 0.16, size)[1, ])
+  expect_equal(alone, c(1.08, 0.92, 2.08, 1.08))
+})
+
+shape_of <- function(shape, rows, series = c("corrected (DSL)", "human codes only")) {
+  data <- expand.grid(
+    series = factor(series, series),
+    row = factor(rows, rows),
+    stringsAsFactors = FALSE
+  )
+  n <- nrow(data)
+  numbers <- data.frame(value = 0.5, low = 0.4, high = 0.6, n = 10L, share = 0.2)
+  data <- cbind(data, numbers[rep(1, n), ])
+  data$part <- data$series
+  data$column <- data$row
+  if (shape == "matrix") {
+    data <- merge(
+      data[!duplicated(data$row), -(1:2)],
+      data.frame(row = factor(rows, rows))
+    )
+  }
+  list(
+    shape = shape,
+    title = "A title of many words that is about as long as titles of plots are",
+    x = "a title of the horizontal axis, with 95% intervals",
+    y = if (shape == "matrix") "label of the model" else "",
+    data = data,
+    notes = rep("1,234 (33%)", length(rows)),
+    legend = "probability of the label"
+  )
+}
+
+many_names <- sprintf("Category %02d: energy prices, housing and the climate", 1:24)
+
+test_that("base graphics divide a small device between panel, names and legend", {
+  local_graphics("base")
+  withr::local_pdf(NULL, width = 6.5, height = 3.6)
+  line <- graphics::par("csi")
+  for (names in list("no", kinds, many_names)) {
+    shape <- shape_of("forest", names)
+    layout <- base_layout(shape, names, sprintf("series number %d", 1:8))
+    size <- small * layout$size
+    wide <- max(graphics::strwidth(layout$names, "inches", cex = size))
+    expect_lte(wide / line, graphics::par("mar")[[2]])
+    row <- layout$inches[[2]] / length(names)
+    expect_lte(max(lines_of(layout$names)) * line * size, row)
+    expect_length(unique(layout$names), length(names))
+    legend <- layout$legend
+    each <- graphics::strwidth(legend$names, "inches", cex = legend$cex)
+    expect_lte(legend$n_columns * (max(each) + 0.3), 6.5)
+    expect_gt(layout$inches[[2]], 0.8)
+    expect_lte(max(graphics::strwidth(layout$title, "inches", font = 2)), 6.5)
+    columns <- fitted_columns(names, 4 / length(names), 1)
+    needed <- line * small * columns$size
+    across <- if (columns$turned) {
+      max(lines_of(columns$names)) * needed
+    } else {
+      max(graphics::strwidth(columns$names, "inches", cex = small * columns$size))
+    }
+    expect_lte(across, max(4 / length(names), 0.3 * line * small))
+    expect_lte(columns$inches, 1)
+  }
+  vertical <- base_layout(list(title = "a", x = "b", y = strrep("share of texts ", 8)))
+  expect_lte(max(graphics::strwidth(vertical$y, "inches")), vertical$inches[[2]])
+})
+
+test_that("plots write the name of each row, column and series", {
+  path <- withr::local_tempfile(fileext = ".pdf")
+  series <- unname(method_names)
+  for (engine in c("base", if (requireNamespace("ggplot2", quietly = TRUE)) "ggplot2")) {
+    for (kind in c("forest", "bars", "matrix", "panels")) {
+      rows <- if (kind == "panels") "(Intercept)" else many_names
+      shape <- shape_of(kind, rows, series)
+      grDevices::pdf(path, 6.5, 3.6, compress = FALSE, useKerning = FALSE)
+      if (engine == "base") {
+        draw_base(shape)
+      } else {
+        print(ggplot_of(shape, c(6.5, 3.6)))
+      }
+      grDevices::dev.off()
+      lines <- grep("T[jJ]$", readLines(path), value = TRUE, useBytes = TRUE)
+      text <- gsub("\\\\([()])", "\\1", paste(lines, collapse = "\n"))
+      names <- c(
+        if (kind != "panels") sprintf("(Category %02d:", 1:24),
+        if (kind != "matrix") sprintf("(%s)", series)
+      )
+      for (name in names) {
+        expect_true(grepl(name, text, fixed = TRUE), info = paste(engine, kind, name))
+      }
+    }
+  }
+})
+
+test_that("panels have room for the names of their rows and for their titles", {
+  local_graphics("base")
+  withr::local_pdf(NULL, width = 6.5, height = 3.6)
+  series <- unname(method_names)
+  for (n in c(1, 3, 9)) {
+    layout <- base_panel_layout(shape_of("panels", as.character(1:n)), series, n)
+    expect_gte(layout$n_rows * layout$n_columns, n)
+    row <- layout$inches[[2]] / length(series)
+    expect_lte(graphics::par("csi") * small * layout$cex * layout$size, row)
+    grid <- panel_grid(c(
+      shape_of("panels", as.character(1:n), series),
+      list(size = c(6.5, 3.6), panel = c(6, 2.7))
+    ))
+    expect_gte(grid$inches / length(series), 0.8 * name_inches * (n < 9))
+  }
+})
+
+test_that("ggplot2's texts fit the device", {
+  skip_if_not_installed("ggplot2")
+  rows_in <- function(names, size) {
+    picture <- shape_of("forest", names, sprintf("variant number %d of 8", 1:8))
+    plot <- ggplot_of(picture, size)
+    shown <- plot$scales$get_scales("y")$labels(names)
+    relative <- as.numeric(plot$theme$axis.text.y$size)
+    list(lines = max(lines_of(shown)), size = relative, names = shown)
+  }
+  low <- rows_in(many_names, c(6.5, 3.6))
+  high <- rows_in(many_names, c(6.5, 12))
+  expect_lt(low$size, high$size)
+  expect_lte(24 * low$size * low$lines * name_inches, 3.6)
+  expect_length(unique(low$names), 24)
+  expect_identical(rows_in(kinds, c(6.5, 12))$size, 1)
+  names <- c("corrected (DSL)", "corrected (PPI++)", strrep("long ", 12))
+  expect_identical(legend_columns(names[1:2], c(6.5, 3.6)), 2L)
+  expect_identical(legend_columns(names, c(6.5, 3.6)), 1)
+  cut <- series_scales(factor(paste(strrep("long ", 20), 1:3)), c(6.5, 3.6), "none")
+  shown <- cut[[1]]$labels
+  expect_length(unique(shown), 3)
+  expect_lte(max(nchar(shown)), 52)
+  turned <- ggplot_columns(many_names, c(6.5, 3.6))
+  expect_lte(turned$inches, 0.3 * 3.6 + 1e-9)
+  expect_identical(turned$text$angle, 90)
+  expect_identical(ggplot_columns(c("pro", "con"), c(6.5, 3.6))$names, c("pro", "con"))
 })
 
 test_that("a curve of one text is a point", {

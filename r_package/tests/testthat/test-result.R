@@ -118,6 +118,22 @@ test_that("the one answer of a call is shown as it is if it needs more than a li
   expect_output(print(result[1]), "^<[^>]*> 1 of 1 prompt answered\na x!$")
 })
 
+test_that("the summary of a result has its statistics, and str() its texts", {
+  context <- local_context()
+  answers <- generate_parallel(context, c(a = "one", b = "two"))
+  expect_s3_class(summary(answers), "llamaherd_stats")
+  expect_match(capture.output(summary(answers))[[1]], "2 prompts")
+  expect_identical(summary(toupper(answers)), summary(toupper(plain(answers))))
+  data <- data.frame(id = 1:2)
+  data$answer <- answers
+  expect_length(capture.output(utils::str(data)), 3)
+})
+
+test_that("objects that print as a page are their own summary", {
+  made <- fixed(list(question = "q"), class = "llamaherd_codebook")
+  expect_identical(summary(made), made)
+})
+
 test_that("results become tables", {
   result <- local_result()
   table <- as.data.frame(result)

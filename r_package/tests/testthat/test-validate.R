@@ -547,3 +547,23 @@ test_that("labels that are numbers are compared as numbers", {
   shape <- plot(found, type = "numbers")
   expect_equal(nrow(shape), nrow(unique(data.frame(model + truth, model - truth))))
 })
+
+test_that("a printed validation has warnings as wide as the console, and is its own summary", {
+  skip_if_no_llamaherd()
+  found <- suppressWarnings(validate(rep("a", 30), rep(c("a", "b", "b"), 10)))
+  for (width in c(40, 80)) {
+    withr::local_options(width = width)
+    lines <- capture.output(print(found))
+    first <- which(startsWith(lines, "! "))
+    expect_gt(length(first), 0)
+    shown <- lines[first[[1]]:length(lines)]
+    expect_lte(max(nchar(shown)), width)
+    words <- \(x) unlist(strsplit(trimws(x), " +"))
+    page <- found$page
+    expect_identical(
+      words(shown),
+      words(page[which(startsWith(page, "! "))[[1]]:length(page)])
+    )
+  }
+  expect_identical(summary(found), found)
+})

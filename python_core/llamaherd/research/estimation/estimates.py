@@ -215,12 +215,15 @@ class Estimates:
             lines.append(f"intervals of each method are simultaneous ({way})")
         if self.label_check is not None:
             lines.append(f"labels of the coded texts: {self.label_check}")
+        width = max((len(self._what(row)) for row in self.rows), default=0)
+        columns = f"estimate  std. error  {percent(self.level)} interval"
+        head_of_rows = f"  {'':{width}}  {columns}"
         for method in self.methods:
             title = TITLES[method]
             if self.predictions != "labels":
                 title = title.replace("labels", widths.TITLES[self.predictions])
-            lines += ["", f"{method}: {title}"]
-            lines += [self._line(row) for row in self.by(method)]
+            lines += ["", f"{method}: {title}", head_of_rows]
+            lines += [self._line(row, width) for row in self.by(method)]
         worths = self._worths() if "gold" in self.methods else []
         lines += ["", *worths] if worths else []
         lines += ["", widths.described(self.widths)] if self.widths else []
@@ -240,19 +243,22 @@ class Estimates:
         line = f"{', '.join(counts)}; {self.n_gold} are coded."
         return [f"Codes alone would give equally short intervals with {line}"]
 
-    def _line(self, row: Estimate) -> str:
+    def _what(self, row: Estimate) -> str:
+        """Return the name of an estimate: its outcome, term and group."""
         group = group_name(row.group, self.grouped_by)
-        what = " ".join(part for part in (row.outcome, row.term, group) if part)
+        return " ".join(part for part in (row.outcome, row.term, group) if part)
+
+    def _line(self, row: Estimate, width: int) -> str:
+        what = f"{self._what(row):{width}}"
         if math.isnan(row.estimate):
-            return f"  {what:40} not estimated: {self._reason(row)}"
-        parts = [f"  {what:40} {decimals(row.estimate, 4):>9}"]
-        if not math.isnan(row.std_error):
-            parts.append(f"std. error {decimals(row.std_error, 4)}")
-        if not math.isnan(row.low):
-            parts.append(f"{percent(self.level)} {limits(row.low, row.high, 4)}")
-        if math.isnan(row.std_error) and math.isnan(row.low):
-            parts.append("no std. error: the codes show no variance")
-        return "  ".join(parts)
+            return f"  {what}  not estimated: {self._reason(row)}"
+        start = f"  {what}  {decimals(row.estimate, 4):>8}"
+        has_error, has_interval = not math.isnan(row.std_error), not math.isnan(row.low)
+        if not has_error and not has_interval:
+            return f"{start}  no std. error: the codes show no variance"
+        error = decimals(row.std_error, 4) if has_error else "-"
+        interval = limits(row.low, row.high, 4) if has_interval else "-"
+        return f"{start}  {error:>10}  {interval}"
 
     def _reason(self, row: Estimate) -> str:
         """Return why a quantity was not estimated.

@@ -65,7 +65,9 @@ def labels_picture(
     by_prob = summary[0]["bands"] is not None
     shares = [each["n"] / each["share"] for each in summary if each["share"]]
     n_labelled = round(shares[0]) if shares else n  # the denominator of the shares
-    of = f"{n:,}" if n_labelled == n else f"{n_labelled:,} of {n:,}"
+    of = count_of(n, things.removesuffix("s"))
+    if n_labelled != n:
+        of = f"{n_labelled:,} of {of}"
     if by_prob:
         names = [_band(i) for i in range(len(BANDS))]
         parts = [
@@ -76,7 +78,7 @@ def labels_picture(
         parts = [(things, [float(each["n"]) for each in summary])]
     return Bars(
         words=Words(
-            title=f"Labels of {of} {things}",
+            title=f"Labels of {of}",
             x=f"number of {things}",
             alt="; ".join(f"{each['label']}: {each['n']} {things}" for each in summary),
         ),
@@ -239,7 +241,7 @@ def timeline_picture(requests: Sequence[Any], n_slots: int) -> Timeline:
     end = [max(each.wall_s, begun) for each, begun in zip(ordered, first, strict=True)]
     return Timeline(
         words=Words(
-            title=f"{len(ordered):,} prompts in {n_slots} slots",
+            title=f"{count_of(len(ordered), 'prompt')} in {count_of(n_slots, 'slot')}",
             x="seconds since the call began",
             y="prompts, in the order in which they began",
             alt=f"from 0 to {max(end):.1f} s",
@@ -256,7 +258,7 @@ def time_picture(fields: Fields) -> Bars:
     rest = max(0.0, wall - read - wrote)
     return Bars(
         words=Words(
-            title=f"{fields['n_prompts']:,} prompts in {wall:.1f} s",
+            title=f"{count_of(fields['n_prompts'], 'prompt')} in {wall:.1f} s",
             x="seconds",
             alt=f"prompts {read:.1f} s, answers {wrote:.1f} s, else {rest:.1f} s",
         ),

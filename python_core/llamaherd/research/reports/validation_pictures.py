@@ -60,7 +60,7 @@ def measures_picture(fields: Fields) -> Forest:
     # The baseline applies only to accuracy, the first row.
     base = point(measured["majority_accuracy"], 0, len(series))
     if not math.isnan(base.value):
-        series.append(f"always '{cut(measured['majority_label'], 40)}'")
+        series.append(f"always '{cut(str(measured['majority_label']), 40)}'")
         points.append(base)
     return forest(
         _measures_title(fields["n_gold"], measured["accuracy"]["n"]),

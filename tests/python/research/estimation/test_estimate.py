@@ -604,7 +604,7 @@ def test_a_missing_standard_error_is_not_printed_as_nan() -> None:
     none = dataclasses.replace(rest[0], estimate=nan, std_error=nan, low=nan, high=nan)
     text = str(dataclasses.replace(found, rows=(odd, none, *rest[1:])))
     assert "nan" not in text
-    assert f"{first.estimate:9.4f}  no std. error: the codes show no variance" in text
+    assert f"{first.estimate:8.4f}  no std. error: the codes show no variance" in text
     assert "not estimated: fewer than two codes" in text
     other = [
         dataclasses.replace(

@@ -357,11 +357,32 @@ def test_numbers_that_are_none_are_left_out() -> None:
     assert not math.isnan(sum(ax.get_xlim()))
 
 
+@pytest.mark.parametrize("kind", ["measures", "labels", "confusion", "calibration"])
+@pytest.mark.parametrize("names", [(1, 2), (1.5, 2.5), (True, False)], ids=str)
+def test_labels_that_are_not_text_are_plotted(kind: str, names: tuple[Any, Any]) -> None:
+    labels = [*names, *names, names[0]] * 4
+    codes = [names[0], *labels[1:]]
+    found = lh.validate(labels, codes, prob=[0.8] * 20, n_bootstrap=0)
+    assert lh.plot(found, kind=kind).figure is not None
+
+
 def test_shades_of_a_confusion_matrix_have_a_legend(validation: lh.Validation) -> None:
     figure = lh.plot(validation, kind="confusion").figure
     (legend,) = figure.legends
     assert legend.get_title().get_text() == "share of the texts with this label"
     assert [text.get_text() for text in legend.get_texts()][::4] == ["0%", "100%"]
+
+
+def test_titles_count_in_english() -> None:
+    summary = [{"label": "a", "n": 1, "share": 1.0, "bands": None}]
+    assert pictures.labels_picture(summary, 1).words.title == "Labels of 1 text"
+    assert pictures.labels_picture(summary, 1200, "prompts").words.title == (
+        "Labels of 1,200 prompts"
+    )
+    names = ("n_prompts", "n_prefill_tokens", "n_decode_tokens", "prefill_s", "decode_s")
+    rates = ("prefill_tokens_per_s", "decode_tokens_per_s", "wall_s")
+    fields = dict.fromkeys((*names, *rates), 1)
+    assert pictures.time_picture(fields).words.title == "1 prompt in 1.0 s"
 
 
 def test_the_title_has_the_texts_that_were_used() -> None:
