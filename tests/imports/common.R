@@ -12,8 +12,8 @@ alone <- function() {
   }
 }
 
-# Runs each of some named functions; ends R with a status of 1 if one failed. Prints each name first,
-# so that a function that hangs is known.
+# Runs each of some named functions; ends R with a status of 1 if one failed. Prints each name
+# first, so that a function that hangs is known.
 run_each <- function(steps, on_end = \() NULL) {
   failed <- character()
   for (name in names(steps)) {
