@@ -1,6 +1,6 @@
 """Coverage of 95% intervals of means of skewed numbers, and of the warning about them.
 
-python benchmarks/coverage_skewed.py [--draws 500] [--workers 1] [--seed 3]
+python benchmarks/coverage_skewed.py [--draws 1000] [--workers 1] [--seed 3]
     [--skip N] [--save FILE] [--merge FILE ...]
 
 Human codes are numbers from distributions without and with heavy tails. The model's
@@ -104,7 +104,7 @@ def table(found: draws.Drawn) -> str:
 def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    draws.add_options(parser, 500, 3)
+    draws.add_options(parser, 1000, 3)
     simulation = draws.Simulation(name="skewed", cases=list(TRUTH), draw=one_draw)
     found = draws.results(simulation, parser.parse_args())
     if found is not None:

@@ -56,22 +56,28 @@ logged() {
   fi
 }
 
+# limited COMMAND...: runs COMMAND, and ends it after half an hour, because the tests in it
+# have no time limits. The output then shows the test or the example that hung. Without a
+# limit at a terminal, where Ctrl-C can end it.
+limited() {
+  if [[ ! -t 0 ]] && command -v timeout >/dev/null; then
+    set -- timeout 1800 "$@"
+  fi
+  "$@"
+}
+
 # one_core COMMAND...: runs COMMAND on one processor, so that llamaherd's default is one
-# thread. Threads of one matrix product wait for each other in loops: next to other
-# programs, two threads therefore use twice the processor time of one thread.
+# thread, and with a time limit. Threads of one matrix product wait for each other in
+# loops: next to other programs, two threads therefore use twice the processor time of one
+# thread.
 one_core() {
   local cores
   if command -v taskset >/dev/null; then
     cores=$(taskset -cp "$BASHPID")
     set -- taskset -c "$(grep -o '[0-9]*$' <<<"$cores")" "$@"
   fi
-  "$@"
+  limited "$@"
 }
-
-# Before a command that has no time limit for each test, ends the command if it hangs. The
-# output then shows the test or the example that hung.
-limited=()
-if command -v timeout >/dev/null; then limited=(timeout --verbose 1800); fi
 
 # copy_llama SITE: copies llama-cpp-python from .venv into another folder of Python packages, with
 # the files that the build of the shim reads: headers, and the commit in lib/cmake.

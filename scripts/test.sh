@@ -70,16 +70,16 @@ stage_clients() {
 }
 
 stage_readme() {
-  one_core "${limited[@]}" "$VENV_PYTHON" scripts/run_readme.py
+  one_core "$VENV_PYTHON" scripts/run_readme.py
 }
 
 stage_r() {
-  "${limited[@]}" Rscript --vanilla scripts/testthat.R
+  limited Rscript --vanilla scripts/testthat.R
 }
 
 # The R package in a library with only its Imports.
 stage_imports() {
-  one_core "${limited[@]}" Rscript --vanilla tests/imports/run.R build/imports
+  one_core Rscript --vanilla tests/imports/run.R build/imports
 }
 
 # One build with ASan and UBSan, also used by the fuzzer.

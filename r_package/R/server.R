@@ -32,7 +32,8 @@
 #'   for the first model; write `"file.gguf@name"` for an adapter of the model `name`. NULL loads no
 #'   adapter.
 #' @param memory Memory for the weights and caches of all models, such as `"16GB"`. The server does
-#'   not start if a model could never fit. NULL uses the available memory.
+#'   not start if a model could never fit. With NULL, several models share the available memory, and
+#'   the cache of a single model may use half of it.
 #' @param n_ctx,n_seq_max,n_threads See [context_create()]. NULL and `"auto"` choose values that
 #'   suit the machine.
 #' @param n_gpu_layers See [model_load()]; applies to each model of the server.

@@ -137,9 +137,12 @@ class Loop(ThreadedLoop):
         self._changed.append(group)
         # A step is aborted only if no group needs it: otherwise repeated changes could
         # abort the same step forever, or lose states that other groups continue.
-        if group.is_cancelled and self._runner is not None and not self._runner.is_needed:
+        if group.is_cancelled and not self._is_aborted and not self._is_needed():
             self._abort()
         self._rouse()
+
+    def _is_needed(self) -> bool:
+        return self._runner is None or self._runner.is_needed
 
     def _abort(self) -> None:
         if self._runner is not None:
@@ -213,20 +216,20 @@ class Loop(ThreadedLoop):
             if self._is_aborted and not self._is_closed and self._runner is not None:
                 self._is_aborted = False
                 self._runner.engine.abort(on=False)
-        # First, so that new groups get the memory of cancelled ones. A new group that is
-        # in both lists ends when it is added.
-        if self._runner is not None:
-            self._change_groups(self._runner, changed)
-        if self._is_closed:
-            self._end_all(arrived)
-        elif arrived:
-            try:
+        try:
+            # First, so that new groups get the memory of cancelled ones. A new group
+            # that is in both lists ends when it is added.
+            if self._runner is not None:
+                self._change_groups(self._runner, changed)
+            if self._is_closed:
+                self._end_all(arrived)
+            elif arrived:
                 capacity = MAX_CTX if self.plan is None else self.plan.capacity
                 self._choice.note(_uncancelled(arrived), len(self._groups), capacity)
                 self._take_groups(arrived)
-            except BaseException as error:
-                _refuse(arrived, error)  # earlier groups end together with the engine
-                raise
+        except BaseException as error:
+            _refuse(arrived, error)  # earlier groups end together with the engine
+            raise
         runner = self._runner
         if runner is None:
             return None

@@ -67,7 +67,10 @@ class ThreadedLoop(ABC):
 
     def cancel(self) -> None:
         """End all current groups."""
-        for group in self._every():
+        groups = self._every()
+        for group in groups:  # all before the first change, which may then abort the step
+            group.is_cancelled = True
+        for group in groups:
             self.give_up(group)
 
     def wait_for(self, is_done: Event, group: Group) -> None:

@@ -195,7 +195,8 @@ class GroupWork:
                 if self._n_losses[i] < _MOST_LOSSES:
                     self._again.append(i)
                 else:
-                    self._fail(i, f"{_MOST_LOSSES} processes with it were lost", reason)
+                    lost = f"{_MOST_LOSSES} processes to which it was sent were lost"
+                    self._fail(i, lost, reason)
             return
         if len(left) > 1:
             half = len(left) // 2

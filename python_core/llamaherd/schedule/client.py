@@ -35,7 +35,8 @@ class Client:
         rank: Position in the order in which the clients of its call start.
         n_levels: For a prefix, length of the longest chain of nested prefixes that starts
             with it.
-        dependents: For a prefix, children that cannot start before the prefix is held.
+        dependents: For a prefix, children that cannot start before the prefix is held, in
+            order. The values have no meaning.
         n_unsubmitted: For a prefix, number of children that have not been submitted.
         is_cached: For a prefix, whether the prefix stays in the cache when no client
             needs it.
@@ -51,7 +52,7 @@ class Client:
     parent: Client | None = None
     rank: int = 0
     n_levels: int = 0
-    dependents: list[Client] = field(default_factory=list)
+    dependents: dict[Client, None] = field(default_factory=dict)
     n_unsubmitted: int = 0
     is_cached: bool = True
     state: State = State.WAITING

@@ -52,19 +52,37 @@ class Queue:
         self.n_passed = 0
         self._prompts: Heap = []
         self._prefixes: dict[int, Heap] = {}  # heaps of prefixes, by number of levels
+        self._ready: set[int] = set()  # ids of the clients in the heaps
+        self._known: set[int] = {client.id for client in clients}
 
     @property
     def is_empty(self) -> bool:
         """Whether no client may start, even if more hold slots were free."""
         return not self._prompts and not any(self._prefixes.values())
 
+    def adopt(self, prefix: Client) -> None:
+        """Take over a prefix that another call was to compute."""
+        prefix.call = self.call
+        if prefix.id not in self._known:
+            self._known.add(prefix.id)
+            self.clients.append(prefix)
+
     def push(self, client: Client) -> None:
         """Add a client whose parent is held, or that has no parent."""
+        if client.id in self._ready:
+            return  # another call had taken the prefix over
+        self._ready.add(client.id)
         item = (client.rank, client.id, client)
         if client.is_prefix:
             heappush(self._prefixes.setdefault(client.n_levels, []), item)
         else:
             heappush(self._prompts, item)
+
+    def pop(self, heap: Heap) -> Client:
+        """Remove and return the first client of one of the queue's heaps."""
+        client = heappop(heap)[2]
+        self._ready.discard(client.id)
+        return client
 
     def head(self, n_free: float, n_hold: float) -> Heap:
         """Return the heap whose first client starts next; [] if no client can start.
@@ -81,7 +99,7 @@ class Queue:
         for n_levels, heap in list(self._prefixes.items()):
             self._send_back(heap)
             while heap and heap[0][2].n_levels != n_levels:  # it was extended
-                self.push(heappop(heap)[2])
+                self.push(self.pop(heap))
                 self._send_back(heap)
         self._send_back(self._prompts)
         heaps = [self._prompts]
@@ -103,11 +121,11 @@ class Queue:
             client = heap[0][2]
             parent = client.parent
             if client.state is not State.WAITING or client.call != self.call:
-                heappop(heap)
+                self.pop(heap)
             elif parent is None or parent.state in (State.HELD, State.ENDED):
                 return
             else:
-                parent.dependents.append(heappop(heap)[2])
+                parent.dependents[self.pop(heap)] = None
 
 
 def make_clients(

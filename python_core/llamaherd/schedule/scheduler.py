@@ -85,8 +85,12 @@ class Scheduler:
 
     def stop(self, call: int) -> None:
         """Start no more clients of a call; running clients finish."""
-        if call in self._turns:
-            self._turns[call].is_admitting = False
+        if call not in self._turns:
+            return
+        queue = self._turns[call]
+        queue.is_admitting = False
+        for prefix in tuple(queue.clients):
+            self._leave_to_others(prefix, call)
 
     def may_start(self, call: int) -> bool:
         """Whether clients of a call may still start."""
@@ -111,8 +115,7 @@ class Scheduler:
                 leaving.append(client)
             client.state = State.ENDED
         for prefix in queue.clients:
-            if prefix.state is State.WAITING and prefix.call == call:  # a prefix
-                self._hand_over(prefix)
+            self._leave_to_others(prefix, call)
         return leaving
 
     def resized(self, limits: Limits) -> None:
@@ -157,7 +160,7 @@ class Scheduler:
                 self._start(client)
                 actions.append(Action(Kind.RESUME, client))
                 continue
-            heappop(heap)
+            self._turns[client.call].pop(heap)
             self._start(client)
             if client.is_prefix:
                 self._turns.had_hold_slot(client.call)
@@ -404,8 +407,9 @@ class Scheduler:
             heap = self._turns.next(math.inf)
         elif not heap or heap[0][2].n_levels <= self._n_hold_free:
             return False
-        prefix = heappop(heap)[2]
-        self._turns[prefix.call].n_passed = 0
+        queue = self._turns[heap[0][2].call]
+        prefix = queue.pop(heap)
+        queue.n_passed = 0
         parent = prefix.parent
         children = [c for c in prefix.dependents if c.state is State.WAITING]
         for child in children:
@@ -435,15 +439,23 @@ class Scheduler:
         else:
             self._hand_over(prefix)
 
+    def _leave_to_others(self, prefix: Client, call: int) -> None:
+        """Let another call compute a waiting prefix of a call that starts no clients."""
+        is_waiting = prefix.is_prefix and prefix.state is State.WAITING
+        if is_waiting and prefix.call == call:
+            self._hand_over(prefix)
+
     def _hand_over(self, prefix: Client) -> None:
         """Move a prefix to the call of the highest priority that needs the prefix."""
-        for queue in sorted(self._turns.queues, key=lambda queue: -queue.priority):
-            for client in queue.clients:
-                if client.parent is prefix and client.state is State.WAITING:
-                    prefix.call = queue.call
-                    queue.clients.append(prefix)
-                    self._hand_over_ready(prefix)
-                    return
+        calls = {c.call for c in prefix.dependents if c.state is State.WAITING}
+        queues = [self._turns[call] for call in sorted(calls) if call in self._turns]
+        if not calls:  # its children became ready before the prefix was lost
+            queues = [q for q in self._turns.queues if _has_child(q, prefix)]
+        if not queues:  # it is moved when its children, which are prefixes, are moved
+            return
+        queue = max(queues, key=lambda queue: self._turns.priority_of(queue.call))
+        queue.adopt(prefix)
+        self._hand_over_ready(prefix)
 
     def _hand_over_ready(self, prefix: Client) -> None:
         """Make a moved prefix ready, or let it wait for its parent, moved if needed."""
@@ -451,29 +463,34 @@ class Scheduler:
         if parent is None or _is_settled(parent):
             self._turns.make_ready(prefix)
             return
-        if prefix not in parent.dependents:
-            parent.dependents.append(prefix)
-        if parent.state is State.WAITING and parent.call not in self._turns:
+        parent.dependents[prefix] = None
+        if parent.state is State.WAITING and not self.may_start(parent.call):
             self._hand_over(parent)
 
     def _raise_prefixes(self, client: Client, queue: Queue) -> None:
         """Give the prefixes of a client at least its priority.
 
-        Otherwise it would wait as long as their call (priority inversion).
+        Otherwise it would wait as long as their call (priority inversion), or until a
+        call ends that starts no more clients.
         """
         prefix = client.parent
-        while prefix is not None and prefix.priority < client.priority:
-            if prefix.state is State.PAUSED:
-                self._paused.remove((-prefix.priority, prefix.age, prefix))
-                heapify(self._paused)
-            prefix.request = replace(prefix.request, priority=client.priority)
-            if prefix.state is State.PAUSED:
-                heappush(self._paused, (-prefix.priority, prefix.age, prefix))
-            elif prefix.state is State.WAITING and prefix.call != queue.call:
-                prefix.call = queue.call
-                queue.clients.append(prefix)
+        while prefix is not None:
+            if prefix.priority < client.priority:
+                self._set_priority(prefix, client.priority)
+            is_waiting = prefix.state is State.WAITING and prefix.call != queue.call
+            if is_waiting and self._turns.priority_of(prefix.call) < queue.priority:
+                queue.adopt(prefix)
                 self._hand_over_ready(prefix)
             prefix = prefix.parent
+
+    def _set_priority(self, prefix: Client, priority: int) -> None:
+        is_paused = prefix.state is State.PAUSED
+        if is_paused:
+            self._paused.remove((-prefix.priority, prefix.age, prefix))
+            heapify(self._paused)
+        prefix.request = replace(prefix.request, priority=priority)
+        if is_paused:
+            heappush(self._paused, (-priority, prefix.age, prefix))
 
     def _await_prefix(self, client: Client) -> None:
         """Make a client ready, or let it wait for its prefix; see `_is_settled`."""
@@ -481,10 +498,10 @@ class Scheduler:
         if parent is None or _is_settled(parent):
             self._turns.make_ready(client)
         else:
-            parent.dependents.append(client)
+            parent.dependents[client] = None
 
     def _make_children_ready(self, prefix: Client) -> None:
-        children, prefix.dependents = prefix.dependents, []
+        children, prefix.dependents = prefix.dependents, {}
         for child in children:
             if child.state is State.WAITING:  # it may have been abandoned
                 self._turns.make_ready(child)
@@ -492,6 +509,11 @@ class Scheduler:
 
 def _age(client: Client) -> int:
     return client.age
+
+
+def _has_child(queue: Queue, prefix: Client) -> bool:
+    """Return whether a client of a call waits for a prefix."""
+    return any(c.parent is prefix and c.state is State.WAITING for c in queue.clients)
 
 
 def _is_settled(prefix: Client | None) -> bool:

@@ -47,8 +47,9 @@ class Turns:
         return bool(self._turns)
 
     def priority_of(self, call: int) -> float:
-        """Return the priority of a call; minus infinity if the call was removed."""
-        return self._queues[call].priority if call in self._queues else -math.inf
+        """Return the priority of a call; minus infinity if it may start no client."""
+        queue = self._queues.get(call)
+        return queue.priority if queue is not None and queue.is_admitting else -math.inf
 
     def add(self, queue: Queue) -> None:
         """Add the queue of a new call."""

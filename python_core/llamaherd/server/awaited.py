@@ -125,7 +125,11 @@ class AwaitedJob(Generic[_T]):
     def _end_if_dropped(self, pending: Future[None]) -> None:
         """End the job if its step never runs: it was cancelled, or the threads ended."""
         if pending.cancelled():
-            self._finish(error=None if self._is_cancelled else stopping())
+            self._finish(error=self._error_of_dropped())
+
+    def _error_of_dropped(self) -> BaseException | None:
+        """Return the error of a job whose next step never runs."""
+        return stopping()
 
     def _finish(
         self, *, result: _T | None = None, error: BaseException | None = None
@@ -147,6 +151,9 @@ class AwaitedWork(AwaitedJob[_T]):
         """End the work soon; at once if it waits for a thread."""
         super().cancel()
         self._first.cancel()
+
+    def _error_of_dropped(self) -> BaseException | None:
+        return None if self._is_cancelled else super()._error_of_dropped()
 
     def __await__(self) -> Generator[object, None, _T]:
         """Wait for the results, see `outcome`."""

@@ -95,6 +95,7 @@ test_that("valid texts in any declared encoding are shown as they are", {
   expect_identical(shorten(latin, 60L), utf8)
   expect_identical(describe(latin), deparse1(utf8))
   expect_identical(encode(invalid), "(not valid text)")
+  skip_if_not(l10n_info()[["UTF-8"]], "R prints UTF-8")
   printed <- capture.output(print_rows(data.frame(text = latin), 5, 80))
   expect_match(printed[[2]], utf8, fixed = TRUE)
   result <- structure(

@@ -199,7 +199,7 @@ test_that("several labels of a text count for each", {
 test_that("labels of prompts are counted as those of texts", {
   skip_if_no_llamaherd()
   shown <- picture_classes(classes_of())
-  expect_identical(shown$title, "Labels of 3 prompts")
+  expect_identical(shown$title, "Labels of 2 of 3 prompts")
   expect_identical(shown$notes, c("1 (50%)", "1 (50%)", "0 (0%)"))
   by_part <- tapply(shown$data$n, shown$data$part, sum)
   expect_equal(by_part[c("0.9 to 1", "0.5 to 0.7")], c(1, 1), ignore_attr = TRUE)
@@ -412,14 +412,14 @@ test_that("shades of a matrix have a legend", {
 
 test_that("the number of texts in a title is the one that was used", {
   skip_if_no_llamaherd()
-  codes <- list(Ann = rep(c("a", "b"), 10), Ben = rep(c("a", "b", "b", "a"), 5))
-  found <- validate(rep("a", 20), codes)
+  codes <- rep(c("a", "b"), 10)
+  found <- validate(rep(c("a", NA), 10), codes)
   expect_match(
     picture_validation(found, "measures")$title,
     "(20 texts; accuracy: 10)",
     fixed = TRUE
   )
-  alone <- validate(rep("a", 20), codes$Ann)
+  alone <- validate(rep("a", 20), codes)
   expect_match(picture_validation(alone, "measures")$title, ", 20 texts$")
 })
 

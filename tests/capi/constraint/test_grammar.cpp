@@ -110,7 +110,7 @@ TEST_CASE("what is no grammar is refused with the line and what is wrong in it")
   };
   lacks("", "no rule \"root\"");
   lacks("start ::= \"a\"", "no rule \"root\"");
-  lacks("sports, politics", "line 1: expected ::= at , politics; if it is a label");
+  lacks("sports, politics", "line 1: expected ::= at , politics; a label, or a list");
   lacks("root ::= a b\na ::= \"x\"", "rule \"b\" is not defined");
   lacks("root ::= \"a\"\nroot ::= \"b\"", "line 2: rule \"root\" is defined twice");
   lacks("root = \"a\"", "line 1: expected ::= at = \"a\"");

@@ -6,6 +6,7 @@ import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from fake_calls import assert_right, long_request, request
@@ -17,6 +18,9 @@ from llamaherd.loop.loop import Loop
 from llamaherd.memory.plan import Plan
 from llamaherd.run.call import Call
 from stepping import Stepping, plan, stepping, submit
+
+if TYPE_CHECKING:
+    from llamaherd.run.handle import Handle
 
 
 class Growing(FakeSizing):
@@ -215,6 +219,28 @@ def test_a_request_that_cannot_be_cancelled_ends_all_the_same() -> None:
         with pytest.raises(GenerationError, match="the engine failed: nothing works"):
             handle.result(60)
     assert_right(submit(loop, long_request()).result(60), long_request())
+
+
+def test_a_request_is_not_lost_if_another_cannot_be_cancelled() -> None:
+    loop, engine = stepping(plan())
+
+    def end(*_: object) -> None:
+        raise MemoryError("nothing left")
+
+    def join(n_runs: int) -> None:
+        if n_runs == 3:
+            engine.end = end
+            with loop._lock:  # both in the same turn of the loop
+                leaving.cancel()
+                joined.append(submit(loop, long_request(1)))
+
+    joined: list[Handle] = []
+    engine.before_run = join
+    leaving = submit(loop, long_request())
+    with pytest.raises(MemoryError, match="nothing left"):
+        leaving.result(60)
+    with pytest.raises(MemoryError, match="nothing left"):
+        joined[0].result(60)
 
 
 def test_what_a_close_ends_is_never_taken_for_cancelled() -> None:

@@ -600,5 +600,5 @@ def test_a_prompt_fails_whose_actor_is_lost_again_and_again() -> None:
         while not handle.done() and n_others < len(others):
             n_others += 1
             Handle(loop, others[n_others - 1], None).result(60)
-        with pytest.raises(lh.GenerationError, match="20 processes with it were lost"):
+        with pytest.raises(lh.GenerationError, match="20 processes to which it was sent"):
             handle.result(60)

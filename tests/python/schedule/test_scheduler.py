@@ -70,6 +70,53 @@ def test_prefixes_are_handed_from_call_to_call() -> None:
     assert started(scheduler) == [prompts[2]]
 
 
+def test_a_call_that_starts_no_more_prompts_leaves_its_prefixes_to_others() -> None:
+    scheduler, outer, inner, prompts = nested(2)
+    scheduler.stop(0)
+    assert started(scheduler) == [outer]
+    scheduler.held(outer)
+    assert started(scheduler) == [inner]
+    scheduler.held(inner)
+    assert started(scheduler) == [prompts[1]]
+
+
+def test_a_new_call_takes_prefixes_over_that_nobody_else_starts() -> None:
+    scheduler, outer, inner, prompts = nested(1)
+    scheduler.stop(0)
+    assert not started(scheduler)
+    new = Client(id=9, call=9, index=0, request=request([1] * 81), parent=inner)
+    inner.n_unsubmitted += 1
+    scheduler.add(Queue(9, [new]))
+    assert started(scheduler) == [outer]
+    scheduler.held(outer)
+    assert started(scheduler) == [inner]
+    scheduler.held(inner)
+    assert started(scheduler) == [new]
+    assert prompts[0].state is State.WAITING
+
+
+def test_urgent_calls_that_are_cancelled_leave_a_prefix_as_it_was() -> None:
+    scheduler, outer, inner, prompts = nested(2)
+    for call in range(10, 20):
+        asked = request([1] * 80 + [call], priority=call)
+        urgent = Client(id=call, call=call, index=0, request=asked, parent=inner)
+        inner.n_unsubmitted += 1
+        scheduler.add(Queue(call, [urgent]))
+        assert inner.call == outer.call == call
+        assert not scheduler.remove(call)
+    assert inner.call == outer.call == 0
+    queue = scheduler._turns[0]
+    assert len(queue.clients) == 3
+    assert [len(heap) for heap in queue._prefixes.values()] == [1]
+    assert list(outer.dependents) == [inner]
+    assert [c for c in inner.dependents if c.state is State.WAITING] == prompts
+    assert started(scheduler) == [outer]
+    scheduler.held(outer)
+    assert started(scheduler) == [inner]
+    scheduler.held(inner)
+    assert started(scheduler) == prompts
+
+
 def test_a_prefix_is_handed_over_whose_own_one_is_gone() -> None:
     scheduler, outer, inner, prompts = nested(2)
     assert started(scheduler) == [outer]

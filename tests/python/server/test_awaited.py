@@ -102,6 +102,15 @@ def test_work_that_is_cancelled_before_its_step_has_no_results() -> None:
         assert asyncio.run(work.outcome()) is None
 
 
+def test_a_job_that_is_cancelled_is_no_success_if_the_threads_end() -> None:
+    with _busy_thread() as threads:
+        job = AwaitedJob(_Nothing(), threads)
+        job.cancel()
+        threads.shutdown(wait=False, cancel_futures=True)
+        with pytest.raises(ApiError, match="the server is stopping"):
+            asyncio.run(job.outcome())
+
+
 def test_closed_models_get_no_new_thread_for_vectors() -> None:
     model: Any = object()
     threads = WorkThreads()

@@ -89,7 +89,9 @@ def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
     if kind == "ols" and not all(np.isnan(row.estimate) for row in rows):
         found_notes += notes.high_leverage(problem)
         n_codes = (problem.x != 0).sum(axis=0)
-        found_notes += skewed(made.outcome, made.terms, n_codes, needed)
+        found_notes += skewed(
+            made.outcome, made.terms, n_codes, needed, of="coefficients"
+        )
     return found_of(rows, covariances, found_notes, alone=alone)
 
 

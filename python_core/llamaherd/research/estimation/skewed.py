@@ -11,9 +11,16 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.sampling import Floats
 
+_INSTEAD = {"means": "a median", "coefficients": "a regression of logarithms"}
+
 
 def skewed(
-    outcome: str, names: Sequence[str], n_codes: Floats, needed: Mapping[str, Floats]
+    outcome: str,
+    names: Sequence[str],
+    n_codes: Floats,
+    needed: Mapping[str, Floats],
+    *,
+    of: str = "means",
 ) -> list[str]:
     """Return a note on the groups that have fewer codes than their skewness requires.
 
@@ -24,6 +31,7 @@ def skewed(
         names: Names of the groups, or of the coefficients.
         n_codes: float64[p], numbers of codes.
         needed: float64[p] by method, numbers of codes by Cochran's rule, see `skewness`.
+        of: What is estimated: "means" or "coefficients".
     """
     parts = [
         f"{method}: "
@@ -38,8 +46,8 @@ def skewed(
     if not parts:
         return []
     note = (
-        f"{outcome}: the numbers are so skewed that intervals of means may be too short; "
+        f"{outcome}: the numbers are so skewed that intervals of {of} may be too short; "
         f"by Cochran's rule more codes are needed: {'; '.join(parts)}. Code more texts, "
-        "or estimate a median"
+        f"or estimate {_INSTEAD[of]}"
     )
     return [note]

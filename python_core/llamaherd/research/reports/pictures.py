@@ -43,6 +43,18 @@ METHODS = {
 }
 
 
+def n_labelled_of(summary: Sequence[Mapping[str, Any]], n: int) -> int:
+    """Return the number of units with a label, the denominator of the shares.
+
+    Args:
+        summary: Return value of `summary_of`.
+        n: Value to return if no unit has any of the labels, as with several labels.
+    """
+    found = (each["n"] / each["share"] for each in summary if each["share"])
+    none = 0 if all(each["share"] is None for each in summary) else n
+    return round(next(found, none))
+
+
 def labels_picture(
     summary: Sequence[Mapping[str, Any]], n: int, things: str = "texts"
 ) -> Bars:
@@ -63,8 +75,7 @@ def labels_picture(
             code="no_labels",
         )
     by_prob = summary[0]["bands"] is not None
-    shares = [each["n"] / each["share"] for each in summary if each["share"]]
-    n_labelled = round(shares[0]) if shares else n  # the denominator of the shares
+    n_labelled = n_labelled_of(summary, n)
     of = count_of(n, things.removesuffix("s"))
     if n_labelled != n:
         of = f"{n_labelled:,} of {of}"

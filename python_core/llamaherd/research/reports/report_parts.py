@@ -136,7 +136,8 @@ def _took(run: Mapping[str, Any]) -> str:
 
 def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
     summary, n = contents["summary"], contents["data"]["n_rows"]
-    n_labelled, n_failed = _n_labelled(contents), _n_failed(contents)
+    n_labelled = pictures.n_labelled_of(summary, _n_labelled(contents))
+    n_failed = _n_failed(contents)
     blocks: list[Block | None] = []
     if summary:
         has_probs = summary[0]["prob"] is not None or summary[0]["bands"] is not None

@@ -377,8 +377,10 @@ def test_titles_count_in_english() -> None:
     summary = [{"label": "a", "n": 1, "share": 1.0, "bands": None}]
     assert pictures.labels_picture(summary, 1).words.title == "Labels of 1 text"
     assert pictures.labels_picture(summary, 1200, "prompts").words.title == (
-        "Labels of 1,200 prompts"
+        "Labels of 1 of 1,200 prompts"
     )
+    nothing = [{"label": "a", "n": 0, "share": None, "bands": None}]
+    assert pictures.labels_picture(nothing, 9).words.title == "Labels of 0 of 9 texts"
     names = ("n_prompts", "n_prefill_tokens", "n_decode_tokens", "prefill_s", "decode_s")
     rates = ("prefill_tokens_per_s", "decode_tokens_per_s", "wall_s")
     fields = dict.fromkeys((*names, *rates), 1)
