@@ -59,13 +59,16 @@ placeholders_of <- function(texts) {
   stats::setNames(gsub("[{}[:space:]]", "", found), found)
 }
 
-# Returns the frame from which the user called this package, whose function `frame` belongs to.
+# Returns the environment in which the user called this package, whose function `frame` belongs to.
+# This can be a data mask, such as in dplyr::mutate(): it has no frame number, and sys.parents()
+# then gives the number of the called function itself. The loop is bounded, because code that is
+# evaluated in a frame can make the frame its own caller.
 user_frame <- function(frame) {
-  frames <- as.list(sys.frames())
-  parents <- sys.parents()
-  at <- max(which(vapply(frames, identical, NA, frame)), 0L)
-  while (at > 0 && identical(topenv(frames[[at]]), topenv())) {
-    at <- parents[[at]]
+  for (i in seq_len(sys.nframe())) {
+    if (!identical(topenv(frame), topenv())) {
+      return(frame)
+    }
+    frame <- do.call(parent.frame, list(), envir = frame)
   }
-  if (at == 0) globalenv() else frames[[at]]
+  globalenv()
 }

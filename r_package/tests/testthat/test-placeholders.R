@@ -71,3 +71,33 @@ test_that("a question with the name of a column in braces is reported", {
     class = "llamaherd_warning_placeholder"
   )
 })
+
+test_that("a prompt in a data mask is reported, and the search for the caller ends", {
+  context <- local_context()
+  user <- list2env(
+    list(
+      context = context,
+      classify_parallel = classify_parallel,
+      labels = c("yes", "n")
+    ),
+    parent = globalenv()
+  )
+  data <- data.frame(speech = c("a", "b"))
+  asked <- quote(classify_parallel(context, paste("{speech}", speech), labels)$label)
+  expect_warning(
+    rlang::eval_tidy(asked, data, env = user),
+    class = "llamaherd_warning_placeholder"
+  )
+  expect_warning(eval(asked, data, user), class = "llamaherd_warning_placeholder")
+  skip_if_not_installed("dplyr")
+  user$data <- data
+  found <- NULL
+  withCallingHandlers(
+    eval(bquote(dplyr::mutate(data, label = .(asked))), user),
+    warning = \(w) {
+      found <<- c(found, class(w), class(w$parent))
+      tryInvokeRestart("muffleWarning")
+    }
+  )
+  expect_true("llamaherd_warning_placeholder" %in% found)
+})
