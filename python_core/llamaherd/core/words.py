@@ -126,6 +126,9 @@ class _R(LanguageTerms):
         return self.number(text) if isinstance(value, float) else text
 
 
+_TEMPLATE = (
+    "leave chat out and write prompts that the model can continue, or pass template="
+)
 PYTHON = LanguageTerms(
     language="Python",
     flag="True or False",
@@ -141,8 +144,7 @@ PYTHON = LanguageTerms(
     markers="Thinking(start=, end=)",
     annotate="annotate()",
     start_server="start_server()",
-    template="leave chat out and write prompts that the model can continue, or pass "
-    "template=",
+    template=_TEMPLATE,
 )
 R = _R(
     language="R",
@@ -159,8 +161,7 @@ R = _R(
     markers="thinking(start =, end =)",
     annotate="annotate_texts()",
     start_server="server_start()",
-    template="leave chat out and write prompts that the model can continue, or pass "
-    "template=",
+    template=_TEMPLATE,
     fetch='download_model("',
     fetched='") downloads it',
     memory="memory of server_start()",

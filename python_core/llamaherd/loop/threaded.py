@@ -71,7 +71,7 @@ class ThreadedLoop(ABC):
         for group in groups:  # all before the first change, which may then abort the step
             group.is_cancelled = True
         for group in groups:
-            self.give_up(group)
+            self._change(group)
 
     def wait_for(self, is_done: Event, group: Group) -> None:
         """See `GroupLoop`."""

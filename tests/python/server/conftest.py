@@ -6,20 +6,39 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+import tiny_loras
 import tiny_models
 from fake_context import FakeContext
 from served import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from served import Client
 
+# Input and output sizes of the tiny llama's weights.
+SHAPES = {
+    f"blk.{i}.{name}.weight": (tiny_models.N_EMBD, tiny_models.N_EMBD)
+    for i in range(2)
+    for name in ("attn_q", "attn_output")
+}
 # Template that writes only the content of a message.
 TEMPLATE = (
     "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}"
 )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write two models that answer, an encoder, and an adapter of the first model."""
+    made = tmp_path_factory.mktemp("models")
+    tiny_models.write(made / "one.gguf", "llama", 1)
+    tiny_models.write(made / "two.gguf", "llama", 2)
+    tiny_models.write(made / "vectors.gguf", "bert")
+    tiny_loras.write(made / "style.gguf", SHAPES, size=1.0)
+    return made
 
 
 @pytest.fixture(scope="session")

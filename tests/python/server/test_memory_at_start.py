@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import tiny_loras
 import tiny_models
 from llamaherd.cli.main import main
 from llamaherd.loop.sizing import Work
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
 
     Serve = Callable[..., tuple[int, str]]
 
-SHAPES = {
-    f"blk.{i}.{name}.weight": (tiny_models.N_EMBD, tiny_models.N_EMBD)
-    for i in range(2)
-    for name in ("attn_q", "attn_output")
-}
 # Options and the models that the error names.
 CASES: list[tuple[list[str], list[str]]] = [
     (["one.gguf"], ["'one'"]),
@@ -36,16 +30,6 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["one.gguf", "--any-model", "--model", "vectors.gguf"], ["'one'", "'vectors'"]),
     (["--model", "one.gguf", "--model", "vectors.gguf", "--n-ctx", "999"], ["'one'"]),
 ]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("models")
-    tiny_models.write(made / "one.gguf", "llama", 1)
-    tiny_models.write(made / "two.gguf", "llama", 2)
-    tiny_models.write(made / "vectors.gguf", "bert")
-    tiny_loras.write(made / "style.gguf", SHAPES, size=1.0)
-    return made
 
 
 @pytest.fixture

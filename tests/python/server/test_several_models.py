@@ -13,7 +13,6 @@ import llamaherd as lh
 import openai
 import psutil
 import pytest
-import tiny_loras
 import tiny_models
 from llamaherd.cli.main import main
 from llamaherd.core.words import R, spoken_in
@@ -39,23 +38,6 @@ if TYPE_CHECKING:
 
 ASK = {"prompt": "yes, the answer", "max_tokens": 6, "temperature": 0}
 TEXT = "/v1/completions"
-# Input and output sizes of the tiny llama's weights.
-SHAPES = {
-    f"blk.{i}.{name}.weight": (tiny_models.N_EMBD, tiny_models.N_EMBD)
-    for i in range(2)
-    for name in ("attn_q", "attn_output")
-}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write two models that answer, an encoder, and an adapter of the first model."""
-    made = tmp_path_factory.mktemp("models")
-    tiny_models.write(made / "one.gguf", "llama", 1)
-    tiny_models.write(made / "two.gguf", "llama", 2)
-    tiny_models.write(made / "vectors.gguf", "bert")
-    tiny_loras.write(made / "style.gguf", SHAPES, size=1.0)
-    return made
 
 
 def _specs(folder: Path) -> list[ModelSpec]:

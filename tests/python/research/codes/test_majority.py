@@ -79,7 +79,7 @@ def test_all_functions_use_the_same_code(
 
 
 def test_numbers_of_several_coders_are_averaged_for_means() -> None:
-    """As in `validate` and `compare_codebooks`; the order of coders has no effect."""
+    """`estimate` averages as `validate` does; the order of coders has no effect."""
     rng = np.random.default_rng(2)
     n = 120
     truth = rng.normal(5, 1, n)
