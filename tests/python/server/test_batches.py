@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -11,6 +13,7 @@ import pytest
 import tiny_models
 from fake_context import FakeContext, answer
 from llamaherd.server.batches import lines, pages, runner
+from llamaherd.server.batches.records import BatchOutcome
 from llamaherd.server.batches.storage_errors import StoreError
 from llamaherd.server.batches.store import BatchStore
 from served import NAME, served, started
@@ -183,6 +186,33 @@ def test_a_cancelled_batch_keeps_what_is_answered(
     assert reasons == ["length", "cancelled", "cancelled"]
     with pytest.raises(openai.ConflictError):
         sdk.batches.cancel(batch.id)
+
+
+def test_an_answer_is_stored_although_it_came_while_the_file_was_read(
+    sdk: openai.OpenAI, fake: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not wait for the next answer, which may take long."""
+    has_come = threading.Event()
+    reads = itertools.count()
+
+    class Outcome(BatchOutcome):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            has_come.set()
+
+    def slow(requests: Any) -> Any:
+        if next(reads) == 1:
+            has_come.wait()
+        return lines.next_requests(requests)
+
+    monkeypatch.setattr(runner, "BatchOutcome", Outcome)
+    monkeypatch.setattr(runner, "next_requests", slow)
+    fake.held = "h"
+    batch = _batch(sdk, _jsonl([_line(0), _line(1, prompt="h", max_tokens=2)]))
+    wait_until(lambda: sdk.batches.retrieve(batch.id).request_counts.completed == 1)
+    assert not fake.handles[1].done()
+    sdk.batches.cancel(batch.id)
+    assert _ended(sdk, batch).request_counts.completed == 1
 
 
 @pytest.mark.parametrize(

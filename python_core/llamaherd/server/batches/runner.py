@@ -277,14 +277,18 @@ class BatchRun:
         task.add_done_callback(self._running.discard)
 
     async def _wait(self) -> None:
-        """Wait for an outcome or the end of the batch; store all outcomes so far."""
-        ended = asyncio.get_running_loop().create_task(self._ended.wait())
-        try:
-            await asyncio.wait(
-                {*self._running, ended}, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            ended.cancel()
+        """Wait for an outcome or the end of the batch; store all outcomes so far.
+
+        Outcomes that came since the last call, while nothing waited, are stored at once.
+        """
+        if not self._outcomes:
+            ended = asyncio.get_running_loop().create_task(self._ended.wait())
+            try:
+                await asyncio.wait(
+                    {*self._running, ended}, return_when=asyncio.FIRST_COMPLETED
+                )
+            finally:
+                ended.cancel()
         await self._store_outcomes()
 
     async def _store_outcomes(self) -> None:
