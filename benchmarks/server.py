@@ -282,6 +282,7 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, list[Pass]]
         for n_slots in options.slots if peers.FOLDER.exists() else ():
             settings = ["-np", str(n_slots), "-c", str(1024 * n_slots)]
             settings += ["-ngl", str(n_gpu_layers)]
+            settings += ["--swa-full"] if options.swa_full else []
             peer, _ = stack.enter_context(
                 peers.llama_server(options.model, options.threads, settings)
             )
@@ -344,6 +345,16 @@ def show(workload: str, passes: dict[str, list[Pass]]) -> None:
         print(f"{line}, {sum(same)} of {len(same)} texts equal")
 
 
+def add_swa_full(parser: argparse.ArgumentParser) -> None:
+    """Add an option of llama-server that models with sliding windows need."""
+    parser.add_argument(
+        "--swa-full",
+        action="store_true",
+        help="llama-server keeps all cells of layers with sliding windows, without which "
+        "it reads each prompt from its start",
+    )
+
+
 def main() -> None:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -353,6 +364,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--slots", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--gpu-layers", type=int, default=0)
+    add_swa_full(parser)
     parser.add_argument("--workloads", nargs="+", default=["distinct", "annotate"])
     parser.add_argument("--streams", action="store_true")
     parser.add_argument("--prompts", type=int, help="prompts of a pass")

@@ -3,7 +3,7 @@
 The tables are written into docs/server-measured.md.
 
 python benchmarks/serving.py MODEL [--passes N] [--stream-passes N] [--threads N]
-    [--slots N ...] [--gpu-layers N] [--small]
+    [--slots N ...] [--gpu-layers N] [--swa-full] [--small]
 
 The engines of benchmarks/server.py alternate in passes. Within each pass, the time of
 `llamaherd serve` is compared with two other times: of llama-server with its best number
@@ -117,19 +117,23 @@ def main() -> None:
     parser.add_argument("--stream-passes", type=int, default=3)
     parser.add_argument("--slots", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--gpu-layers", type=int, default=0)
+    server.add_swa_full(parser)
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
     server.RESULTS.parent.mkdir(exist_ok=True)
     loads = [os.getloadavg()[0]]
-    tables = [throughput(options), first_tokens(options)]
+    tables = [throughput(options)]
+    if options.stream_passes:
+        tables.append(first_tokens(options))
     loads.append(os.getloadavg()[0])
     about = describe(options.threads)
     name = re.sub(r"\.gguf$", "", Path(options.model).name)
     small = ", small" if options.small else ""
+    swa = ", llama-server with --swa-full" if options.swa_full else ""
     head = (
         f"{name}, {options.threads} threads, {options.passes} alternating passes "
-        f"(streams: {options.stream_passes}) after a warm-up{small}; load of the machine "
-        f"{min(loads):.0f} to {max(loads):.0f}."
+        f"(streams: {options.stream_passes}) after a warm-up{small}{swa}; load of the "
+        f"machine {min(loads):.0f} to {max(loads):.0f}."
     )
     print(about)
     text = "\n\n".join([head, *("\n".join(table) for table in tables)])
