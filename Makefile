@@ -77,7 +77,7 @@ $(TEMPLATES): | $(DEV)
 
 .PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-pythons test-clients test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-pythons test-clients test-delays test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
 
 help: ## print this list
@@ -121,6 +121,9 @@ test-pythons: $(DEV) ## run quick tests with other versions of Python: make test
 
 test-clients: setup $(DEV) models $(CLIENTS) ## test a real server with client programs: openai, litellm, instructor, LangChain, lm_eval
 	@scripts/test.sh clients
+
+test-delays: $(DEV) models ## run tests with random delays of threads: make test-delays SEED=2 TESTS="tests/python/server"
+	@scripts/test.sh delays
 
 test-cluster: system-dev setup $(DEV) models ## run the long tests of clusters: killed actors, cut cables, SLURM (needs root)
 	@scripts/setup_system.sh cluster

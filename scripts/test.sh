@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even if one fails, and prints one line per
 # stage at the end: test.sh capi capi_long python python_long r imports readme clients cluster
-# asan tsan valgrind coverage_c coverage_python fuzz.
+# delays asan tsan valgrind coverage_c coverage_python fuzz.
 # `//` separates lanes, which run in parallel: test.sh capi r // python. The output of every
 # lane except the first is shown when the lane has ended.
 # The environment (models, R library, Python) is set by the Makefile.
@@ -57,6 +57,12 @@ stage_python() {
 
 stage_python_long() {
   run_pytest 2 --timeout=1800 --long --times="$LOG_DIR/times-python-long.json"
+}
+
+# Tests whose threads and event loops are delayed at random, see tests/python/delays.py.
+stage_delays() {
+  LLAMAHERD_TEST_DELAYS=${SEED:-1} run_pytest 2 --timeout=1800 \
+    ${TESTS:-tests/python/server tests/python/loop tests/python/run}
 }
 
 stage_cluster() {

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 pytest_plugins = ["seconds"]
+if "LLAMAHERD_TEST_DELAYS" in os.environ:
+    pytest_plugins.append("delays")
 
 
 # Tests run side by side, and threads of one matrix product wait for each other in loops:
