@@ -92,8 +92,8 @@ class ModelView(Protocol):
         Args:
             name: Name of the model.
             receive: Channel that reports a disconnect.
-            is_patient: True if the request waits until other models are idle; False if
-                models in use are unloaded for it after a while.
+            is_patient: Whether models in use are unloaded for the request only after many
+                minutes, because it is a request of a batch.
 
         Raises:
             ApiError: The model cannot be used.

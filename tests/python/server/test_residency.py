@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -385,6 +385,42 @@ def test_requests_of_batches_hold_no_model(tmp_path: Path) -> None:
                 await case.ask("a")
                 assert not patient.done()
             await patient
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("wait_s", [600.0, 0.01])
+def test_requests_of_batches_are_not_postponed_for_ever(
+    tmp_path: Path, wait_s: float
+) -> None:
+    """Batches for one model could follow each other until those of another expire.
+
+    With a short `wait_s`, the requests of the other batch are refused and come again.
+    """
+
+    async def run() -> None:
+        options = {"patience_s": 600.0, "batch_patience_s": 0.1, "wait_s": wait_s}
+        async with _case(tmp_path, **options) as case:
+            is_over = False
+
+            async def one_after_another() -> None:
+                while not is_over:
+                    with suppress(ApiError):
+                        async with case.registry.lease("a", _connected, is_patient=True):
+                            await asyncio.sleep(0.001)
+
+            # There is always a request for model a, as long as it accepts new ones.
+            loop = asyncio.get_running_loop()
+            others = [loop.create_task(one_after_another()) for _ in range(3)]
+            await case.until_log("+a")
+            is_refused = True
+            while is_refused:
+                with suppress(ApiError):
+                    await case.ask("b", is_patient=True)
+                    is_refused = False
+            is_over = True
+            await asyncio.gather(*others)
+            assert case.bench.log[:3] == ["+a", "-a", "+b"]
 
     asyncio.run(run())
 

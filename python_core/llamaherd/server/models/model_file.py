@@ -74,8 +74,10 @@ class ServedFile:
         n_leases: Number of requests that use the model.
         used: Number of the model's last request, counted over all models.
         is_held: Whether new requests wait, because the model must be unloaded for another
-        model.
+            model.
         waiters: Requests that wait for the model.
+        batch_since_s: Time since which requests of batches have waited for the model,
+            again and again; None if none has waited since the last loading.
         load_s: Duration of the last loading in seconds; 1 before the first loading.
         n_loads: Number of times that loading began.
         n_unloads: Number of times that the model was unloaded.
@@ -96,6 +98,7 @@ class ServedFile:
     used: int = 0
     is_held: bool = False
     waiters: list[Waiter] = field(default_factory=list)
+    batch_since_s: float | None = None
     load_s: float = 1.0
     n_loads: int = 0
     n_unloads: int = 0
@@ -106,6 +109,17 @@ class ServedFile:
 
     def __post_init__(self) -> None:
         self.queue = RequestQueue(self, self.n_waiting)
+
+    def batch_wait_s(self, now_s: float) -> float:
+        """Return for how long requests of batches have waited for the model."""
+        if self.batch_since_s is None:
+            self.batch_since_s = now_s
+        return now_s - self.batch_since_s
+
+    def end_loading(self) -> None:
+        """Note that the loading has ended, with or without success."""
+        self.interrupt = None
+        self.batch_since_s = None
 
     @property
     def name(self) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from llamaherd.server.served_model import ServedModel
 
 _PATIENCE_S = 10.0
+_BATCH_PATIENCE_S = 600.0
 
 
 class ModelRegistry:
@@ -45,6 +46,7 @@ class ModelRegistry:
             `cache_sizes`.
         patience_s: Time in seconds after which models in use are unloaded for a waiting
             request.
+        batch_patience_s: The same time for requests of batches.
     """
 
     has_several = True
@@ -60,6 +62,7 @@ class ModelRegistry:
         any_model: bool = False,
         least: Sequence[int] | None = None,
         patience_s: float = _PATIENCE_S,
+        batch_patience_s: float = _BATCH_PATIENCE_S,
     ) -> None:
         weights = [spec.n_bytes for spec in specs]
         caches = cache_sizes(weights, n_bytes, least)
@@ -71,7 +74,12 @@ class ModelRegistry:
         self._any_model = any_model
         self._headers: dict[str, tuple[object, ModelHeader]] = {}
         self._residency = Residency(
-            self._files, load, n_bytes=n_bytes, wait_s=wait_s, patience_s=patience_s
+            self._files,
+            load,
+            n_bytes=n_bytes,
+            wait_s=wait_s,
+            patience_s=patience_s,
+            batch_patience_s=batch_patience_s,
         )
 
     @property
@@ -98,8 +106,8 @@ class ModelRegistry:
         Args:
             name: Name of the model.
             receive: Channel that reports a disconnect.
-            is_patient: True if the request waits until other models are idle; False if
-                models in use are unloaded for it after `patience_s`.
+            is_patient: Whether models in use are unloaded for the request after
+                `batch_patience_s`, not after `patience_s`.
 
         Raises:
             ApiError: The model can never fit, cannot be loaded, got no memory in time, or

@@ -47,6 +47,7 @@ class Residency:
         wait_s: Maximum time in seconds that a request waits for memory.
         patience_s: Time in seconds after which models in use are unloaded for a waiting
             request.
+        batch_patience_s: The same time for requests of batches.
 
     Attributes:
         past: Counts of the engines of unloaded models.
@@ -61,12 +62,14 @@ class Residency:
         n_bytes: int,
         wait_s: float,
         patience_s: float,
+        batch_patience_s: float,
     ) -> None:
         self._files = {file.name: file for file in files}
         self._load_file = load
         self._n_bytes = n_bytes
         self._wait_s = wait_s
         self._patience_s = patience_s
+        self._batch_patience_s = batch_patience_s
         self._threads = ThreadPoolExecutor(_N_THREADS, "llamaherd-models")
         # Memory is freed at once, even if all other threads load models, or another model
         # is unloaded slowly because a thread still computes vectors with it.
@@ -87,8 +90,8 @@ class Residency:
             file: File of the model.
             name: Name of the model or of an adapter.
             receive: Channel that reports a disconnect.
-            is_patient: True if the request waits until other models are idle; False if
-                models in use are unloaded for it after `patience_s`.
+            is_patient: Whether models in use are unloaded for the request after
+                `batch_patience_s`, not after `patience_s`.
 
         Raises:
             ApiError: The model can never fit, cannot be loaded, or got no memory in time.
@@ -106,9 +109,10 @@ class Residency:
         loop = asyncio.get_running_loop()
         waiter = Waiter(loop.create_future(), self._n_requests)
         file.waiters.append(waiter)
-        timer = None
-        if not is_patient:
-            timer = loop.call_later(self._patience_s, self._hurry, waiter)
+        left_s = self._patience_s
+        if is_patient:
+            left_s = self._batch_patience_s - file.batch_wait_s(loop.time())
+        timer = loop.call_later(max(0.0, left_s), self._hurry, waiter)
         try:
             self._advance()
             await self._wait(file, name, waiter, receive)
@@ -116,8 +120,7 @@ class Residency:
             self._give_up(file, waiter)
             raise
         finally:
-            if timer is not None:
-                timer.cancel()
+            timer.cancel()
 
     def leave(self, file: ServedFile) -> None:
         """Release the lease of a request that has ended."""
@@ -242,7 +245,7 @@ class Residency:
         try:
             loaded = await asyncio.wrap_future(pending)
         except Exception as error:
-            file.interrupt = None
+            file.end_loading()
             file.state = "unloaded"
             if interrupt.is_set:  # a waiting request loads it again
                 log.info("loading model %s was interrupted", file.name)
@@ -255,7 +258,7 @@ class Residency:
                 log.exception("model %s was not loaded", file.name)
             file.refuse(not_loaded(file.name, str(error), file.spec))
         else:
-            file.interrupt = None
+            file.end_loading()
             file.load_s = time.perf_counter() - start_s
             log.info("model %s loaded in %.1f s", file.name, file.load_s)
             await self._take(file, loaded)
