@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heapreplace
 from typing import TYPE_CHECKING
 
 from llamaherd.schedule.client import State
@@ -32,7 +33,7 @@ class PrefixOwners:
         if parent is None or _is_settled(parent):
             self._turns.make_ready(client)
         else:
-            parent.dependents[client] = None
+            parent.add_dependent(client, self._turns.priority_of(client.call))
 
     def send_to_wait(self, prefix: Client) -> None:
         """Make a lost prefix wait, in the queue of a call that may still start it."""
@@ -63,15 +64,39 @@ class PrefixOwners:
 
     def _hand_over(self, prefix: Client) -> None:
         """Move a prefix to the call of the highest priority that needs the prefix."""
-        calls = {c.call for c in prefix.dependents if c.state is State.WAITING}
-        queues = [self._turns[call] for call in sorted(calls) if call in self._turns]
-        if not calls:  # its children became ready before the prefix was lost
-            queues = [q for q in self._turns.queues if _has_child(q, prefix)]
-        if not queues:  # it is moved when its children, which are prefixes, are moved
+        if not prefix.dependents:  # its children became ready before the prefix was lost
+            self._find_dependents(prefix)
+        call = self._first_claim(prefix)
+        if call is None:  # it is moved when its children, which are prefixes, are moved
             return
-        queue = max(queues, key=lambda queue: self._turns.priority_of(queue.call))
-        queue.adopt(prefix)
+        self._turns[call].adopt(prefix)
         self._await_parent(prefix)
+
+    def _find_dependents(self, prefix: Client) -> None:
+        """Record all clients that wait for a prefix; looks at all clients."""
+        for queue in self._turns.queues:
+            for client in queue.clients:
+                if client.parent is prefix and client.state is State.WAITING:
+                    priority = self._turns.priority_of(client.call)
+                    prefix.add_dependent(client, priority)
+
+    def _first_claim(self, prefix: Client) -> int | None:
+        """Return the call of the highest priority that needs a prefix, or None.
+
+        Each outdated claim is looked at once, so that n calls that end one after the
+        other are not looked at n times each.
+        """
+        while prefix.claims:
+            before, call, _, client = prefix.claims[0]
+            key = -self._turns.priority_of(call)
+            is_there = client in prefix.dependents and client.call == call
+            if not is_there or call not in self._turns:
+                heappop(prefix.claims)
+            elif key != before:  # the call starts no more clients
+                heapreplace(prefix.claims, (key, call, client.id, client))
+            else:
+                return call
+        return None
 
     def _await_parent(self, prefix: Client) -> None:
         """Make a moved prefix ready, or let it wait for its parent, moved if needed."""
@@ -79,14 +104,9 @@ class PrefixOwners:
         if parent is None or _is_settled(parent):
             self._turns.make_ready(prefix)
             return
-        parent.dependents[prefix] = None
+        parent.add_dependent(prefix, self._turns.priority_of(prefix.call))
         if parent.state is State.WAITING and not self._turns.may_start(parent.call):
             self._hand_over(parent)
-
-
-def _has_child(queue: Queue, prefix: Client) -> bool:
-    """Return whether a client of a call waits for a prefix."""
-    return any(c.parent is prefix and c.state is State.WAITING for c in queue.clients)
 
 
 def _is_settled(prefix: Client) -> bool:

@@ -363,6 +363,7 @@ class Scheduler:
         if prefix is None:
             return []
         prefix.n_unsubmitted -= 1
+        prefix.dependents.pop(client, None)
         if prefix.n_unsubmitted > 0:
             return []
         leaving: list[Client] = []
@@ -460,8 +461,7 @@ class Scheduler:
             heappush(self._paused, (-priority, prefix.age, prefix))
 
     def _make_children_ready(self, prefix: Client) -> None:
-        children, prefix.dependents = prefix.dependents, {}
-        for child in children:
+        for child in prefix.take_dependents():
             if child.state is State.WAITING:  # it may have been abandoned
                 self._turns.make_ready(child)
 
