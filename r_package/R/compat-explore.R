@@ -378,12 +378,12 @@ explore_result <- function(found, specs, hash, keep) {
 }
 
 explore_matrix <- function(rows, ids) {
-  samples <- unique(unlist(lapply(rows, \(x) as.character(x$sample_id))))
+  samples <- unique(unlist(lapply(rows, \(x) value_text(x$sample_id))))
   first <- rows[[1]]$sample_id
-  same <- identical(samples, as.character(first))
+  same <- identical(samples, value_text(first))
   matrix <- data.frame(sample_id = if (same) first else samples)
   for (i in seq_along(rows)) {
-    at <- match(samples, as.character(rows[[i]]$sample_id))
+    at <- match(samples, value_text(rows[[i]]$sample_id))
     matrix[[ids[[i]]]] <- rows[[i]]$label[at]
     for (extra in intersect(c("truth", "prompt"), names(rows[[i]]))) {
       matrix[[paste0(extra, "_", ids[[i]])]] <- rows[[i]][[extra]][at]

@@ -35,7 +35,7 @@ explore_input <- function(spec, error_call) {
   list(
     prompts = unname(input$prompts),
     sample_id = unname(input$sample_id %||% seq_len(n)),
-    truth = if (!is.null(input$truth)) as.character(input$truth)
+    truth = if (!is.null(input$truth)) value_text(input$truth)
   )
 }
 
@@ -85,7 +85,7 @@ section <- function(value, n, title) {
     )
     return(paste(unlist(parts), collapse = "\n\n"))
   }
-  value <- enc2utf8(as.character(value))
+  value <- enc2utf8(value_text(value))
   if (length(value) == n || length(value) == 1) {
     return(value)
   }
@@ -99,7 +99,7 @@ blocks <- function(rows, title) {
     seq_along(rows),
     \(i) {
       row <- rows[[i]]
-      cells <- vapply(row, \(x) paste(as.character(x), collapse = ", "), "")
+      cells <- vapply(row, \(x) paste(value_text(x), collapse = ", "), "")
       paste0(
         "### ",
         one,

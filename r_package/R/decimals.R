@@ -45,6 +45,19 @@ enough_decimals <- function(x, digits) {
   digits
 }
 
+# All numbers in printed objects, plots and files have a point, also with options(OutDec = ","): so
+# have the texts that Python writes. Within the calling function, R writes numbers in this way.
+# Methods of print() and format() call this function, see zzz.R.
+local_point <- function(frame = parent.frame()) {
+  rlang::local_options(OutDec = ".", .frame = frame)
+}
+
+# Returns labels of the ticks of an axis, for ggplot2, which calls the function when a plot is
+# printed.
+tick_labels <- function(x) {
+  ifelse(is.na(x), NA, format(x, trim = TRUE, justify = "left", decimal.mark = "."))
+}
+
 # Returns numbers with a point, also with options(OutDec = ","); never -0.00.
 with_decimals <- function(x, digits) {
   text <- formatC(x, digits = digits, format = "f", decimal.mark = ".")

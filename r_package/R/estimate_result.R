@@ -116,7 +116,8 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
     limits <- cbind(rows$estimate - sides[, 1], rows$estimate + sides[, 2])
     limits[] <- pmin(pmax(limits, ends$least), ends$most)
   }
-  percent <- format(100 * c((1 - level) / 2, (1 + level) / 2), trim = TRUE, digits = 3)
+  ends <- 100 * c((1 - level) / 2, (1 + level) / 2)
+  percent <- format(ends, trim = TRUE, digits = 3, decimal.mark = ".")
   dimnames(limits) <- list(rows$name, paste(percent, "%"))
   if (missing(parm)) limits else limits[parm, , drop = FALSE]
 }

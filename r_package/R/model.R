@@ -211,7 +211,8 @@ format_bytes <- function(x) {
   paste(
     format(
       round(x / 1024^unit, if (unit > 1) 1 else 0),
-      nsmall = if (unit > 1) 1 else 0
+      nsmall = if (unit > 1) 1 else 0,
+      decimal.mark = "."
     ),
     c("bytes", "KiB", "MiB", "GiB", "TiB")[[unit + 1]]
   )

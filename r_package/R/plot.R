@@ -150,6 +150,7 @@ plot.llamaherd_fixed <- function(x, ...) {
 # Draws the plot with ggplot2 if it is installed, unless the option `llamaherd.graphics` selects
 # base graphics.
 draw <- function(picture) {
+  local_point()
   wanted <- getOption("llamaherd.graphics", "ggplot2")
   check_choice(wanted, c("ggplot2", "base"), "llamaherd.graphics")
   if (wanted == "ggplot2" && requireNamespace("ggplot2", quietly = TRUE)) {

@@ -45,6 +45,10 @@ ggplot_theme <- function(grid = "x") {
     )
 }
 
+# Returns axes of numbers, whose ticks have a point, also if the plot is printed later.
+x_scale <- function(...) ggplot2::scale_x_continuous(labels = tick_labels, ...)
+y_scale <- function(...) ggplot2::scale_y_continuous(labels = tick_labels, ...)
+
 # Returns the scales of series, whose names in the legend are cut to the width of the device.
 series_scales <- function(series, size, guide) {
   n <- nlevels(series)
@@ -86,7 +90,7 @@ ggplot_bars <- function(picture) {
       values = fill,
       guide = if (single) "none" else ggplot2::guide_legend(title.position = "top")
     ) +
-    ggplot2::scale_x_continuous(expand = ggplot2::expansion(c(0, room))) +
+    x_scale(expand = ggplot2::expansion(c(0, room))) +
     ggplot_theme() +
     row_scale(data$row, picture)
 }
@@ -150,7 +154,7 @@ ggplot_forest <- function(picture) {
       na.rm = TRUE
     ) +
     series_scales(data$series, picture$size, guide) +
-    ggplot2::scale_x_continuous(limits = limits) +
+    x_scale(limits = limits) +
     ggplot_theme() +
     row_scale(data$row, picture)
 }
@@ -186,7 +190,7 @@ ggplot_panels <- function(picture) {
       scales = "free_x",
       ncol = grid$n_columns
     ) +
-    ggplot2::scale_x_continuous(n.breaks = grid$n_breaks) +
+    x_scale(n.breaks = grid$n_breaks) +
     ggplot_theme() +
     row_scale(data$series, picture, grid$inches) +
     ggplot2::theme(
@@ -256,6 +260,8 @@ ggplot_curve <- function(picture) {
   }
   plot +
     ggplot2::coord_cartesian(xlim = picture$limits$x, ylim = picture$limits$y) +
+    x_scale() +
+    y_scale() +
     ggplot_theme("xy")
 }
 
@@ -299,6 +305,8 @@ ggplot_tradeoff <- function(picture) {
     ) +
     series_scales(data$series, picture$size, guide) +
     ggplot2::coord_cartesian(xlim = picture$limits$x, ylim = picture$limits$y) +
+    x_scale() +
+    y_scale() +
     ggplot_theme("xy")
 }
 
@@ -321,6 +329,8 @@ ggplot_scatter <- function(picture) {
       vjust = -0.5,
       size = 3
     ) +
+    x_scale() +
+    y_scale() +
     ggplot_theme("xy")
 }
 
@@ -347,7 +357,7 @@ ggplot_timeline <- function(picture) {
       values = phase_colours,
       guide = ggplot2::guide_legend(ncol = legend_columns(phases, picture$size))
     ) +
-    ggplot2::scale_y_reverse(expand = ggplot2::expansion(0.01)) +
-    ggplot2::scale_x_continuous(expand = ggplot2::expansion(c(0, 0.02))) +
+    ggplot2::scale_y_reverse(labels = tick_labels, expand = ggplot2::expansion(0.01)) +
+    x_scale(expand = ggplot2::expansion(c(0, 0.02))) +
     ggplot_theme()
 }

@@ -163,7 +163,16 @@ robustness <- function(
   result <- new_robustness(plan, runs, rows, texts[rows], error_call)
   if (!is.null(gold)) {
     several <- c(books, list(own$codebook))[[1]]$type == "multiple"
-    result <- with_estimates(result, data, name, gold, formula, outcome, several)
+    result <- with_estimates(
+      result,
+      data,
+      name,
+      gold,
+      formula,
+      outcome,
+      several,
+      error_call
+    )
   }
   document_event("robustness", \() {
     list(
@@ -208,13 +217,23 @@ check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
 }
 
 # Computes the estimates with the labels of each variant.
-with_estimates <- function(result, data, text, gold, formula, outcome, several) {
+with_estimates <- function(
+  result,
+  data,
+  text,
+  gold,
+  formula,
+  outcome,
+  several,
+  error_call
+) {
   frame <- as.data.frame(data)
   class(frame) <- "data.frame"
   frame$label <- NULL
   document <- the$document
   the$document <- NULL # the log records the robustness check, not each estimate
   on.exit(the$document <- document)
+  problems <- character()
   fits <- lapply(result$summary$variant, \(variant) {
     labels <- result$labels[[variant]]
     frame$label <- labels[NA_integer_][rep(1L, nrow(frame))]
@@ -224,12 +243,13 @@ with_estimates <- function(result, data, text, gold, formula, outcome, several) 
     rlang::try_fetch(
       suppressWarnings(do.call(estimate, arguments)),
       error = \(cnd) {
-        problem <- conditionMessage(cnd)
-        cli::cli_warn("{.val {variant}} has no estimate: {problem}")
+        problem <- sprintf('"%s" has no estimate: %s', variant, conditionMessage(cnd))
+        problems <<- c(problems, problem)
         NULL
       }
     )
   })
+  warn_python(problems, error_call)
   some <- !vapply(fits, is.null, TRUE)
   rows <- lapply(which(some), \(i) {
     cbind(variant = result$summary$variant[[i]], as.data.frame(fits[[i]]))

@@ -70,8 +70,8 @@ column_text <- function(x) {
   gap <- pmin(abs(x), 1 - abs(x))
   at <- which(gap > share_rounding)
   for (digits in 3:most_decimals) {
-    text <- format(x, digits = digits)
-    if (!any(abs(as.numeric(sub(",", ".", text[at], fixed = TRUE))) %in% c(0, 1))) {
+    text <- format(x, digits = digits, decimal.mark = ".")
+    if (!any(abs(as.numeric(text[at])) %in% c(0, 1))) {
       break
     }
   }

@@ -88,8 +88,7 @@ score_parallel <- function(
   }
   task <- new_task("score_start", "score_result", make)
   result <- run_task(task, object, prompts, options, error_call)
-  numbers <- format(result$logprob, digits = 15)
-  document_answers("score_parallel", context, prompts, result, numbers, list())
+  document_answers("score_parallel", context, prompts, result, result$logprob, list())
   result
 }
 
@@ -110,8 +109,7 @@ perplexity <- function(
   options <- task_options(prompts, error_call)
   task <- new_task("perplexity_start", "perplexity_result", new_perplexities)
   result <- run_task(task, object, prompts, options, error_call)
-  numbers <- format(result$perplexity, digits = 15)
-  document_answers("perplexity", context, prompts, result, numbers, list())
+  document_answers("perplexity", context, prompts, result, result$perplexity, list())
   result
 }
 

@@ -89,8 +89,7 @@ def change_layout(sizing: Sizing, runner: Runner, choice: LayoutChoice) -> None:
     layout while such an answer may be long, and while a call uses the layout.
     """
     was_draining, runner.is_draining = runner.is_draining, False
-    is_alone = all(group.is_alone for group in runner.groups.values())
-    if not runner.groups or not (is_alone or choice.is_own_pool):
+    if not runner.groups or not (runner.groups.are_single or choice.is_own_pool):
         return
     if choice.other_layout(sizing, runner.plan) is None:
         if was_draining:

@@ -135,14 +135,14 @@ class Loop(ThreadedLoop):
 
     def _note(self, group: Group) -> None:
         self._changed.append(group)
-        # A step is aborted only if no group needs it: otherwise repeated changes could
-        # abort the same step forever, or lose states that other groups continue.
-        if group.is_cancelled and not self._is_aborted and not self._is_needed():
-            self._abort()
+        if group.is_cancelled and self._runner is not None:
+            groups = self._runner.groups
+            groups.will_end(group)
+            # A step is aborted only if no group needs it: otherwise repeated changes
+            # could abort the same step forever, or lose states that others continue.
+            if not self._is_aborted and not groups.is_needed:
+                self._abort()
         self._rouse()
-
-    def _is_needed(self) -> bool:
-        return self._runner is None or self._runner.is_needed
 
     def _abort(self) -> None:
         if self._runner is not None:

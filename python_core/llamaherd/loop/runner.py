@@ -12,6 +12,7 @@ from llamaherd.core.errors import NativeError, NoSpaceError
 from llamaherd.core.outcome import Finish, Output, Status
 from llamaherd.core.request import too_long
 from llamaherd.loop.delayed import Delayed
+from llamaherd.loop.open_groups import OpenGroups
 from llamaherd.loop.prefixes import call_tree, single_tree
 from llamaherd.loop.slot_times import SlotWatch
 from llamaherd.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
@@ -49,7 +50,7 @@ class Runner:
     Attributes:
         engine: Engine.
         plan: Current plan of the engine.
-        groups: Groups that have not ended, by number.
+        groups: Groups that have not ended.
         n_batches: Number of decoded batches.
         is_draining: Whether no client starts, so that the running clients end.
         delayed: Clients that the last optional change of the cache has interrupted.
@@ -58,7 +59,7 @@ class Runner:
     def __init__(self, engine: Engine, plan: Plan) -> None:
         self.engine = engine
         self.plan = _as_made(plan, engine)
-        self.groups: dict[int, Group] = {}
+        self.groups = OpenGroups()
         self._ids = count()
         self._numbers = count()
         self._n_lost = 0
@@ -79,11 +80,6 @@ class Runner:
     def n_running(self) -> int:
         """Number of running prompts."""
         return self._scheduler.n_running
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether a group that is not cancelled runs or waits. Any thread may read it."""
-        return any(not group.is_cancelled for group in list(self.groups.values()))
 
     @property
     def longest_fork(self) -> int:
@@ -128,7 +124,7 @@ class Runner:
             self._send_piece(client.id, self._watched.get(client.id))
             self._release(client)
             group.ended(client.index, output, perf_counter())
-        del self.groups[group.number]  # last, so that `fail_all` can still end the group
+        self.groups.remove(group)  # last, so that `fail_all` can still end the group
         self._close_group(group, error)
 
     def fail_all(self, reason: str, error: BaseException | None = None) -> None:
@@ -141,7 +137,7 @@ class Runner:
         Raises:
             NativeError: The engine cannot be used any more.
         """
-        groups, self.groups = list(self.groups.values()), {}
+        groups, self.groups = list(self.groups.values()), OpenGroups()
         failed = Output(finish=Finish.ERROR, message=reason)
         for group in groups:
             try:
@@ -175,7 +171,7 @@ class Runner:
         """Queue the requests of a group that can run."""
         plan = group.plan = self.plan
         number = group.number = next(self._numbers)
-        self.groups[number] = group
+        self.groups.add(group)
         indices = [] if group.is_cancelled else self._fitting(group, plan)
         requests = [group.requests[i] for i in indices]
         if group.is_stopping or group.is_cancelled or not requests:
@@ -306,16 +302,16 @@ class Runner:
             self._apply(self._scheduler.make_room(), outcome.message)
             return
         running = [c for c in self._live.values() if c.state is State.RUNNING]
-        for call in {client.call for client in running} & self.groups.keys():
-            self.groups[call].n_fallbacks += 1
+        for call in {client.call for client in running}:
+            if call in self.groups:
+                self.groups[call].n_fallbacks += 1
         self._settle(isolate(self.engine, self._scheduler.running_ids))
 
     def _send_pieces(self) -> None:
         for id_, group in self._watched.items():
             self._send_piece(id_, group)
-        for group in self.groups.values():
-            if group.is_counted:
-                group.counts = self.engine.counts(group.number)
+        for group in self.groups.counted:
+            group.counts = self.engine.counts(group.number)
 
     def _close_groups_that_stop(self) -> None:
         stuck = [group for group in self.groups.values() if group.n_running == 0]

@@ -68,7 +68,7 @@ class ThreadedLoop(ABC):
     def cancel(self) -> None:
         """End all current groups."""
         groups = self._every()
-        for group in groups:  # all before the first change, which may then abort the step
+        for group in groups:  # all before the first change, so that none of them starts
             group.is_cancelled = True
         for group in groups:
             self._change(group)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from llamaherd.ray.wire import Ended
 
 _MOST_DEATHS = 2  # deaths of actors that ran only this prompt; then it fails
-_MOST_LOSSES = 20  # lost actors that ran this prompt, for whatever reason; then it fails
+# Actors that were lost, for whatever reason, after the prompt was sent to them; then it
+# fails. It counts if it never arrived, too: otherwise a prompt whose sending itself loses
+# actors would be sent again and again.
+_MOST_LOSSES = 20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -195,7 +198,7 @@ class GroupWork:
                 if self._n_losses[i] < _MOST_LOSSES:
                     self._again.append(i)
                 else:
-                    lost = f"{_MOST_LOSSES} processes to which it was sent were lost"
+                    lost = f"{_MOST_LOSSES} processes were lost after it was sent to them"
                     self._fail(i, lost, reason)
             return
         if len(left) > 1:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from heapq import heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from llamaherd.core.request import Request
+
+    # Negated priority and number of a call, id of its client, its client.
+    Claim: TypeAlias = tuple[float, int, int, "Client"]
 
 
 class State(Enum):
@@ -37,6 +43,8 @@ class Client:
             with it.
         dependents: For a prefix, children that cannot start before the prefix is held, in
             order. The values have no meaning.
+        claims: For a prefix, heap of its dependents: the first one belongs to the call
+            that should compute the prefix. Entries may be outdated.
         n_unsubmitted: For a prefix, number of children that have not been submitted.
         is_cached: For a prefix, whether the prefix stays in the cache when no client
             needs it.
@@ -53,6 +61,7 @@ class Client:
     rank: int = 0
     n_levels: int = 0
     dependents: dict[Client, None] = field(default_factory=dict)
+    claims: list[Claim] = field(default_factory=list)
     n_unsubmitted: int = 0
     is_cached: bool = True
     state: State = State.WAITING
@@ -95,6 +104,16 @@ class Client:
                 break
             depth += 1
         return depth
+
+    def add_dependent(self, child: Client, priority: float) -> None:
+        """Let a child wait for this prefix; `priority` is the priority of its call."""
+        self.dependents[child] = None
+        heappush(self.claims, (-priority, child.call, child.id, child))
+
+    def take_dependents(self) -> dict[Client, None]:
+        """Remove and return all dependents."""
+        dependents, self.dependents, self.claims = self.dependents, {}, []
+        return dependents
 
     def fork_source(self) -> Client | None:
         """Return the longest held prefix that the client continues, or None."""

@@ -125,7 +125,7 @@ class Queue:
             elif parent is None or parent.state in (State.HELD, State.ENDED):
                 return
             else:
-                parent.dependents[self.pop(heap)] = None
+                parent.add_dependent(self.pop(heap), self.priority)
 
 
 def make_clients(

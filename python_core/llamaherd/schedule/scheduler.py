@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.schedule.client import Client, State
 from llamaherd.schedule.decision import Action, Kind, Limits
+from llamaherd.schedule.prefix_owners import PrefixOwners
 from llamaherd.schedule.turns import Turns
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Scheduler:
         self._limits = limits
         self._cache = cache
         self._turns = Turns()
+        self._owners = PrefixOwners(self._turns)
         self._paused: list[tuple[int, int, Client]] = []  # by -priority, age
         self._running: dict[int, Client] = {}
         self._n_slots_used = 0
@@ -80,8 +82,9 @@ class Scheduler:
         """Add a call."""
         self._turns.add(queue)
         for client in tuple(queue.clients):
-            self._raise_prefixes(client, queue)
-            self._await_prefix(client)
+            self._raise_prefixes(client)
+            self._owners.take_over(client, queue)
+            self._owners.await_prefix(client)
 
     def stop(self, call: int) -> None:
         """Start no more clients of a call; running clients finish."""
@@ -90,11 +93,11 @@ class Scheduler:
         queue = self._turns[call]
         queue.is_admitting = False
         for prefix in tuple(queue.clients):
-            self._leave_to_others(prefix, call)
+            self._owners.leave_to_others(prefix, call)
 
     def may_start(self, call: int) -> bool:
         """Whether clients of a call may still start."""
-        return call in self._turns and self._turns[call].is_admitting
+        return self._turns.may_start(call)
 
     def remove(self, call: int) -> list[Client]:
         """Remove a call and return its clients that the engine must release.
@@ -115,7 +118,7 @@ class Scheduler:
                 leaving.append(client)
             client.state = State.ENDED
         for prefix in queue.clients:
-            self._leave_to_others(prefix, call)
+            self._owners.leave_to_others(prefix, call)
         return leaving
 
     def resized(self, limits: Limits) -> None:
@@ -360,6 +363,7 @@ class Scheduler:
         if prefix is None:
             return []
         prefix.n_unsubmitted -= 1
+        prefix.dependents.pop(client, None)
         if prefix.n_unsubmitted > 0:
             return []
         leaving: list[Client] = []
@@ -434,53 +438,17 @@ class Scheduler:
         if prefix.parent is not None:
             prefix.parent.n_unsubmitted += 1
             self._cache.use(prefix.parent)
-        if self._turns.priority_of(prefix.call) >= prefix.priority:
-            self._await_prefix(prefix)
-        else:
-            self._hand_over(prefix)
+        self._owners.send_to_wait(prefix)
 
-    def _leave_to_others(self, prefix: Client, call: int) -> None:
-        """Let another call compute a waiting prefix of a call that starts no clients."""
-        is_waiting = prefix.is_prefix and prefix.state is State.WAITING
-        if is_waiting and prefix.call == call:
-            self._hand_over(prefix)
-
-    def _hand_over(self, prefix: Client) -> None:
-        """Move a prefix to the call of the highest priority that needs the prefix."""
-        calls = {c.call for c in prefix.dependents if c.state is State.WAITING}
-        queues = [self._turns[call] for call in sorted(calls) if call in self._turns]
-        if not calls:  # its children became ready before the prefix was lost
-            queues = [q for q in self._turns.queues if _has_child(q, prefix)]
-        if not queues:  # it is moved when its children, which are prefixes, are moved
-            return
-        queue = max(queues, key=lambda queue: self._turns.priority_of(queue.call))
-        queue.adopt(prefix)
-        self._hand_over_ready(prefix)
-
-    def _hand_over_ready(self, prefix: Client) -> None:
-        """Make a moved prefix ready, or let it wait for its parent, moved if needed."""
-        parent = prefix.parent
-        if parent is None or _is_settled(parent):
-            self._turns.make_ready(prefix)
-            return
-        parent.dependents[prefix] = None
-        if parent.state is State.WAITING and not self.may_start(parent.call):
-            self._hand_over(parent)
-
-    def _raise_prefixes(self, client: Client, queue: Queue) -> None:
+    def _raise_prefixes(self, client: Client) -> None:
         """Give the prefixes of a client at least its priority.
 
-        Otherwise it would wait as long as their call (priority inversion), or until a
-        call ends that starts no more clients.
+        Otherwise it would wait as long as their call (priority inversion).
         """
         prefix = client.parent
         while prefix is not None:
             if prefix.priority < client.priority:
                 self._set_priority(prefix, client.priority)
-            is_waiting = prefix.state is State.WAITING and prefix.call != queue.call
-            if is_waiting and self._turns.priority_of(prefix.call) < queue.priority:
-                queue.adopt(prefix)
-                self._hand_over_ready(prefix)
             prefix = prefix.parent
 
     def _set_priority(self, prefix: Client, priority: int) -> None:
@@ -492,30 +460,11 @@ class Scheduler:
         if is_paused:
             heappush(self._paused, (-priority, prefix.age, prefix))
 
-    def _await_prefix(self, client: Client) -> None:
-        """Make a client ready, or let it wait for its prefix; see `_is_settled`."""
-        parent = client.parent
-        if parent is None or _is_settled(parent):
-            self._turns.make_ready(client)
-        else:
-            parent.dependents[client] = None
-
     def _make_children_ready(self, prefix: Client) -> None:
-        children, prefix.dependents = prefix.dependents, {}
-        for child in children:
+        for child in prefix.take_dependents():
             if child.state is State.WAITING:  # it may have been abandoned
                 self._turns.make_ready(child)
 
 
 def _age(client: Client) -> int:
     return client.age
-
-
-def _has_child(queue: Queue, prefix: Client) -> bool:
-    """Return whether a client of a call waits for a prefix."""
-    return any(c.parent is prefix and c.state is State.WAITING for c in queue.clients)
-
-
-def _is_settled(prefix: Client | None) -> bool:
-    """Return whether a prefix's children may start: it is held, or never will be."""
-    return prefix is None or prefix.state in (State.HELD, State.ENDED)

@@ -46,10 +46,13 @@ class Turns:
         """Whether any call may have a client to start."""
         return bool(self._turns)
 
+    def may_start(self, call: int) -> bool:
+        """Whether clients of a call may still start."""
+        return call in self._queues and self._queues[call].is_admitting
+
     def priority_of(self, call: int) -> float:
         """Return the priority of a call; minus infinity if it may start no client."""
-        queue = self._queues.get(call)
-        return queue.priority if queue is not None and queue.is_admitting else -math.inf
+        return self._queues[call].priority if self.may_start(call) else -math.inf
 
     def add(self, queue: Queue) -> None:
         """Add the queue of a new call."""

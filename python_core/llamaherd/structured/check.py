@@ -15,6 +15,7 @@ from llamaherd.structured.enforce import SchemaError
 from llamaherd.structured.exact_numbers import decimal
 from llamaherd.structured.formats import format_checker, pattern_checker
 from llamaherd.structured.patterns import can_be_checked, finds, is_quick
+from llamaherd.structured.reasons import json_text, reason_of
 from llamaherd.structured.subschemas import referred, subschemas
 from llamaherd.structured.work import (
     StepBudget,
@@ -25,6 +26,7 @@ from llamaherd.structured.work import (
     count_search,
     counted,
     enum_check,
+    violated,
 )
 
 if TYPE_CHECKING:
@@ -60,8 +62,8 @@ def check_schema(text: str, left: tuple[str, ...]) -> None:
             may = can_be_checked if is_own else is_quick
             if isinstance(pattern, str) and not may(pattern):
                 raise SchemaError(
-                    f"the pattern {cut(pattern)!r} has nested repetitions: no mask can "
-                    "enforce it here, and its check may never end",
+                    f"the pattern {json_text(pattern)} has nested repetitions: no mask "
+                    "can enforce it here, and its check may never end",
                     argument="schema",
                     form="{name}: {problem}",
                 )
@@ -79,8 +81,8 @@ def _check_references(root: object) -> None:
         reference = each.get("$ref")
         if isinstance(reference, str) and referred(reference, root) is None:
             raise SchemaError(
-                f"refers to {cut(reference)!r}, which it does not contain (references "
-                "are not fetched)",
+                f"refers to {json_text(reference)}, which it does not contain "
+                "(references are not fetched)",
                 argument="schema",
                 code="not_found",
             )
@@ -100,7 +102,7 @@ def violation(text: str, value: object) -> str:
             error = next(iter(_validator(text).iter_errors(value)), None)
     except Unresolvable as reason:
         return (
-            f"it refers to {reason.ref!r}, which its schema does not contain "
+            f"it refers to {json_text(reason.ref)}, which its schema does not contain "
             "(references are not fetched)"
         )
     except RecursionError:
@@ -111,7 +113,7 @@ def violation(text: str, value: object) -> str:
         return f"it cannot be checked: {cut(reason)}"
     if error is None:
         return ""
-    return f"{error.json_path}: {cut(error.message)}"
+    return f"{error.json_path}: {cut(reason_of(error))}"
 
 
 def cut(reason: object) -> str:
@@ -133,7 +135,7 @@ def _validator(text: str) -> Validator:
         kind.check_schema(schema, format_checker=pattern_checker())
     except NoSchemaError as error:
         raise SchemaError(
-            f"is not valid at {error.json_path}: {cut(error.message)}",
+            f"is not valid at {error.json_path}: {cut(reason_of(error))}",
             argument="schema",
             place=tuple(error.absolute_path),
             form="schema {problem}",
@@ -166,7 +168,7 @@ def check_pattern(
 ) -> Iterator[Any]:
     """Check `pattern`."""
     if isinstance(instance, str) and not _finds(pattern, instance):
-        yield _error()(f"{instance!r} does not match {pattern!r}")
+        yield violated()
 
 
 def check_pattern_properties(
@@ -199,7 +201,7 @@ def check_additional_properties(
         if key in named or any(_finds(pattern, key) for pattern in patterns):
             continue
         if inner is False:
-            yield _error()(f"additional properties are not allowed: {key!r}")
+            yield violated(instance=key)
         elif isinstance(inner, dict):
             yield from validator.descend(value, inner, path=key)
 
@@ -214,15 +216,9 @@ def check_multiple_of(
     if isinstance(instance, bool) or not isinstance(instance, (int, float)):
         return
     if not math.isfinite(instance) or decimal(instance) % decimal(divisor) != 0:
-        yield _error()(f"{instance!r} is not a multiple of {divisor!r}")
+        yield violated()
 
 
 def _finds(pattern: str, text: str) -> bool:
     count_search(text)
     return finds(pattern, text)
-
-
-def _error() -> Any:  # noqa: ANN401 - slow to import
-    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
-
-    return ValidationError

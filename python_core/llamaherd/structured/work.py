@@ -26,7 +26,6 @@ _VISIT = 10  # steps per call of a keyword
 _SHARE = 32  # characters copied or compared per step
 _DESCENT = 10  # steps to descend into a subschema
 _ASKED = 5  # steps of a type check, which every keyword makes
-_MOST_SHOWN = 20  # maximum number of list elements in a reason
 _SEARCH = 10  # steps to search a short text for a pattern
 
 
@@ -150,7 +149,7 @@ def enum_check() -> Keyword:
         if id(values) not in keys:
             keys[id(values)] = frozenset(map(_key, values))
         if _key(instance) not in keys[id(values)]:
-            yield _error(f"{_shown(instance)} is not one of {_shown(values)}")
+            yield violated()
 
     return check
 
@@ -160,7 +159,7 @@ def check_const(
 ) -> Iterator[Any]:
     """Check `const`."""
     if _key(instance) != _key(value):
-        yield _error(f"{_shown(value)} was expected")
+        yield violated()
 
 
 def check_unique_items(
@@ -170,7 +169,7 @@ def check_unique_items(
     if not is_wanted or not isinstance(instance, list):
         return
     if len(set(map(_key, instance))) < len(instance):
-        yield _error(f"{_shown(instance)} has non-unique elements")
+        yield violated()
 
 
 def _key(value: object) -> object:
@@ -189,14 +188,11 @@ def _key(value: object) -> object:
     return ("bool", value) if isinstance(value, bool) else value
 
 
-def _shown(value: object) -> str:
-    """Return a short text of a value for an error message; this must be fast."""
-    if isinstance(value, list) and len(value) > _MOST_SHOWN:
-        return f"{value[:_MOST_SHOWN]!r}"[:-1] + ", ...]"
-    return repr(value)
+def violated(**more: object) -> Any:  # noqa: ANN401 - slow to import
+    """Return the violation of a keyword; jsonschema adds its fields, except `more`.
 
-
-def _error(message: str) -> Any:  # noqa: ANN401 - slow to import
+    `reason_of` makes the reason from these fields.
+    """
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415
 
-    return ValidationError(message)
+    return ValidationError("", **more)

@@ -6,9 +6,61 @@ test_that("numbers keep their point on the way to Python and to files", {
   expect_identical(value_text(c(0.5, NA, 2)), c("0.5", NA, "2"))
   expect_identical(as_utf8(0.25), "0.25")
   expect_identical(getOption("OutDec"), ",")
+  expect_identical(section(c(0.5, 1), 2L, "Scores"), c("0.5", "1"))
+  expect_match(blocks(list(list(score = 0.5)), "Examples"), "- score: 0.5", fixed = TRUE)
+  expect_identical(lines_sha256(c(0.5, NA)), lines_sha256(c("0.5", "NA")))
   path <- withr::local_tempfile(fileext = ".csv")
   annotation_sink_csv(path)(data.frame(x = c(0.5, 1), y = c(TRUE, NA)), "m")
   expect_identical(readLines(path)[2:3], c("0.5,TRUE", "1,NA"))
+})
+
+test_that("all methods that print or format use a point", {
+  table <- get(".__S3MethodsTable__.", baseenv())
+  methods <- grep("^(format|print)[.].*llamaherd_", names(table), value = TRUE)
+  expect_gt(length(methods), 65L)
+  for (name in methods) {
+    expect_identical(body(table[[name]])[[2]], quote(local_point()), info = name)
+  }
+})
+
+test_that("printed numbers have a point", {
+  frame <- data.frame(label = c("a", "b"), value = c(0.25, 1234.5))
+  as_class <- \(class, ...) structure(frame, class = c(class, "data.frame"), ...)
+  all <- list(
+    structure(
+      list(method = "batch", n = 3L, prior = c(0.25, 0.75), names = c("a", "b")),
+      class = "llamaherd_calibration"
+    ),
+    structure(matrix(c(0.25, 0.5), 1L), class = c("llamaherd_vectors", "matrix")),
+    as_class("llamaherd_span_validation"),
+    as_class("llamaherd_spans"),
+    as_class("llamaherd_pair_agreement"),
+    new_table(frame, NULL, finish_reason = c("stop", "stop")),
+    new_coverage(
+      list(
+        threshold = 0.9,
+        coverage = 0.25,
+        accuracy = 0.75,
+        low = 0.5,
+        high = 0.8,
+        n = 8
+      ),
+      0.95
+    )
+  )
+  for (x in all) {
+    shown <- capture.output(print(x))
+    withr::with_options(list(OutDec = ","), {
+      expect_identical(capture.output(print(x)), shown)
+      expect_identical(getOption("OutDec"), ",")
+    })
+    expect_match(shown, "[0-9][.][0-9]", all = FALSE)
+  }
+  withr::local_options(OutDec = ",")
+  expect_identical(column_text(c(0.25, 0.5)), c("0.25", "0.50"))
+  expect_identical(format_bytes(1.5 * 1024^3), "1.5 GiB")
+  expect_identical(tick_labels(c(0.5, NA, 1)), c("0.5", NA, "1.0"))
+  expect_output(print_rows(frame, 5L, 60L), "0.25", fixed = TRUE)
 })
 
 test_that("a model and an agreement print without a warning", {

@@ -281,24 +281,51 @@ test_that("names of rows take a few lines", {
   expect_identical(wrapped("a\nb\tc"), "a b c")
 })
 
+all_of <- function() {
+  list(
+    coded_frame_of(),
+    classes_of(),
+    curve_of(),
+    agreement_of(),
+    estimates_of(),
+    robustness_of(),
+    judged_of(),
+    judged_of("x"),
+    result_of(),
+    attr(result_of(), "stats")
+  )
+}
+
+# Returns the texts that a function draws on a page.
+drawn_texts <- function(draw) {
+  path <- withr::local_tempfile(fileext = ".pdf")
+  grDevices::pdf(path, width = 6.5, height = 3.6, compress = FALSE, useKerning = FALSE)
+  tryCatch(draw(), finally = grDevices::dev.off())
+  lines <- grep("[)] Tj$", readLines(path, warn = FALSE), value = TRUE, useBytes = TRUE)
+  sub("^.* Tm [(](.*)[)] Tj$", "\\1", lines, useBytes = TRUE)
+}
+
 for (engine in c("ggplot2", "base")) {
+  test_that(sprintf("numbers in plots by %s have a point", engine), {
+    skip_if_no_llamaherd()
+    local_graphics(engine)
+    for (x in all_of()) {
+      usual <- drawn_texts(\() plot(x))
+      expect_match(usual, "^[0-9]", all = FALSE)
+      withr::with_options(list(OutDec = ","), {
+        expect_identical(drawn_texts(\() later <<- plot(x)), usual)
+        if (engine == "ggplot2") {
+          expect_identical(drawn_texts(\() print(later)), usual)
+        }
+      })
+    }
+  })
+
   test_that(sprintf("everything is drawn by %s", engine), {
     skip_if_no_llamaherd()
     local_graphics(engine)
-    all <- list(
-      coded_frame_of(),
-      classes_of(),
-      curve_of(),
-      agreement_of(),
-      estimates_of(),
-      robustness_of(),
-      judged_of(),
-      judged_of("x"),
-      result_of(),
-      attr(result_of(), "stats")
-    )
     before <- graphics::par("mar", "las", "mgp")
-    for (x in all) {
+    for (x in all_of()) {
       drawn <- expect_silent(plot(x))
       expect_s3_class(drawn, if (engine == "ggplot2") "ggplot" else "data.frame")
     }

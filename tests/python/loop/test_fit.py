@@ -10,6 +10,7 @@ from fake_calls import request
 from llamaherd.loop.fit import fit
 from llamaherd.loop.group import Group
 from llamaherd.loop.layouts import LayoutChoice
+from llamaherd.loop.open_groups import OpenGroups
 from llamaherd.memory.plan import MAX_HOLD, Plan, Sizes, make_plan
 
 
@@ -47,7 +48,8 @@ def test_prompts_that_come_one_by_one_get_all_slots(
         Group([request([i], 20)], SimpleNamespace(), is_alone=True) for i in range(90)
     ]
     runner: Any = SimpleNamespace(
-        groups={}, plan=sizing.plan(SimpleNamespace(needs=[1], n_prefixes=0, n_shared=0))
+        groups=OpenGroups(),
+        plan=sizing.plan(SimpleNamespace(needs=[1], n_prefixes=0, n_shared=0)),
     )
     runner.n_hold_target, runner.is_draining = MAX_HOLD, False
     runner.resize = lambda plan: setattr(runner, "plan", plan)
@@ -57,7 +59,9 @@ def test_prompts_that_come_one_by_one_get_all_slots(
         before = runner.plan
         fit(sizing, runner, new, LayoutChoice())
         n_changes += runner.plan is not before
-        runner.groups |= {id(group): group for group in new}
+        for group in new:
+            group.number = id(group)
+            runner.groups.add(group)
     if n_seq_max is None:  # rounds of equal size: 36 of 71 prompts, for example
         assert 36 <= runner.plan.n_seq_max <= 40
     else:

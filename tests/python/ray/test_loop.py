@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import llamaherd as lh
@@ -18,10 +19,12 @@ from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.request import Request
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.stats import RequestStats
+from llamaherd.loop.group import Group
 from llamaherd.ray.loop import HerdLoop
 from llamaherd.ray.member import ActorState, Death
 from llamaherd.ray.tracked_actor import Silence
 from llamaherd.ray.wire import Change, HandIn
+from llamaherd.ray.work import Chunk, GroupWork
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
 from local_link import LocalLink
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from llamaherd.core.pieces import TextPiece
-    from llamaherd.loop.group import Group
     from llamaherd.ray.wire import Report
 
 BAD = 777  # a token that kills
@@ -600,5 +602,25 @@ def test_a_prompt_fails_whose_actor_is_lost_again_and_again() -> None:
         while not handle.done() and n_others < len(others):
             n_others += 1
             Handle(loop, others[n_others - 1], None).result(60)
-        with pytest.raises(lh.GenerationError, match="20 processes to which it was sent"):
+        with pytest.raises(lh.GenerationError, match="20 processes were lost after it"):
             handle.result(60)
+
+
+@pytest.mark.parametrize("has_arrived", [True, False])
+def test_a_prompt_is_sent_to_as_many_actors_as_its_failure_says(
+    *, has_arrived: bool
+) -> None:
+    outputs: list[Output] = []
+    listener = SimpleNamespace(
+        on_output=lambda _i, output, _stats: outputs.append(output)
+    )
+    work = GroupWork(Group(requests(1), listener), 1)
+    n_sent = 0
+    while not outputs:
+        chunk = Chunk(number=n_sent, work=work, indices=work.take(0, 1))
+        work.sent(chunk)
+        n_sent += 1
+        chunk.has_arrived = has_arrived
+        work.lost(chunk, "no network", is_crash=False, was_alone=True)
+    expected = f"{n_sent} processes were lost after it was sent to them: no network"
+    assert outputs[0].message == expected

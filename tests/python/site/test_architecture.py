@@ -19,6 +19,7 @@ BASES = [
         "python_core/llamaherd/research",
     )
 ]
+MOST_LINES = 500  # of a Python file of the package; a longer one has two purposes
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w*-]+\.(?:py|R|cpp|hpp|h|md|toml|yml|sh))`")
 
 
@@ -53,6 +54,14 @@ def test_every_room_is_named() -> None:
     ):
         missing = {name for name in rooms(ROOT / folder) if f"`{name}/`" not in PAGE}
         assert missing == set(), folder
+
+
+def test_no_file_of_the_package_is_too_long() -> None:
+    files = (ROOT / "python_core" / "llamaherd").rglob("*.py")
+    lengths = {
+        path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in files
+    }
+    assert {name: n for name, n in lengths.items() if n > MOST_LINES} == {}
 
 
 def test_every_file_of_r_is_in_the_map() -> None:

@@ -45,7 +45,7 @@ def written(folder: Path, text: str, name: str = "run.toml") -> Path:
         (
             '{"type": "obj"}',
             "false",
-            r"the schema s\.json .*not valid at \$\.type: 'obj'",
+            r"the schema s\.json .*not valid at \$\.type: \"obj\"",
         ),
         ('{"type": ', "false", r"s\.json.* is not valid JSON: .*line 1"),
         ("[1]", "false", r"s\.json.* must be a JSON Schema"),

@@ -23,14 +23,17 @@ def check_coders(
     """Refuse a column without any label beside columns of codes.
 
     Such a column contains notes, dates or row numbers. As codes they would tie with the
-    codes of the coders, or outvote them. If no column has a label, nothing is refused:
-    then labels and codes are written differently.
+    codes of the coders, or outvote them. A coder who gave only codes such as "unclear"
+    cannot be told from a column of notes, unless these codes are declared as labels. If
+    no column has a label, nothing is refused: then labels and codes are written
+    differently.
 
     Args:
         labels: The model's labels, in the form of the codes; None for missing labels.
         columns: Codes of each coder, a label each; None for missing codes.
         coders: Names of the columns.
-        known: Labels that can occur, () if they are not known.
+        known: Labels that can occur and labels that the user declared for codes, () if
+            they are not known.
 
     Raises:
         ValueError: None of the codes in a column is a label, or a code of another coder
@@ -56,7 +59,9 @@ def check_coders(
             f"has a column {checks.quoted(coder)} without any label: it contains "
             f"{', '.join(map(checks.quoted, shown[:_SHOWN]))}{more}. If these are "
             "notes, leave the column out (read_gold() has the argument coders); if they "
-            "are codes, write labels and codes alike",
+            "mean that texts were skipped, leave these cells empty; if they are codes, "
+            "write labels and codes alike, or declare all labels (gold_sample() has the "
+            "argument names)",
             argument="gold",
             code="no_codes",
         )

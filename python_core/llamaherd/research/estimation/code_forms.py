@@ -121,7 +121,7 @@ def _check_parts(
         labels, *people = [
             [label for each in column for label in each or ()] for column in columns
         ]
-        check_coders(labels, people, gold.coders, texts.names)
+        check_coders(labels, people, gold.coders, [*texts.names, *gold.names])
 
 
 def _raw_labels(texts: Population) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core import checks
-from llamaherd.core.caller import warn_caller
+from llamaherd.core.caller import one_warning, warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, part_of, verb
 from llamaherd.core.words import setting
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Allocation, Floats
 
 
+@one_warning()
 def gold_sample(
     data: Any,  # noqa: ANN401 - Coded, or a data frame of any kind
     n: int,
@@ -74,8 +75,9 @@ def gold_sample(
             column "text" if it has texts.
         label: Column of the model's labels; None for the column that `annotate` wrote.
         id: Column of unique identifiers; None for the column "id" if its values are
-            unique, otherwise row numbers from 1. Identifiers match codes to texts even
-            after the data were sorted or filtered.
+            unique, otherwise row numbers from 1. With `after`, None uses the identifiers
+            of the earlier sample. Identifiers match codes to texts even after the data
+            were sorted or filtered.
         confidence: For "uncertainty": a column, or N numbers from 0 to 1. None computes
             the confidence from the probabilities. With one label per text it is the
             margin between the two most probable labels. With several labels per text it
@@ -132,7 +134,7 @@ def gold_sample(
         data,
         text=text or known.get("text") or own_texts(data),
         label=label or (None if isinstance(data, Coded) else known.get("label")),
-        id=(known.get("id") or own_ids(frame)) if id is None else id,
+        id=_own_id(frame, after, known) if id is None else id,
         names=names or (() if after is None else after.names),
         several=own.get("several") if several is None else several,
     )
@@ -196,6 +198,17 @@ def gold_sample(
     if after is None:
         return drawn
     return pooled(after, drawn, texts.there, is_same=same)
+
+
+def _own_id(
+    frame: object, after: GoldSample | None, known: Mapping[str, str]
+) -> str | None:
+    """Return the column of ids if the user named none; None for row numbers.
+
+    All waves have ids of the same kind: a warning about the column "id" is issued only
+    for the first wave, which does not use it.
+    """
+    return own_ids(frame) if after is None else known.get("id")
 
 
 def _checked_names(names: object) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.core import checks
-from llamaherd.core.caller import warn_caller
+from llamaherd.core.caller import one_warning, warn_caller
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import part_of
 from llamaherd.research import frames
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _ROUNDED = 1e-6  # tolerance for probabilities that spreadsheets rounded
 
 
+@one_warning()
 def read_gold(
     path: Any,  # noqa: ANN401 - of one file, of several, or a data frame of any kind
     sample: GoldSample | None = None,
@@ -93,7 +94,7 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
         for column in sheet.notes:
             warn_caller(
                 f"{sheet.name}: the column {column!r} was taken for notes and left out: "
-                "none of its cells is a label"
+                "none of its cells is a label (to read codes from it, name it in coders)"
             )
     _warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
     columns = [name for sheet in sheets for name in sheet.codes]

@@ -9,6 +9,7 @@ import numpy as np
 
 from llamaherd.api.scoring import open_context
 from llamaherd.core import checks
+from llamaherd.core.caller import one_warning
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, Interrupted
 from llamaherd.core.progress import reporter
 from llamaherd.core.sampling import DEFAULT_SEED
@@ -156,7 +157,11 @@ def robustness(
         if judge is None:
             return found
         book = made[0].codebook
-        by = [judge.estimates(each, book, formula, outcome) for each in labels]
+        with one_warning():
+            by = [
+                judge.estimates(name, each, book, formula, outcome)
+                for name, each in zip(found.variants, labels, strict=True)
+            ]
         return replace(found, estimates=tuple(by))
 
     labels: list[list[str | None]] = []

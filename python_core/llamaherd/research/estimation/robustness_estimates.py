@@ -74,12 +74,13 @@ class Judge:
 
     def estimates(
         self,
+        variant: str,
         labels: Sequence[str | None],
         codebook: Codebook,
         formula: str | None,
         outcome: Outcome | None,
     ) -> Estimates | None:
-        """Estimate by DSL from n labels; if this fails, warn and return None."""
+        """Estimate by DSL from n labels of a variant; if this fails, warn."""
         column: list[str | None] = [None] * len(self.columns[self.text])
         for row, label in zip(self.rows, labels, strict=True):
             column[row] = label
@@ -98,5 +99,5 @@ class Judge:
                     several=codebook.kind.is_several,
                 )
         except ValueError as error:
-            warn_caller(f"a variant has no estimate: {error}")
+            warn_caller(f"variant {variant!r} has no estimate: {error}")
             return None

@@ -43,18 +43,6 @@ METHODS = {
 }
 
 
-def n_labelled_of(summary: Sequence[Mapping[str, Any]], n: int) -> int:
-    """Return the number of units with a label, the denominator of the shares.
-
-    Args:
-        summary: Return value of `summary_of`.
-        n: Value to return if no unit has any of the labels, as with several labels.
-    """
-    found = (each["n"] / each["share"] for each in summary if each["share"])
-    none = 0 if all(each["share"] is None for each in summary) else n
-    return round(next(found, none))
-
-
 def labels_picture(
     summary: Sequence[Mapping[str, Any]], n: int, things: str = "texts"
 ) -> Bars:
@@ -75,7 +63,7 @@ def labels_picture(
             code="no_labels",
         )
     by_prob = summary[0]["bands"] is not None
-    n_labelled = n_labelled_of(summary, n)
+    n_labelled = summary[0]["n_labelled"]
     of = count_of(n, things.removesuffix("s"))
     if n_labelled != n:
         of = f"{n_labelled:,} of {of}"

@@ -148,10 +148,12 @@ def label_summary(
         several: True if a text may have several labels, joined by `JOINED`.
 
     Returns:
-        For each label a dict: "label"; "n", the number of texts with this label; "share"
-        among texts with any label; "prob", the label's mean probability in these texts;
-        "bands", counts of these texts by probability, see `BANDS`. "prob" and "bands" are
-        None without probabilities. [] without `names`.
+        For each label a dict: "label"; "n", the number of texts with this label;
+        "n_labelled", the number of texts with an answer, which is the same for each
+        label; "share", n / n_labelled, None if no text has an answer; "prob", the label's
+        mean probability in the n texts; "bands", counts of the n texts by probability,
+        see `BANDS`. "prob" and "bands" are None without probabilities. [] without
+        `names`.
     """
     known = sum(label is not None for label in labels)
     found = []
@@ -162,6 +164,7 @@ def label_summary(
             {
                 "label": name,
                 "n": int(has.sum()),
+                "n_labelled": known,
                 "share": float(has.sum()) / known if known else None,
                 "prob": None if sure is None or not len(sure) else float(sure.mean()),
                 "bands": None if sure is None else in_bands(sure.tolist()),

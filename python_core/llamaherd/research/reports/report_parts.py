@@ -136,7 +136,6 @@ def _took(run: Mapping[str, Any]) -> str:
 
 def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
     summary, n = contents["summary"], contents["data"]["n_rows"]
-    n_labelled = pictures.n_labelled_of(summary, _n_labelled(contents))
     n_failed = _n_failed(contents)
     blocks: list[Block | None] = []
     if summary:
@@ -153,6 +152,7 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
         ]
         blocks.append(table_block(head, rows))
         blocks.append(draw(lambda: pictures.labels_picture(summary, n)))
+        n_labelled = summary[0]["n_labelled"]
         if n_labelled < n:
             blocks.append(
                 text_block(
@@ -197,13 +197,6 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
             )
         )
     return blocks
-
-
-def _n_labelled(contents: Contents) -> int:
-    """Return the number of texts with a label, the denominator of shares."""
-    values = contents["labels"]["values"]
-    rows = contents["data"]["rows"]
-    return sum(index is not None and values[index] is not None for index in rows)
 
 
 def _n_failed(contents: Contents) -> int:

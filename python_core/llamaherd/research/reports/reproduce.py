@@ -297,7 +297,8 @@ def _is_summary_same(contents: Contents, codebook: Codebook) -> bool:
 
 def _is_same(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Return True if two entries of a summary are equal, but for rounding."""
-    exact = all(then[name] == now[name] for name in ("label", "n", "bands"))
+    names = ("label", "n", "n_labelled", "bands")
+    exact = all(then[name] == now[name] for name in names)
     one, other = (
         [math.nan if each[name] is None else each[name] for name in ("share", "prob")]
         for each in (then, now)

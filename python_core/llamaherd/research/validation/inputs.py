@@ -289,7 +289,7 @@ def in_one_form(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]
     """
     reading = read([answers.labels, *codes.codes], answers.names, argument="gold")
     labels, *columns = reading.columns
-    check_coders(labels, columns, codes.coders, reading.names)
+    check_coders(labels, columns, codes.coders, [*reading.names, *codes.names])
     return replace(answers, labels=labels, names=reading.names), with_codes(
         codes, columns
     )

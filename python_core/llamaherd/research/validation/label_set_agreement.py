@@ -58,7 +58,7 @@ def as_sets(answers: ModelLabels, codes: Codes) -> tuple[ModelLabels, Codes]:
         argument="gold",
     )
     labels, *people = [[x for each in column for x in each or ()] for column in columns]
-    check_coders(labels, people, codes.coders, names)
+    check_coders(labels, people, codes.coders, [*names, *codes.names])
     labels, *made = [
         [None if each is None else in_order(map(str, each), names) for each in column]
         for column in columns

@@ -17,10 +17,13 @@ N = 60
 LABELS = [("yes", "no", "no")[i % 3] for i in range(N)]
 
 
-def drawn(*, between: str = "") -> tuple[pd.DataFrame, lh.GoldSample, list[str]]:
+def drawn(
+    *, between: str = "", names: tuple[str, ...] = ()
+) -> tuple[pd.DataFrame, lh.GoldSample, list[str]]:
     """Return labelled texts, a sample that was drawn before them, and Anna's codes."""
     texts = pd.DataFrame({"text": [f"Text {i}." for i in range(N)]})
-    gold = lh.gold_sample(texts, 40, text="text", seed=1, several=bool(between))
+    several = bool(between)
+    gold = lh.gold_sample(texts, 40, text="text", seed=1, several=several, names=names)
     labels = [f"{each}{between}maybe" if between else each for each in LABELS]
     texts["label"] = labels if between else pd.Categorical(labels, ["yes", "no"])
     # Every fourth code differs from the label.
@@ -66,6 +69,30 @@ def test_a_coder_of_labels_that_the_model_never_gave_is_a_coder() -> None:
     check_coders(["a", "b"], [["a", "b"], ["c", None]], ["anna", "ben"], ("a", "b", "c"))
     check_coders(["a", "b"], [["a", "b"], [None, None]], ["anna", "ben"], ())
     check_coders([1, 2], [[1, 2], [3, None]], ["anna", "ben"], ())
+
+
+@pytest.mark.filterwarnings("ignore:.*intervals are unreliable:UserWarning")
+@pytest.mark.parametrize("use", ["estimate", "validate"])
+@pytest.mark.parametrize("between", ["", "; "], ids=["one label", "several labels"])
+def test_a_coder_who_gave_only_declared_codes_is_a_coder(use: str, between: str) -> None:
+    texts, gold, codes = drawn(between=between, names=("yes", "no", "maybe", "unclear"))
+    ben = ["unclear"] * 3 + [None] * (len(gold) - 3)
+    gold = gold.with_codes({"anna": codes, "ben": ben})
+    assert USES[use](texts, gold, several=bool(between)) is not None
+
+
+@pytest.mark.parametrize("use", ["estimate", "validate"])
+def test_a_coder_who_skipped_all_texts_is_a_coder(use: str) -> None:
+    texts, gold, codes = drawn()
+    skipped = ["", "NA", None, "n/a"] * (len(gold) // 4)
+    assert USES[use](texts, gold.with_codes({"anna": codes, "ben": skipped})) is not None
+
+
+def test_a_refused_coder_reads_what_to_do() -> None:
+    texts, gold, codes = drawn()
+    gold = gold.with_codes({"anna": codes, "ben": ["unclear"] * len(gold)})
+    with pytest.raises(ArgumentError, match=r"leave these cells empty.*declare all la"):
+        lh.validate(texts, gold)
 
 
 def test_codes_that_no_label_equals_are_left_to_other_checks() -> None:

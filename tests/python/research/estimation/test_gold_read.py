@@ -57,6 +57,19 @@ def code_of(path: Path, row: int) -> str | None:
     return found.codes[0][found.ids.index(rows_of(path)[row]["id"])]
 
 
+def test_all_warnings_of_a_call_are_one(tmp_path: Path) -> None:
+    path = sheet(tmp_path, ["yes"], notes=["?"], remarks=["hard to tell"])
+    rows = rows_of(path)
+    written(path, rows[:18], list(rows[0]))
+    with pytest.warns(UserWarning, match="3 warnings:") as told:
+        lh.read_gold(path)
+    (warning,) = told
+    notes = warning.message.notes  # type: ignore[union-attr]
+    assert "'notes' was taken" in notes[0]
+    assert "'remarks' was taken" in notes[1]
+    assert "2 of 20 texts" in notes[2]
+
+
 @pytest.mark.parametrize(
     ("cell", "code"),
     [

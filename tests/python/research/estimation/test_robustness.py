@@ -195,11 +195,13 @@ def test_a_gold_sample_that_does_not_fit(context: lh.Context) -> None:
     refused("drawn from other data", gold=sample({"text": TEXTS["text"][::-1]}))
     refused("fewer than two codes", gold=sample(), n_texts=1)
     refused("these need gold", outcome="a")
-    with pytest.warns(UserWarning, match="a variant has no estimate: outcome must be"):
+    with pytest.warns(UserWarning, match="has no estimate: outcome must be") as told:
         found = lh.robustness(
             TEXTS, "text", BOOK, context, orders=1, gold=sample(), outcome="d"
         )
     assert found.estimates == (None, None)
+    (warning,) = told
+    assert all(repr(name) in str(warning.message) for name in found.variants)
     assert found.estimate_rows() == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -46,6 +47,20 @@ def sizes(before: lh.GoldSample) -> list[float]:
     for row, code in zip(before.rows, before.gold, strict=True):
         wrong[DATA["party"][row]] += code != DATA["label"][row]
     return [wrong[party] for party in DATA["party"]]
+
+
+def test_the_ids_of_later_waves_are_those_of_the_first_wave() -> None:
+    twice = DATA.assign(id=["t0", "t0", *DATA["id"][2:]])
+    options = {"text": "text", "label": "label", "seed": 1}
+    with pytest.warns(UserWarning, match="row numbers from 1") as told:
+        before = coded(lh.gold_sample(twice, 60, **options))
+    assert len(told) == 1
+    for later in (twice, DATA):  # also if the user gives each text an id meanwhile
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            both = lh.gold_sample(later, 40, after=before, seed=2)
+        assert both.ids == [str(row + 1) for row in both.rows]
+        assert both.design["id"] is None
 
 
 def test_a_second_simple_wave_makes_one_simple_sample() -> None:

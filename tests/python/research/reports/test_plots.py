@@ -19,6 +19,7 @@ from llamaherd.research.reports import (
     validation_pictures,
 )
 from llamaherd.research.reports.plots import picture_of
+from llamaherd.research.reports.report_data import label_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -374,17 +375,33 @@ def test_shades_of_a_confusion_matrix_have_a_legend(validation: lh.Validation) -
 
 
 def test_titles_count_in_english() -> None:
-    summary = [{"label": "a", "n": 1, "share": 1.0, "bands": None}]
+    summary = [{"label": "a", "n": 1, "n_labelled": 1, "share": 1.0, "bands": None}]
     assert pictures.labels_picture(summary, 1).words.title == "Labels of 1 text"
     assert pictures.labels_picture(summary, 1200, "prompts").words.title == (
         "Labels of 1 of 1,200 prompts"
     )
-    nothing = [{"label": "a", "n": 0, "share": None, "bands": None}]
+    nothing = [{"label": "a", "n": 0, "n_labelled": 0, "share": None, "bands": None}]
     assert pictures.labels_picture(nothing, 9).words.title == "Labels of 0 of 9 texts"
     names = ("n_prompts", "n_prefill_tokens", "n_decode_tokens", "prefill_s", "decode_s")
     rates = ("prefill_tokens_per_s", "decode_tokens_per_s", "wall_s")
     fields = dict.fromkeys((*names, *rates), 1)
     assert pictures.time_picture(fields).words.title == "1 prompt in 1.0 s"
+
+
+@pytest.mark.parametrize(
+    ("labels", "title"),
+    [
+        (["a", "b", None], "Labels of 2 of 3 texts"),
+        (["", "", None], "Labels of 2 of 3 texts"),  # none of the labels applies
+        ([None, None, None], "Labels of 0 of 3 texts"),
+        (["", "a; b", "a"], "Labels of 3 texts"),
+    ],
+)
+def test_the_title_counts_the_texts_with_an_answer(
+    labels: list[str | None], title: str
+) -> None:
+    summary = label_summary(labels, ["a", "b"], None, several=True)
+    assert pictures.labels_picture(summary, 3).words.title == title
 
 
 def test_the_title_has_the_texts_that_were_used() -> None:

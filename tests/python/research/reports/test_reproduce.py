@@ -217,7 +217,7 @@ def test_what_differs_is_told(written: Path, model: lh.Model, tmp_path: Path) ->
     assert "row 1: " in said
 
 
-@pytest.mark.parametrize("name", ["n", "share", "prob", "bands", "label"])
+@pytest.mark.parametrize("name", ["n", "n_labelled", "share", "prob", "bands", "label"])
 def test_a_summary_that_does_not_fit_the_labels_is_told(
     written: Path, model: lh.Model, tmp_path: Path, name: str
 ) -> None:
@@ -225,6 +225,7 @@ def test_a_summary_that_does_not_fit_the_labels_is_told(
         each = contents["summary"][0]
         values = {
             "n": 3,
+            "n_labelled": 9,
             "share": 0.99,
             "prob": 0.99,
             "bands": [1, 1, 1, 1],

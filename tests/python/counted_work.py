@@ -1,0 +1,34 @@
+"""The work of Python code, counted without a clock."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+
+def n_instructions(work: Callable[[], object]) -> int:
+    """Return the number of bytecode instructions that a function runs on this thread.
+
+    Loops inside C functions, such as a copy of a list, are one instruction.
+    """
+    n = 0
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal n
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        n += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    for each in (lambda: None, work):  # Python 3.12 counts nothing in the first function
+        n = 0
+        sys.settrace(trace)
+        try:
+            each()
+        finally:
+            sys.settrace(before)
+    return n

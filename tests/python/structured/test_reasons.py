@@ -1,0 +1,188 @@
+"""Reasons of violations are in JSON's words, for each keyword of each draft."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from jsonschema import validators
+from llamaherd.structured.check import check_schema, violation
+from llamaherd.structured.enforce import SchemaError
+from llamaherd.structured.reasons import MOST_SHOWN, json_text
+
+PYTHON = re.compile(r"\b(None|True|False)\b|(?<!\w)'|'(?!\w)")
+ODD = [None, True, "it's", {"a": False}]  # values that Python writes differently
+SHOWN = '[null, true, "it\'s", {"a": false}]'
+
+# For each keyword: a schema, a value, and the reason.
+CASES: dict[str, tuple[Any, Any, str]] = {
+    "a schema that is false": (False, None, "null is not allowed here"),
+    "additionalProperties": (
+        {"additionalProperties": False},
+        {"b": None},
+        'additional properties are not allowed: "b"',
+    ),
+    "anyOf": ({"anyOf": [{"type": "string"}]}, None, "null is not valid under any of"),
+    "const": ({"const": True}, None, "null is not true"),
+    "contains": ({"contains": {"const": 1}}, ODD, f"{SHOWN} contains no item"),
+    "dependentRequired": (
+        {"dependentRequired": {"x": ["y"], "a": ["a", "b", "c"]}},
+        {"a": None},
+        'the properties are missing, but required beside "a": "b", "c"',
+    ),
+    "enum": ({"enum": ODD}, False, f"false is not one of {SHOWN}"),
+    "exclusiveMaximum": ({"exclusiveMaximum": 3}, 3, "3 is not less than 3"),
+    "exclusiveMinimum": ({"exclusiveMinimum": 3}, 3.0, "3.0 is not greater than 3"),
+    "format": ({"format": "date"}, "x", '"x" does not have the format "date"'),
+    "items": ({"items": False}, ODD, f"{SHOWN} has more items than its schema allows"),
+    "maxContains": (
+        {"contains": {}, "maxContains": 2},
+        ODD,
+        f"{SHOWN} contains more than 2 items that match the given schema",
+    ),
+    "maxItems": ({"maxItems": 1}, ODD, f"{SHOWN} has more items than 1"),
+    "maxLength": ({"maxLength": 1}, "it's", '"it\'s" has more characters than 1'),
+    "maxProperties": (
+        {"maxProperties": 0},
+        {"a": None},
+        '{"a": null} has more properties than 0',
+    ),
+    "maximum": ({"maximum": 1.5}, 2, "2 is greater than the maximum of 1.5"),
+    "minContains": (
+        {"contains": {"const": True}, "minContains": 2},
+        ODD,
+        f"{SHOWN} contains fewer than 2 items that match the given schema",
+    ),
+    "minItems": ({"minItems": 5}, ODD, f"{SHOWN} has fewer items than 5"),
+    "minLength": ({"minLength": 5}, "é", '"é" has fewer characters than 5'),
+    "minProperties": (
+        {"minProperties": 2},
+        {"a": True},
+        '{"a": true} has fewer properties than 2',
+    ),
+    "minimum": ({"minimum": 3}, 2, "2 is less than the minimum of 3"),
+    "multipleOf": ({"multipleOf": 0.1}, 0.25, "0.25 is not a multiple of 0.1"),
+    "not": ({"not": {"const": None}}, None, 'null should not be valid under {"const": n'),
+    "oneOf": ({"oneOf": [True, {}]}, None, "null is valid under more than one of the"),
+    "oneOf without any": ({"oneOf": [False]}, None, "null is not valid under any of the"),
+    "pattern": ({"pattern": r"^\d$"}, "it's", '"it\'s" does not match "^\\\\d$"'),
+    "required": (
+        {"required": ["a", "b"]},
+        {"a": None},
+        'the property is missing, but required: "b"',
+    ),
+    "type": ({"type": ["string", "number"]}, None, 'null is not of type "string", "num'),
+    "unevaluatedItems": (
+        {"unevaluatedItems": False},
+        ODD,
+        f"{SHOWN} has items that its schema does not allow",
+    ),
+    "unevaluatedProperties": (
+        {"unevaluatedProperties": False},
+        {"a": None},
+        '{"a": null} has properties that its schema does not allow',
+    ),
+    "uniqueItems": (
+        {"uniqueItems": True},
+        [None, None],
+        "[null, null] has non-unique elements",
+    ),
+}
+# Keywords that check a part of the value, or the same value, by another schema.
+OTHERS = {
+    "$dynamicRef",
+    "$recursiveRef",
+    "$ref",
+    "additionalItems",
+    "allOf",
+    "dependencies",
+    "dependentSchemas",
+    "disallow",
+    "divisibleBy",
+    "extends",
+    "if",
+    "patternProperties",
+    "prefixItems",
+    "properties",
+    "propertyNames",
+}
+OLD: dict[str, tuple[Any, Any, str]] = {
+    "draft-03": (
+        {"properties": {"a": {"required": True}}},
+        {},
+        "{} has no value for a required property",
+    ),
+    "draft-03 of another keyword": ({"disallow": "null"}, None, 'null violates "disallo'),
+    "draft-04": ({"minimum": 3, "exclusiveMinimum": True}, 3, "3 is not greater than 3"),
+    "draft-04 with dependencies": (
+        {"dependencies": {"a": ["b"]}},
+        {"a": None},
+        'the property is missing, but required beside "a": "b"',
+    ),
+    "draft-06": (
+        {"items": [{}], "additionalItems": False},
+        [1, None],
+        "[1, null] has more items than its schema allows",
+    ),
+    "draft-07": ({"contains": {"const": 1}}, ODD, f"{SHOWN} contains no item that"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reasons_are_in_words_of_json(name: str) -> None:
+    schema, value, reason = CASES[name]
+    found = violation(json.dumps(schema), value)
+    assert f": {reason}" in found
+    assert not PYTHON.search(found), found
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_reasons_of_earlier_drafts_are_in_words_of_json(name: str) -> None:
+    schema, value, reason = OLD[name]
+    version = f"http://json-schema.org/{name.split(maxsplit=1)[0]}/schema#"
+    found = violation(json.dumps({"$schema": version, **schema}), value)
+    assert f": {reason}" in found
+    assert not PYTHON.search(found), found
+
+
+def test_each_keyword_has_a_case() -> None:
+    kinds = (
+        validators.Draft3Validator,
+        validators.Draft4Validator,
+        validators.Draft7Validator,
+        validators.Draft201909Validator,
+        validators.Draft202012Validator,
+    )
+    keywords = {keyword for kind in kinds for keyword in kind.VALIDATORS}
+    assert keywords <= CASES.keys() | OTHERS
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": None}, "at $.type: null is not valid under any of the given schemas"),
+        ({"enum": True}, 'at $.enum: true is not of type "array"'),
+        ({"required": ["a", False]}, 'at $.required[1]: false is not of type "string"'),
+        ({"$ref": "#/$defs/it's"}, 'refers to "#/$defs/it\'s"'),
+        (
+            {"patternProperties": {"^(a|a)*'$": {}}, "unevaluatedProperties": False},
+            'the pattern "^(a|a)*\'$" has nested repetitions',
+        ),
+    ],
+)
+def test_reasons_against_a_schema_are_in_words_of_json(schema: Any, reason: str) -> None:
+    with pytest.raises(SchemaError) as error:
+        check_schema(json.dumps(schema), ("unevaluatedProperties",))
+    assert reason in str(error.value)
+
+
+def test_a_large_value_is_cut_off() -> None:
+    assert json_text("a" * 5_000) == '"' + "a" * (MOST_SHOWN - 1) + "..."
+    assert len(json_text(list(range(1_000_000)))) == MOST_SHOWN + 3
+    nested: list[Any] = []
+    for _ in range(900):
+        nested = [nested]
+    assert json_text(nested) == "[" * MOST_SHOWN + "..."
+    assert json_text([None] * 5) == "[null, null, null, null, null]"
