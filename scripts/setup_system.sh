@@ -88,6 +88,8 @@ main() {
   if [[ $1 == arm64 ]]; then
     command -v aarch64-linux-gnu-g++ >/dev/null || debian+=(g++-aarch64-linux-gnu)
     command -v qemu-aarch64-static >/dev/null || debian+=(qemu-user-static)
+    # mmdebstrap needs it for another architecture, but only recommends it.
+    command -v arch-test >/dev/null || debian+=(arch-test)
   fi
   if [[ $1 == arm64 || $1 == bare ]]; then
     command -v mmdebstrap >/dev/null || debian+=(mmdebstrap)
