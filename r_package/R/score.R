@@ -89,7 +89,10 @@ score_parallel <- function(
   task <- new_task("score_start", "score_result", make)
   result <- run_task(task, object, prompts, options, error_call)
   numbers <- format(result$logprob, digits = 15)
-  document_answers("score_parallel", context, prompts, result, numbers, list())
+  keeping(
+    result,
+    document_answers("score_parallel", context, prompts, result, numbers, list())
+  )
   result
 }
 
@@ -111,7 +114,10 @@ perplexity <- function(
   task <- new_task("perplexity_start", "perplexity_result", new_perplexities)
   result <- run_task(task, object, prompts, options, error_call)
   numbers <- format(result$perplexity, digits = 15)
-  document_answers("perplexity", context, prompts, result, numbers, list())
+  keeping(
+    result,
+    document_answers("perplexity", context, prompts, result, numbers, list())
+  )
   result
 }
 
