@@ -66,7 +66,7 @@ def test_a_child_is_refused_and_the_parent_goes_on(tiny_path: TinyPath) -> None:
     assert run.stdout.split()[0] == "3"
 
 
-# A child that is forked while a chat answers: each use ends, with an error or a value.
+# A child that is forked while a chat answers: nothing returns a part of the conversation.
 CHATTING = """
 import os, signal, sys, warnings
 import llamaherd as lh
@@ -99,7 +99,7 @@ print(len(chat.turns))
 """
 
 
-def test_a_child_of_a_process_whose_chat_answers_never_hangs(tmp_path: Path) -> None:
+def test_a_child_of_a_process_whose_chat_answers_gets_errors(tmp_path: Path) -> None:
     path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
     run = subprocess.run(
         [sys.executable, "-c", CHATTING, str(path)],
