@@ -193,6 +193,10 @@ annotate_texts <- function(
   roles <- py_call("annotate_roles", codebook$content, options, error_call = error_call)
   roles <- c(as_text(roles), if (!texts$is_column) "coded_text")
   names <- new_names(roles, columns, names(data), error_call)
+  made <- function(columns) {
+    columns <- with_invalid_texts(columns, texts$bad)
+    coded_frame(data, texts, codebook, names, columns)
+  }
   run <- quietly(
     display$verbosity < 0,
     run_coding(
@@ -202,7 +206,8 @@ annotate_texts <- function(
       options,
       new_bar(display$progress),
       error_call,
-      display$verbosity
+      display$verbosity,
+      made
     )
   )
   run$columns <- with_invalid_texts(run$columns, texts$bad)
@@ -210,8 +215,10 @@ annotate_texts <- function(
   if (run$interrupted) {
     interrupt_coding(result, run, display$verbosity)
   }
-  document_coding(result)
-  report_coding(result, run$columns, options$on_error, display$verbosity, error_call)
+  keeping(result, {
+    document_coding(result)
+    report_coding(result, run$columns, options$on_error, display$verbosity, error_call)
+  })
   result
 }
 
@@ -224,25 +231,30 @@ run_coding <- function(
   options,
   bar,
   error_call,
-  verbosity = -1L
+  verbosity = -1L,
+  made = NULL
 ) {
-  start <- py_call(
-    "annotate_start",
-    context,
-    texts,
-    codebook$content,
-    options,
-    error_call = error_call
-  )
-  journal <- start[["journal"]]
-  if (isTRUE(options$journal) && verbosity >= 0) {
-    cli::cli_inform("The journal is {.path {journal}}.")
+  journal <- NULL
+  begun <- function(started) {
+    journal <<- started[["journal"]]
+    if (isTRUE(options$journal) && verbosity >= 0) {
+      cli::cli_inform("The journal is {.path {journal}}.")
+    }
   }
   run <- run_in_slices(
-    start,
+    py_call(
+      "annotate_start",
+      context,
+      texts,
+      codebook$content,
+      options,
+      error_call = error_call
+    ),
     \(job) py_call("annotate_result", job, error_call = error_call),
     bar,
-    error_call
+    error_call,
+    made = made,
+    begun = begun
   )
   c(run, list(journal = journal))
 }

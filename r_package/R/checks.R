@@ -210,7 +210,10 @@ base_name <- function(path) as_utf8(basename(native_path(path)))
 dir_name <- function(path) as_utf8(dirname(native_path(path)))
 
 full_path <- function(path) {
-  as_utf8(normalizePath(native_path(path), winslash = "/", mustWork = FALSE))
+  path <- as_utf8(normalizePath(native_path(path), winslash = "/", mustWork = FALSE))
+  # normalizePath() returns a relative path of a missing file unchanged.
+  is_relative <- !grepl("^(/|[A-Za-z]:|~)", path)
+  ifelse(is_relative, file.path(as_utf8(getwd()), path), path)
 }
 
 # Requires a whole number. If n is above 1, a vector of n whole numbers is also accepted.

@@ -129,17 +129,19 @@ classify_parallel <- function(
   )
   task <- new_task("classify_start", "classify_result", new_classes)
   result <- run_task(task, object, prompts, options, error_call)
-  warn_coverage(result, verbosity, error_call)
   drawn <- if (n_thoughts > 1) c("n_thoughts", "seed")
   settings <- options[c("labels", "normalize", drawn)]
-  document_answers(
-    "classify_parallel",
-    context,
-    prompts,
-    result,
-    result$label,
-    settings
-  )
+  keeping(result, {
+    warn_coverage(result, verbosity, error_call)
+    document_answers(
+      "classify_parallel",
+      context,
+      prompts,
+      result,
+      result$label,
+      settings
+    )
+  })
   result
 }
 
@@ -185,7 +187,7 @@ run_task <- function(task, object, prompts, options, env) {
   progress <- check_flag(env$progress, "progress", env)
   display <- list(verbosity = verbosity)
   result <- run_call(task, object, prompts, options, display, progress, env)
-  tell_failures(result, options$on_error, verbosity, env)
+  keeping(result, tell_failures(result, options$on_error, verbosity, env))
   result
 }
 

@@ -102,23 +102,28 @@ code_texts <- function(
     keys = check_flag(keys)
   )
   browser <- check_flag(browser)
-  start <- py_call("code_start", given, options, error_call = error_call)
-  writeLines(as_text(start[["lines"]]))
-  if (browser) {
-    utils::browseURL(start[["link"]])
+  made <- function(columns) {
+    result <- coded_by_people(columns, data)
+    attr(result, "notes") <- new_frame(
+      lapply(columns[["notes"]], as_text),
+      length(columns[["notes"]][["id"]])
+    )
+    result
   }
   run <- run_in_slices(
-    start,
+    py_call("code_start", given, options, error_call = error_call),
     \(job) py_call("code_result", job, error_call = error_call),
     new_bar(interactive()),
-    error_call
+    error_call,
+    made = made,
+    begun = function(started) {
+      writeLines(as_text(started[["lines"]]))
+      if (browser) {
+        utils::browseURL(started[["link"]])
+      }
+    }
   )
-  result <- coded_by_people(run$columns, data)
-  attr(result, "notes") <- new_frame(
-    lapply(run$columns[["notes"]], as_text),
-    length(run$columns[["notes"]][["id"]])
-  )
-  result
+  made(run$columns)
 }
 
 # Returns the codes in the same form as the data.

@@ -158,8 +158,10 @@ compare_codebooks <- function(
   options["journal"] <- list(plan[["journal"]])
   options$measure <- plan[["measure"]]
   verbosity <- check_whole(verbosity)
-  runs <- run_candidates(plan, tried, check_flag(progress), verbosity, error_call)
-  found <- new_comparison(plan, runs$done, options, error_call)
+  made <- \(done) new_comparison(plan, done, options, error_call)
+  progress <- check_flag(progress)
+  runs <- run_candidates(plan, tried, progress, verbosity, made, error_call)
+  found <- made(runs$done)
   if (runs$interrupted) {
     the$last_results <- found
     message <- sprintf(
@@ -169,14 +171,16 @@ compare_codebooks <- function(
     )
     interrupt(message, found, verbosity, plan[["journal"]])
   }
-  document_event("compare_codebooks", \() {
-    list(
-      n_texts = found$n,
-      candidates = names(tried),
-      measure = options$measure,
-      values = found$summary[[options$measure]],
-      best = found$best
-    )
+  keeping(found, {
+    document_event("compare_codebooks", \() {
+      list(
+        n_texts = found$n,
+        candidates = names(tried),
+        measure = options$measure,
+        values = found$summary[[options$measure]],
+        best = found$best
+      )
+    })
   })
   found
 }
@@ -272,16 +276,18 @@ evaluate_codebook <- function(
     py_call("evaluate_make", choice$json, sample, labels, level),
     choice
   )
-  for (note in found$notes) {
-    warn("{note}", "evaluate", error_call)
-  }
-  document_event("evaluate_codebook", \() {
-    list(
-      choice = choice$hash,
-      n_texts = found$n,
-      value = found$value,
-      first = found$first
-    )
+  keeping(found, {
+    for (note in found$notes) {
+      warn("{note}", "evaluate", error_call)
+    }
+    document_event("evaluate_codebook", \() {
+      list(
+        choice = choice$hash,
+        n_texts = found$n,
+        value = found$value,
+        first = found$first
+      )
+    })
   })
   found
 }

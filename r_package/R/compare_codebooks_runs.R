@@ -39,13 +39,18 @@ check_candidates <- function(x, context, error_call) {
 }
 
 # Returns Python's result of each candidate. If Ctrl-C ends a candidate, this candidate and all
-# later ones are left out.
-run_candidates <- function(plan, tried, progress, verbosity, error_call) {
+# later ones are left out. `made` converts the results to the value of last_results() if a candidate
+# ends with an error.
+run_candidates <- function(plan, tried, progress, verbosity, made, error_call) {
   texts <- as.list(as_text(plan[["texts"]]))
   settings <- as_text(plan[["settings"]])
   bar <- new_bar(progress)
-  on.exit(bar$end())
   done <- list()
+  is_over <- FALSE
+  on.exit({
+    bar$end()
+    if (!is_over) keep_results(made(done))
+  })
   for (i in seq_along(tried)) {
     if (verbosity >= 1) {
       cli::cli_inform("{i}/{length(tried)}: {tried[[i]]$name}")
@@ -62,12 +67,14 @@ run_candidates <- function(plan, tried, progress, verbosity, error_call) {
       )
     )
     if (run$interrupted) {
+      is_over <- TRUE
       return(list(done = done, interrupted = TRUE))
     }
     labels <- labels_of_run(plan, run$columns)
     labels["codebook"] <- list(NULL)
     done[[i]] <- c(list(name = tried[[i]]$name), labels)
   }
+  is_over <- TRUE
   list(done = done, interrupted = FALSE)
 }
 

@@ -139,23 +139,25 @@ compare_pairs <- function(
     ),
     chat_or_prompts(character(), "texts", error_call)$options
   )
-  start <- py_call(
-    "compare_pairs_start",
-    object,
-    as_py_list(given$texts),
-    as_py_list(given$names),
-    check_string(question),
-    Filter(Negate(is.null), options),
-    error_call = error_call
-  )
+  question <- check_string(question)
+  progress <- check_flag(progress)
   verbosity <- check_whole(verbosity)
   run <- quietly(
     verbosity < 0,
     run_in_slices(
-      start,
+      py_call(
+        "compare_pairs_start",
+        object,
+        as_py_list(given$texts),
+        as_py_list(given$names),
+        question,
+        Filter(Negate(is.null), options),
+        error_call = error_call
+      ),
       \(job) py_call("compare_pairs_result", job, error_call = error_call),
-      new_bar(check_flag(progress)),
-      error_call
+      new_bar(progress),
+      error_call,
+      made = \(columns) new_pairs(columns, question, options)
     )
   )
   found <- new_pairs(run$columns, question, options)
@@ -168,9 +170,11 @@ compare_pairs <- function(
     )
     interrupt(message, found, verbosity, options$journal)
   }
-  for (note in if (verbosity >= 0) found$notes) {
-    warn("{note}.", "pairs", error_call)
-  }
+  keeping(found, {
+    for (note in if (verbosity >= 0) found$notes) {
+      warn("{note}.", "pairs", error_call)
+    }
+  })
   found
 }
 

@@ -21,6 +21,7 @@ annotation_sink_csv <- function(path, append = FALSE) {
   path <- expand_path(check_string(path))
   append <- check_flag(append)
   check_folder(path, error_call)
+  path <- full_path(path) # the working directory may change before the next chunk
   has_header <- append && file.exists(path) && file.size(path) > 0
   is_begun <- append
   function(chunk, model_id) {

@@ -106,12 +106,17 @@ explore <- function(
   specs <- explore_specs(models, defaults, prompts, error_call)
   inputs <- lapply(specs, explore_input, error_call)
   document_event("explore_start", \() list(models = names(specs)))
-  found <- Map(
-    \(spec, input) explore_model(spec, input, settings, error_call),
-    specs,
-    inputs
-  )
-  explore_result(found, specs, hash, is.null(sink))
+  found <- list()
+  made <- \() explore_result(found, specs[names(found)], hash, is.null(sink))
+  is_over <- FALSE
+  on.exit(if (!is_over && is.null(sink) && length(found) > 0) keep_results(made()))
+  for (id in names(specs)) {
+    found[[id]] <- explore_model(specs[[id]], inputs[[id]], settings, error_call)
+  }
+  result <- made()
+  document_event("explore_complete", \() list(models = names(specs)))
+  is_over <- TRUE
+  result
 }
 
 # ---- specifications --------------------------------------------------------------------
@@ -373,7 +378,6 @@ explore_result <- function(found, specs, hash, keep) {
     result$annotations <- do.call(rbind, unname(rows))
     result$matrix <- explore_matrix(rows, names(specs))
   }
-  document_event("explore_complete", \() list(models = names(specs)))
   if (hash) structure(result, hashes = hashes) else result
 }
 

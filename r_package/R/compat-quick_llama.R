@@ -102,13 +102,15 @@ quick_llama <- function(
     hash = hash,
     !!!dots
   )
-  document_event("quick_llama", \() {
-    list(
-      model = log_path(context$model$path),
-      n_prompts = length(prompt),
-      input_hash = lines_sha256(prompt),
-      output_hash = lines_sha256(plain(result))
-    )
+  keeping(result, {
+    document_event("quick_llama", \() {
+      list(
+        model = log_path(context$model$path),
+        n_prompts = length(prompt),
+        input_hash = lines_sha256(prompt),
+        output_hash = lines_sha256(plain(result))
+      )
+    })
   })
   names(result) <- names(prompt) %||%
     if (length(prompt) > 1) sprintf("prompt_%d", seq_along(prompt))

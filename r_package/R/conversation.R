@@ -23,7 +23,9 @@
 #'   return the removed messages.
 #' * `$system(text)` sets the system message for later questions; without `text` it returns the
 #'   current message.
-#' * `$close()` frees the context of a conversation that was started with a model.
+#' * `$close()` frees the context of a conversation that was started with a model. `$turns()` still
+#'   returns the messages, also those of a conversation that was saved, for example by
+#'   [save.image()], and read in another session; `chat(context, turns = )` continues them.
 #'
 #' Ctrl-C ends an answer. The conversation keeps the text generated so far and marks the answer as
 #' `interrupted`.
@@ -79,10 +81,20 @@ chat <- function(context, system = NULL, ..., turns = NULL, echo = interactive()
 new_chat <- function(python, owner, echo_default) {
   self <- new.env(parent = emptyenv())
   last <- NULL
+  kept <- NULL # messages of a conversation that is closed, or that has lost its Python object
+  keep <- function() try(kept <<- all_turns(python), silent = TRUE)
   python_of <- function(error_call) {
     problem <- object_problem(self)
     if (!is.null(problem)) {
-      abort("The conversation cannot continue: it {problem}.", "context", error_call)
+      abort(
+        c(
+          "The conversation cannot continue: it {problem}.",
+          i = "{.fn chat} continues it with another context, if its argument {.arg turns} is the
+               value of {.code $turns()}."
+        ),
+        "context",
+        error_call
+      )
     }
     python
   }
@@ -90,6 +102,7 @@ new_chat <- function(python, owner, echo_default) {
     object <- python_of(error_call)
     echo <- check_flag(echo, "echo", error_call)
     started <- py_call("chat_ask", object, text, settings, error_call = error_call)
+    on.exit(keep()) # also after an error
     result <- written_answer(started[["reply"]], echo, error_call)
     last <<- result
     text <- result$text %||% result$partial
@@ -122,24 +135,11 @@ new_chat <- function(python, owner, echo_default) {
     object <- python_of(error_call)
     progress <- check_flag(progress)
     result <- run_call(task, object, prompts, settings, display, progress, error_call)
-    tell_failures(result, "continue", display$verbosity, error_call)
+    keeping(result, tell_failures(result, "continue", display$verbosity, error_call))
     result
   }
   self$turns <- function() {
-    value <- py_call("chat_turns", python_of(rlang::current_env()))
-    frame <- turns_frame(value)
-    if (is.null(value[["system"]])) {
-      return(frame)
-    }
-    rbind(
-      turns_frame(list(
-        role = "system",
-        content = value[["system"]],
-        thinking = list(NULL),
-        interrupted = FALSE
-      )),
-      frame
-    )
+    if (is.null(object_problem(self))) all_turns(python) else kept
   }
   self$last <- function() last
   self$fork <- function(n = NULL) {
@@ -153,11 +153,14 @@ new_chat <- function(python, owner, echo_default) {
   self$undo <- function() {
     gone <- turns_frame(py_call("chat_undo", python_of(rlang::current_env())))
     last <<- NULL
+    keep()
     gone
   }
   self$forget <- function(n = 1L) {
     object <- python_of(rlang::current_env())
-    turns_frame(py_call("chat_forget", object, check_whole(n, min = 1)))
+    gone <- turns_frame(py_call("chat_forget", object, check_whole(n, min = 1)))
+    keep()
+    gone
   }
   self$system <- function(text) {
     object <- python_of(rlang::current_env())
@@ -165,10 +168,12 @@ new_chat <- function(python, owner, echo_default) {
       return(py_call("chat_turns", object)[["system"]])
     }
     py_call("chat_set_system", object, check_string(text, null = TRUE))
+    keep()
     invisible(self)
   }
   self$close <- function() close_object(self)
   class(self) <- "llamaherd_chat"
+  keep()
   lockEnvironment(self, bindings = TRUE)
   self
 }
@@ -194,9 +199,6 @@ new_chat <- function(python, owner, echo_default) {
 #' @export
 format.llamaherd_chat <- function(x, ...) {
   problem <- object_problem(x)
-  if (!is.null(problem)) {
-    return(paste("<llamaherd_chat> It", problem))
-  }
   turns <- x$turns()
   n <- sum(turns$role == "user")
   role <- cli::style_bold(paste0(turns$role, ":"))
@@ -208,7 +210,8 @@ format.llamaherd_chat <- function(x, ...) {
   text <- paste0(thought, turns$content, ifelse(turns$interrupted, " [interrupted]", ""))
   c(
     sprintf("<llamaherd_chat> %d question%s", n, if (n == 1) "" else "s"),
-    if (nrow(turns) > 0) paste0(role, " ", text)
+    if (nrow(turns) > 0) paste0(role, " ", text),
+    if (!is.null(problem)) paste("It", problem)
   )
 }
 
@@ -237,9 +240,8 @@ written_answer <- function(reply, echo, error_call) {
       state[["done"]]
     }
     interrupted <- is_interrupted(
-      # Sys.sleep() checks for Ctrl-C; R itself checks rarely.
       while (!read()) {
-        Sys.sleep(0)
+        check_interrupt()
       }
     )
     if (interrupted) {
@@ -310,6 +312,24 @@ earlier_turns <- function(turns, error_call) {
     })
   }
   messages
+}
+
+# Returns the messages of a conversation of Python, with its system message.
+all_turns <- function(python) {
+  value <- py_call("chat_turns", python)
+  frame <- turns_frame(value)
+  if (is.null(value[["system"]])) {
+    return(frame)
+  }
+  rbind(
+    turns_frame(list(
+      role = "system",
+      content = value[["system"]],
+      thinking = list(NULL),
+      interrupted = FALSE
+    )),
+    frame
+  )
 }
 
 turns_frame <- function(columns) {

@@ -79,7 +79,7 @@ embed_parallel <- function(
   suspendInterrupts({
     run <- quietly(
       verbosity < 0,
-      run_embed(object, texts$values, options, progress, error_call)
+      run_embed(object, texts, options, progress, error_call)
     )
     vectors <- as_vectors(run$columns, texts)
     if (run$interrupted) {
@@ -96,27 +96,30 @@ embed_parallel <- function(
       interrupt(message, vectors, verbosity)
     }
   })
-  report_vectors(vectors, verbosity, error_call)
-  document_event("embed_parallel", \() {
-    loaded <- if (inherits(model, "llamaherd_context")) model$model else model
-    list(
-      model = base_name(loaded$path),
-      n_texts = nrow(vectors),
-      n_failed = sum(!is.na(attr(vectors, "errors"))),
-      n_embd = ncol(vectors),
-      input_hash = lines_sha256(texts$text),
-      settings = options[lengths(options) > 0]
-    )
+  keeping(vectors, {
+    report_vectors(vectors, verbosity, error_call)
+    document_event("embed_parallel", \() {
+      loaded <- if (inherits(model, "llamaherd_context")) model$model else model
+      list(
+        model = base_name(loaded$path),
+        n_texts = nrow(vectors),
+        n_failed = sum(!is.na(attr(vectors, "errors"))),
+        n_embd = ncol(vectors),
+        input_hash = lines_sha256(texts$text),
+        settings = options[lengths(options) > 0]
+      )
+    })
   })
   vectors
 }
 
-run_embed <- function(object, values, options, progress, error_call) {
+run_embed <- function(object, texts, options, progress, error_call) {
   run_in_slices(
-    py_call("embed_start", object, values, options, error_call = error_call),
+    py_call("embed_start", object, texts$values, options, error_call = error_call),
     \(job) py_call("embed_result", job, error_call = error_call),
     new_bar(progress),
-    error_call
+    error_call,
+    made = \(columns) as_vectors(columns, texts)
   )
 }
 

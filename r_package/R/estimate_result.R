@@ -1,6 +1,10 @@
 # The result of estimate(): its object, and its methods coef(), confint(), vcov() and print().
 
 new_estimates <- function(found, options, formula, methods) {
+  if (!is.null(formula)) {
+    # A saved object would contain all variables of the function that wrote the formula.
+    environment(formula) <- globalenv()
+  }
   rows <- found[["rows"]]
   texts <- c("outcome", "term", "group", "method")
   numbers <- c("estimate", "std_error", "low", "high", "lam", "df")

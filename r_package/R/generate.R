@@ -74,14 +74,16 @@ generate <- function(
   task <- generate_task(options, check_flag(dotted), context$model)
   result <- run_call(task, object, prompts, options, display, FALSE, error_call)
   bound <- is.null(schema) && is_bound(grammar, regex, choices, 1L)
-  tell_failures(result, "stop", display$verbosity, error_call, bound)
-  document_answers(
-    "generate",
-    context,
-    prompts,
-    result,
-    output_texts(result),
-    options$sampling
-  )
+  keeping(result, {
+    tell_failures(result, "stop", display$verbosity, error_call, bound)
+    document_answers(
+      "generate",
+      context,
+      prompts,
+      result,
+      output_texts(result),
+      options$sampling
+    )
+  })
   result
 }

@@ -264,16 +264,19 @@ generate_parallel <- function(
   result <- run_call(task, object, prompts, options, display, progress, error_call)
   bound <- is.null(schema) & is_bound(grammar, regex, choices, length(prompts$values))
   bound <- rep(bound, each = n)
-  tell_failures(result, options$on_error, display$verbosity, error_call, bound, n)
-  document_answers(
-    "generate_parallel",
-    context,
-    prompts,
-    result,
-    output_texts(result),
-    options$sampling
-  )
-  as_samples(result, prompts$names, n)
+  samples <- as_samples(result, prompts$names, n)
+  keeping(samples, {
+    tell_failures(result, options$on_error, display$verbosity, error_call, bound, n)
+    document_answers(
+      "generate_parallel",
+      context,
+      prompts,
+      result,
+      output_texts(result),
+      options$sampling
+    )
+  })
+  samples
 }
 
 # Describes the task that generates answers: texts, or data with a schema. The columns are

@@ -2,6 +2,8 @@
 # the progress bar. R handles Ctrl-C only between slices, so that a running job is not lost.
 
 slice_s <- 0.1
+long_s <- 2 # duration after which R waits instead of Python
+pause_s <- 0.06 # time for which R waits; R looks for time limits at most every 0.05 seconds
 
 # Describes a call: the Python functions that start the call and collect its results, and the R
 # function that creates the result from the columns.
@@ -13,12 +15,14 @@ new_task <- function(start, collect, make) {
 # that repeated() returned. After Ctrl-C the function signals an interrupt that contains the result.
 run_call <- function(task, context, prompts, options, display, progress, error_call) {
   suspendInterrupts({
+    n <- options$n %||% 1L
+    made <- \(columns) task$make(columns, repeated(prompts, n), display)
+    shown <- \(columns) as_samples(made(columns), prompts$names, n)
     run <- quietly(
       display$verbosity < 0,
-      run_job(task, context, prompts, options, progress, error_call)
+      run_job(task, context, prompts, options, progress, shown, error_call)
     )
-    n <- options$n %||% 1L
-    result <- task$make(run$columns, repeated(prompts, n), display)
+    result <- made(run$columns)
     if (run$interrupted) {
       results <- as_samples(result, prompts$names, n)
       the$last_results <- results
@@ -67,7 +71,7 @@ interrupt <- function(message, results, verbosity, journal = NULL) {
 }
 
 # Returns the columns from Python, and TRUE if Ctrl-C ended the call.
-run_job <- function(task, context, prompts, options, progress, error_call) {
+run_job <- function(task, context, prompts, options, progress, made, error_call) {
   run_in_slices(
     py_call(
       task$start,
@@ -78,7 +82,8 @@ run_job <- function(task, context, prompts, options, progress, error_call) {
     ),
     \(job) py_call(task$collect, job, error_call = error_call),
     new_bar(progress),
-    error_call
+    error_call,
+    made = made
   )
 }
 
@@ -86,23 +91,76 @@ run_job <- function(task, context, prompts, options, progress, error_call) {
 # started, `collect` is the Python function that returns its columns, and `bar` is the return value
 # of new_bar() or part_of_bar().
 #
+# `made` converts the columns to the value of last_results(), if the function ends in another way
+# than by returning: by an error, a time limit, or a jump of a calling handler. NULL keeps nothing.
+# `begun` is called with the value of `start` when the job has started; an error of this function
+# ends the job.
+#
 # Returns the columns, and TRUE if Ctrl-C ended the job. `keep = FALSE` is for jobs without partial
 # results: after Ctrl-C they end in the background, and the columns are NULL.
-run_in_slices <- function(start, collect, bar, error_call, keep = TRUE) {
+run_in_slices <- function(
+  start,
+  collect,
+  bar,
+  error_call,
+  keep = TRUE,
+  made = NULL,
+  begun = \(started) NULL
+) {
   force(bar) # checks its arguments before the job starts
   suspendInterrupts({
-    job <- start[["job"]]
-    collected <- FALSE
-    on.exit(if (!collected) py_call("job_cancel", job))
+    started <- holding(start)
+    job <- started$value[["job"]]
+    is_over <- FALSE
+    on.exit(if (!is_over) end_early(job, collect, made))
+    signal_held(started$held)
+    begun(started$value)
 
     interrupted <- is_interrupted(wait_for(job, bar, error_call))
     if (interrupted) {
       py_call("job_cancel", job)
     }
-    columns <- if (keep || !interrupted) collect(job)
-    collected <- TRUE
+    columns <- NULL
+    if (keep || !interrupted) {
+      collected <- holding(collect(job))
+      columns <- collected$value
+      signal_held(collected$held)
+    }
+    is_over <- TRUE
     list(columns = columns, interrupted = interrupted)
   })
+}
+
+# Ends a job for which R no longer waits, and keeps its finished results.
+end_early <- function(job, collect, made) {
+  py_call("job_cancel", job)
+  if (!is.null(made)) {
+    keep_results(made(holding(collect(job))$value))
+  }
+}
+
+# Evaluates an expression and holds its warnings and messages back. options(warn = 2) or a calling
+# handler could otherwise turn a warning of Python's return value into an error, and lose the value.
+holding <- function(expr) {
+  held <- list()
+  hold <- function(restart) {
+    function(cnd) {
+      held <<- c(held, list(cnd))
+      invokeRestart(restart)
+    }
+  }
+  value <- withCallingHandlers(
+    expr,
+    llamaherd_warning = hold("muffleWarning"),
+    llamaherd_message_thinking = hold("muffleMessage")
+  )
+  list(value = value, held = held)
+}
+
+signal_held <- function(held) {
+  for (cnd in held) {
+    if (inherits(cnd, "warning")) warning(cnd) else message(cnd)
+  }
 }
 
 # Returns TRUE if Ctrl-C ended the expression.
@@ -118,15 +176,28 @@ is_interrupted <- function(expr) {
 
 wait_for <- function(job, bar, error_call) {
   on.exit(bar$end())
+  started <- proc.time()[["elapsed"]]
   repeat {
-    state <- py_call("job_wait", job, slice_s, error_call = error_call)
+    # In the first seconds, Python waits and returns at the end of the job.
+    is_long <- proc.time()[["elapsed"]] - started > long_s
+    state <- py_call(
+      "job_wait",
+      job,
+      if (is_long) 0 else slice_s,
+      error_call = error_call
+    )
     bar$show(state)
     if (state[["done"]]) {
       break
     }
-    Sys.sleep(0) # checks for Ctrl-C; R itself checks rarely
+    check_interrupt(if (is_long) pause_s else 0)
   }
 }
+
+# Checks for Ctrl-C and for time limits, which R itself checks rarely. During calls of Python,
+# reticulate checks twice a second; if it finds a time limit, it prints the error and continues. In
+# long calls R therefore waits itself.
+check_interrupt <- function(seconds = 0) Sys.sleep(seconds)
 
 # Returns TRUE if a progress bar is shown. In a knitted document each update of a bar would be a
 # separate line.

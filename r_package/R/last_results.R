@@ -1,15 +1,20 @@
-#' Results of an interrupted call
+#' Results of a call that was interrupted
 #'
 #' Ctrl-C during [generate_parallel()], [classify_parallel()], [annotate_texts()] and similar calls
 #' ends the call and the code around it: in `x <- generate_parallel(...)` nothing is assigned to
 #' `x`, and a loop around the call ends. `last_results()` returns the finished results, which are
 #' stored until the next interrupt.
 #'
+#' The results are also stored if an error ends a call that has results: a time limit
+#' ([setTimeLimit()]), a warning that `options(warn = 2)` turns into an error, or a handler of a
+#' warning or message that leaves the call, as in `tryCatch(..., warning = )`.
+#'
 #' In scripts, catch the interrupt: it is a condition of class `llamaherd_interrupt`, whose
 #' `results` are the same results.
 #'
-#' @returns The return value of the last interrupted call, with NA for unfinished prompts and texts;
-#'   NULL if no call was interrupted. The value depends on the call:
+#' @returns The return value of the last call that was interrupted or ended by such an error, with
+#'   NA for unfinished prompts and texts; NULL if there was no such call. The value depends on the
+#'   call:
 #'
 #'   * [generate_parallel()]: a `llamaherd_result`; its
 #'     [as.data.frame()][as.data.frame.llamaherd_result] shows the beginnings of unfinished answers.
@@ -17,8 +22,30 @@
 #'   * [annotate_texts()]: a data frame; its column `error` names the unfinished rows.
 #'   * [embed_parallel()]: a matrix.
 #'   * [compare_pairs()]: the pairs.
+#'   * [robustness()], [compare_codebooks()], [explore()]: the value for the finished variants,
+#'     candidates or models.
 #' @seealso [generate_parallel()], section "Interrupting a call"
 #' @export
 #' @examples
 #' answers <- last_results()
 last_results <- function() the$last_results
+
+# Evaluates an expression after results were computed. If the expression ends in another way than by
+# returning, such as by a warning that options(warn = 2) turns into an error, last_results() returns
+# the results. `results` is evaluated only then.
+keeping <- function(results, expr) {
+  is_kept <- FALSE
+  on.exit(if (!is_kept) the$last_results <- results)
+  value <- expr
+  is_kept <- TRUE
+  value
+}
+
+# Stores results of a call that ends with an error. If there are none, the error itself, which is
+# being handled, is sufficient.
+keep_results <- function(results) {
+  found <- try(results, silent = TRUE)
+  if (!is.null(found) && !inherits(found, "try-error")) {
+    the$last_results <- found
+  }
+}

@@ -29,6 +29,9 @@ check_object <- function(x, kind, maker, arg, error_call) {
     abort(
       c(
         "{.arg {arg}} cannot be used: it {problem}.",
+        i = if (is_from_elsewhere(x)) {
+          "A {kind} exists only in the R process that made it; results can be saved and sent."
+        },
         i = "Create it again with {.fn {maker}}."
       ),
       kind,
@@ -58,16 +61,19 @@ object_hint <- function(x, kind) {
 # Returns the reason why an object cannot be used any more; NULL if it can be used. An object from
 # readRDS() or a restored session has lost its Python object.
 object_problem <- function(x) {
-  if (reticulate::py_is_null_xptr(x$python)) {
-    "was saved in another R session"
+  if (is_from_elsewhere(x)) {
+    "was saved, or made by another R process"
   } else if (py_call("is_closed", x$python)) {
     "is closed"
   }
 }
 
+# Returns TRUE if an object was read from a file or received from another process.
+is_from_elsewhere <- function(x) reticulate::py_is_null_xptr(x$python)
+
 # Closes an object; closing a closed object does nothing.
 close_object <- function(x) {
-  if (!reticulate::py_is_null_xptr(x$python)) {
+  if (!is_from_elsewhere(x)) {
     py_call("close", x$python)
   }
   invisible()

@@ -78,8 +78,10 @@ reproduce <- function(
     interrupt("Interrupted: not all texts were coded again.", NULL, 0L)
   }
   result <- new_reproduction(run$columns)
-  document_event("reproduce", \() {
-    c(list(report = log_path(path)), result[c("same", "n", "n_same", "n_same_labels")])
+  keeping(result, {
+    document_event("reproduce", \() {
+      c(list(report = log_path(path)), result[c("same", "n", "n_same", "n_same_labels")])
+    })
   })
   result
 }

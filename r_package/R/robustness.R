@@ -163,27 +163,32 @@ robustness <- function(
   result <- new_robustness(plan, runs, rows, texts[rows], error_call)
   if (!is.null(gold)) {
     several <- c(books, list(own$codebook))[[1]]$type == "multiple"
-    result <- with_estimates(
+    result <- keeping(
       result,
-      data,
-      name,
-      gold,
-      formula,
-      outcome,
-      several,
-      error_call
+      with_estimates(
+        result,
+        data,
+        name,
+        gold,
+        formula,
+        outcome,
+        several,
+        error_call
+      )
     )
   }
-  document_event("robustness", \() {
-    list(
-      n_texts = length(rows),
-      variants = result$summary$variant,
-      agreement = result$agreement,
-      alpha = result$alpha,
-      input_hash = lines_sha256(unlist(texts[rows])),
-      output_hash = lines_sha256(unlist(lapply(result$labels[-(1:2)], as.character))),
-      settings = settings
-    )
+  keeping(result, {
+    document_event("robustness", \() {
+      list(
+        n_texts = length(rows),
+        variants = result$summary$variant,
+        agreement = result$agreement,
+        alpha = result$alpha,
+        input_hash = lines_sha256(unlist(texts[rows])),
+        output_hash = lines_sha256(unlist(lapply(result$labels[-(1:2)], as.character))),
+        settings = settings
+      )
+    })
   })
   result
 }
@@ -331,7 +336,14 @@ run_variants <- function(
   at <- as.integer(unlist(plan[["contexts"]])) + 1L
   runs <- list()
   bar <- new_bar(progress)
-  on.exit(bar$end())
+  finished <- \() {
+    if (length(runs) > 0) new_robustness(plan, runs, NULL, texts, error_call)
+  }
+  is_over <- FALSE
+  on.exit({
+    bar$end()
+    if (!is_over) keep_results(finished())
+  })
   for (i in seq_along(names)) {
     options <- list(settings = plan[["settings"]][[i]])
     if (!is.null(plan[["seeds"]][[i]])) {
@@ -354,8 +366,9 @@ run_variants <- function(
     )
     if (run$interrupted) {
       bar$end()
-      done <- if (length(runs) > 0) new_robustness(plan, runs, NULL, texts, error_call)
+      done <- finished()
       the$last_results <- done
+      is_over <- TRUE
       message <- sprintf(
         "Interrupted: %d of %d variants done.",
         length(runs),
@@ -365,6 +378,7 @@ run_variants <- function(
     }
     runs[[i]] <- run$columns
   }
+  is_over <- TRUE
   runs
 }
 

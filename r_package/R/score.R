@@ -88,7 +88,10 @@ score_parallel <- function(
   }
   task <- new_task("score_start", "score_result", make)
   result <- run_task(task, object, prompts, options, error_call)
-  document_answers("score_parallel", context, prompts, result, result$logprob, list())
+  keeping(
+    result,
+    document_answers("score_parallel", context, prompts, result, result$logprob, list())
+  )
   result
 }
 
@@ -109,7 +112,10 @@ perplexity <- function(
   options <- task_options(prompts, error_call)
   task <- new_task("perplexity_start", "perplexity_result", new_perplexities)
   result <- run_task(task, object, prompts, options, error_call)
-  document_answers("perplexity", context, prompts, result, result$perplexity, list())
+  keeping(
+    result,
+    document_answers("perplexity", context, prompts, result, result$perplexity, list())
+  )
   result
 }
 

@@ -41,7 +41,8 @@
 #'   `model.use_mlock` and `context.type_k`: a list of single values and numeric vectors, such as
 #'   `list(context.deterministic = TRUE, model.tensor_split = c(3, 1))`.
 #' @returns `server_start()`: a list of class `llamaherd_server` with `name`, `url`, `pid`, `model`,
-#'   `folder`, `stay` and `key`, a function that returns the API key. `server_stop()`: TRUE,
+#'   `folder`, `stay` and `key`, a function that returns the API key; a saved object does not
+#'   contain the key. `server_stop()`: TRUE,
 #'   invisibly; FALSE if the server did not run. `server_status()`: a data frame with a row for each
 #'   server that was ever started and the columns `name`, `running`, `url`, `pid`, `model`, `stay`
 #'   and `folder`.
@@ -101,17 +102,29 @@ server_start <- function(
   )
   options <- c(options, setting_flags(settings, taken))
   port <- as.integer(check_whole(port, min = 0))
-  new_server(remote_call(
-    "remote_start",
-    full_paths(model),
-    as.list(names(model)),
-    full_paths(lora),
-    as.list(names(lora)),
-    name,
-    port,
-    stay,
-    options
-  ))
+  error_call <- rlang::current_env()
+  # The start may take minutes, for example to download a model.
+  run <- run_in_slices(
+    remote_call(
+      "remote_start",
+      full_paths(model),
+      as.list(names(model)),
+      full_paths(lora),
+      as.list(names(lora)),
+      name,
+      port,
+      stay,
+      options,
+      error_call = error_call
+    ),
+    \(job) py_call("remote_started", job, error_call = error_call),
+    new_bar(FALSE),
+    error_call
+  )
+  if (run$interrupted && is.null(run$columns)) {
+    interrupt("Interrupted: the server was not started.", NULL, 0L)
+  }
+  new_server(run$columns)
 }
 
 # Returns `--set NAME=VALUE` for each setting; JSON values are TOML values. `taken` has the names of
@@ -201,7 +214,6 @@ size_text <- function(
 }
 
 new_server <- function(value) {
-  key <- value[["key"]]
   structure(
     list(
       name = value[["name"]],
@@ -210,10 +222,16 @@ new_server <- function(value) {
       model = value[["model"]],
       folder = value[["folder"]],
       stay = value[["stays"]],
-      key = function() key
+      key = key_of(value[["name"]])
     ),
     class = "llamaherd_server"
   )
+}
+
+# Returns the function `key`. It does not contain the key, so that users can save the object.
+key_of <- function(name) {
+  force(name)
+  function() remote_call("remote_server", name)[["key"]]
 }
 
 #' @rdname server_start

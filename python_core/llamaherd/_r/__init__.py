@@ -103,6 +103,7 @@ from llamaherd._r.remote import (
     remote_server,
     remote_servers,
     remote_start,
+    remote_started,
     remote_stop,
     remote_submit,
 )
@@ -268,6 +269,7 @@ __all__ = [
     "remote_server",
     "remote_servers",
     "remote_start",
+    "remote_started",
     "remote_stop",
     "remote_submit",
     "report",

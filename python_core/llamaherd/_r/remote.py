@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import llamaherd as lh
 from llamaherd import remote
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.quotes import rows_of_r
+from llamaherd.core.progress import JobProgress
+from llamaherd.remote.processes import launched
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def _server(server: remote.RemoteServer) -> dict[str, Any]:
@@ -53,6 +57,58 @@ def remote_at(folder: str) -> None:
         os.environ.pop(remote.FOLDER_VARIABLE, None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartProgress(JobProgress):
+    """Progress of the start of a server, without counts until the server is ready."""
+
+    n_done: int
+    n_total: int = 0
+
+    unit: ClassVar[str] = "servers"
+
+
+class StartWork:
+    """Work of a `Job`: starts a server, which may have to download its model.
+
+    Args:
+        start: Function that starts the server. Its argument is a function that returns
+            True after `cancel`.
+    """
+
+    problem = ""
+
+    def __init__(
+        self, start: Callable[[Callable[[], bool]], remote.RemoteServer]
+    ) -> None:
+        self._start = start
+        self._is_cancelled = False
+        self._is_complete = False
+
+    @property
+    def progress(self) -> StartProgress:
+        """Progress of the start; `n_done` is 1 when the server is ready."""
+        return StartProgress(n_done=int(self._is_complete))
+
+    def cancel(self) -> None:
+        """End the process that is starting."""
+        self._is_cancelled = True
+
+    def run(self) -> remote.RemoteServer | None:
+        """Start the server; return None if the start was cancelled.
+
+        Raises:
+            ServerError: The server did not start.
+        """
+        try:
+            made = self._start(lambda: self._is_cancelled)
+        except lh.ServerError:
+            if self._is_cancelled:
+                return None
+            raise
+        self._is_complete = True
+        return made
+
+
 @boundary
 def remote_start(  # noqa: PLR0917 - R names none
     models: Sequence[str],
@@ -64,7 +120,9 @@ def remote_start(  # noqa: PLR0917 - R names none
     stay: bool,
     options: Sequence[str],
 ) -> dict[str, Any]:
-    """Start a server, or return the running server of this name.
+    """Start to start a server; return the job, whose result is for `remote_started`.
+
+    If a server of this name runs, the job returns this server.
 
     Args:
         models: Models.
@@ -81,15 +139,23 @@ def remote_start(  # noqa: PLR0917 - R names none
         model = dict(zip(model_names, models, strict=True))
     elif len(models) == 1:
         model = models[0]
-    made = remote.start_server(
-        model,
+    start = partial(
+        launched,
+        model=model,
         lora=dict(zip(lora_names, loras, strict=True)),
         name=name,
         port=port,
         stay=stay,
         options=options,
     )
-    return _server(made)
+    return {"job": lh.Job(StartWork(start))}
+
+
+@boundary
+def remote_started(job: lh.Job[remote.RemoteServer | None]) -> dict[str, Any] | None:
+    """Return the started server; None if the job was cancelled."""
+    made = job.results()
+    return None if made is None else _server(made)
 
 
 @boundary

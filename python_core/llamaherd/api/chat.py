@@ -83,6 +83,10 @@ class Chat(Conversation, ClosedByWith):
         context: Context that answers.
     """
 
+    _instead = (
+        "save or send its `messages`, and continue it with chat(ctx, turns=messages)"
+    )
+
     def __init__(
         self,
         ctx: Host | Model | Llama,

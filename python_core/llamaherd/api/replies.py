@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import Interrupted
@@ -99,6 +98,14 @@ class Reply(ProcessBound):
         return f"<Reply: {self.handle!r}>"
 
     def settle(self) -> None:
-        """Wait until the answer has ended or failed."""
-        with suppress(Exception):  # the code that reads the answer raises this error
+        """Wait until the answer has ended or failed.
+
+        Raises:
+            ForkError: This process was forked; the answer never ends here.
+            MemoryError: The context's thread has died; the answer never ends.
+        """
+        try:
             self.result()
+        except Exception:
+            if not self.done():  # else the code that reads the answer raises the error
+                raise

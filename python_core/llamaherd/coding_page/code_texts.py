@@ -22,6 +22,7 @@ from llamaherd.coding_page.values import are_fields, are_spans
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.installing import command
+from llamaherd.core.progress import say
 from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.run.job import Job
@@ -107,8 +108,7 @@ def code_texts(
         job = Job(page)
         while not page.is_ready and not job.wait(_LOOK_S):
             pass
-        sys.stdout.write("\n".join([*page.lines(), ""]))
-        sys.stdout.flush()
+        say("\n".join(page.lines()), sys.stdout)
         if checks.flag("browser", browser):
             webbrowser.open(first_link(page))
         try:

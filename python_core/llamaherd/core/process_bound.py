@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 class ProcessBound:
     """Object of one process. It cannot be pickled or copied."""
 
+    # What to do instead.
+    _instead: ClassVar[str] = "make one in each process, and send results"
+
     def __reduce__(self) -> NoReturn:
         """Refuse to pickle or copy the object.
 
@@ -22,7 +25,7 @@ class ProcessBound:
         """
         raise TypeError(
             f"a {type(self).__name__} cannot be pickled or copied: it belongs to the "
-            "process that made it; make one in each process, and send results"
+            f"process that made it; {self._instead}"
         )
 
 

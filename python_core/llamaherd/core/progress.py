@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError
@@ -14,7 +15,19 @@ if TYPE_CHECKING:
 
 # tqdm's own rate switches to seconds per prompt for long prompts.
 _FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+_UNWRITTEN = (OSError, ValueError)  # Python raises ValueError for a closed file
 BYTES = "B"  # unit that is scaled to kB, MB, GB
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print lines to a stream, stderr by default, if it can be written.
+
+    A program may have no streams, or lose its terminal. Its work must not end with them.
+    """
+    stream = sys.stderr if stream is None else stream
+    if stream is not None:  # Python has no stream where a program was started without it
+        with suppress(*_UNWRITTEN):
+            print(text, file=stream, flush=True)
 
 
 class JobProgress:
@@ -52,12 +65,30 @@ class ProgressBar:
     def __init__(self, *, leave: bool = True) -> None:
         self._leave = leave
         self._bar: Any = None  # tqdm has no types
+        self._is_off = sys.stderr is None  # in a program without streams
 
     def show(self, progress: JobProgress) -> None:
         """Redraw the bar.
 
-        The bar restarts if the count decreases, as it can in downloads.
+        The bar restarts if the count decreases, as it can in downloads. If stderr cannot
+        be written, for example because its terminal was closed, no more bar is drawn: the
+        work must not end with its bar.
         """
+        if self._is_off:
+            return
+        try:
+            self._draw(progress)
+        except _UNWRITTEN:
+            self._is_off = True
+
+    def close(self) -> None:
+        """End the bar; a second call does nothing."""
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            with suppress(*_UNWRITTEN):
+                bar.close()
+
+    def _draw(self, progress: JobProgress) -> None:
         from tqdm import tqdm  # noqa: PLC0415 - slow, and few calls show a bar
 
         if self._bar is not None and self._bar.n > progress.n_done:
@@ -74,12 +105,6 @@ class ProgressBar:
         self._bar.total = progress.n_total or None
         self._bar.set_postfix_str(progress.line, refresh=False)
         self._bar.update(progress.n_done - self._bar.n)
-
-    def close(self) -> None:
-        """End the bar; a second call does nothing."""
-        if self._bar is not None:
-            self._bar.close()
-        self._bar = None
 
 
 def check_option(option: object) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar
 
-from llamaherd.core.progress import BYTES, JobProgress, ProgressBar, check_option
+from llamaherd.core.progress import BYTES, JobProgress, ProgressBar, check_option, say
 
 # True shows a progress bar; a function is called with the bytes received and the total.
 ProgressOption = bool | Callable[[int, int | None], object]
@@ -84,7 +83,7 @@ class ProgressReporter:
     def say(self, text: str) -> None:
         """Print a message."""
         if self._option is True:
-            print(text, file=sys.stderr)  # noqa: T201 - the user requested it
+            say(text)
 
     def step(self, n_done: int, n_total: int | None) -> None:
         """Report the bytes received, and the total if known."""

@@ -7,7 +7,12 @@ from threading import Event, RLock, get_ident
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ContextClosedError, ForkError
-from llamaherd.loop.threads import check_not_exiting, start_thread, wait_for
+from llamaherd.loop.threads import (
+    check_not_exiting,
+    enter_loop,
+    start_thread,
+    wait_for,
+)
 from llamaherd.native import shim
 
 if TYPE_CHECKING:
@@ -151,8 +156,12 @@ class ThreadedLoop(ABC):
         Raises:
             RuntimeError: The interpreter is ending, or no thread can be started.
         """
-        self._worker = start_thread(self, self._run)
+        self._worker = start_thread(self, self._run_as_loop)
         self._has_left.clear()  # the thread needs the lock to end
+
+    def _run_as_loop(self) -> None:
+        enter_loop()
+        self._run()
 
     def _leave(self) -> None:
         """Record that the thread has no more work and will end."""

@@ -10,7 +10,7 @@ import threading
 import warnings
 from contextvars import copy_context
 from functools import partial
-from threading import Event, RLock
+from threading import Event, RLock, local
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet, ref
@@ -126,6 +126,37 @@ class Cancellable(Protocol):
         ...
 
 
+class _Place(local):
+    """Whether the current thread is the thread of a loop."""
+
+    is_loop = False
+
+
+_place = _Place()
+
+
+def enter_loop() -> None:
+    """Record that the current thread is the thread of a loop."""
+    _place.is_loop = True
+
+
+def check_may_wait() -> None:
+    """Check that the current thread may wait for requests.
+
+    A callback runs on the thread of a loop. If it waited for a request of this loop, the
+    thread would wait for itself forever.
+
+    Raises:
+        RuntimeError: This is the thread of a loop.
+    """
+    if _place.is_loop:
+        raise RuntimeError(
+            "a callback of add_done_callback cannot wait for results, because it runs on "
+            "the context's thread, which computes them: let the callback pass the work "
+            "to a thread of yours, or use submit() with a further callback"
+        )
+
+
 _jobs: WeakSet[Cancellable] = WeakSet()
 _jobs_lock = RLock()
 _is_exiting = Event()
@@ -135,8 +166,10 @@ def start_thread(job: Cancellable, run: Callable[[], None]) -> Worker:
     """Start the thread of a job, which is cancelled at interpreter exit.
 
     Raises:
+        ForkError: This process was forked.
         RuntimeError: The interpreter is ending, or no thread can be started.
     """
+    shim.check_process()  # in a forked child process the lock may never be released
     with _jobs_lock:
         check_not_exiting()
         _jobs.add(job)

@@ -99,7 +99,7 @@ def _checked(name: Name, item: object) -> Lora:
 
 
 def checked_path(name: Name, path: object) -> Path:
-    """Return the path of an existing file.
+    """Return the absolute path of an existing file.
 
     Raises:
         TypeError: `path` is not a path.
@@ -114,4 +114,4 @@ def checked_path(name: Name, path: object) -> Path:
         raise ModelLoadError(f"{name}: there is no file {str(file)!r}")
     if not file.is_file():
         raise ModelLoadError(f"{name}: {str(file)!r} is not a file")
-    return file
+    return file.absolute()

@@ -35,6 +35,11 @@ class ModelFile:
         return self._paths[0].name.encode(errors="replace").decode()
 
     @property
+    def size_bytes(self) -> int:
+        """Size of the files when this object was created."""
+        return sum(size for _, _, size, *_ in self._state)
+
+    @property
     def state(self) -> str:
         """Text that identifies the files in their present state."""
         return repr(self._state)

@@ -88,7 +88,7 @@ class Model(ClosedByWith):
             then raises ModelLoadError.
 
     Attributes:
-        path: Path of the file; None for a model of a `llama_cpp.Llama`.
+        path: Absolute path of the file; None for a model of a `llama_cpp.Llama`.
         file: Identity of the file; None for a model that differs from its file.
         told: Adapters, and the other settings of the Llama to which the model belongs.
         n_gpu_layers: Number of layers in GPU memory; negative for all; 0 if libllama
@@ -133,7 +133,7 @@ class Model(ClosedByWith):
         )
         placement = checked.placement
         n_layers = placement.n_gpu_layers
-        file = model_path(path, check_memory=checked.fits_file_to_memory)
+        file = model_path(path, check_memory=checked.fits_file_to_memory).absolute()
         content = ModelFile(file)  # before loading
         loras = checked_loras(lora)
         if n_layers != 0 and not shim.supports_gpu():

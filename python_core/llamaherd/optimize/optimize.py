@@ -276,7 +276,7 @@ def _checked_folder(out: object, source: Path) -> Path:
         raise ArgumentError(
             f"must be a folder that exists, not {str(folder)!r}", argument="out"
         )
-    return folder
+    return folder.absolute()  # the working directory may change while the job runs
 
 
 def _check_free(target: Path) -> None:

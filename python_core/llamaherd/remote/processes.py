@@ -23,7 +23,7 @@ from llamaherd.remote.client import RemoteServer
 from llamaherd.remote.models import lora_arguments, model_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.remote.models import Models, StrPath
 
@@ -81,6 +81,44 @@ def start_server(
             with another model, or with other options.
         ServerError: The server did not start; the message contains the end of its log.
     """
+    return launched(
+        lambda: False,
+        model,
+        lora=lora,
+        name=name,
+        port=port,
+        stay=stay,
+        options=options,
+        timeout_s=timeout_s,
+    )
+
+
+def launched(
+    is_cancelled: Callable[[], bool],
+    model: Models,
+    *,
+    lora: Mapping[str, StrPath] | None = None,
+    name: str = "default",
+    port: int = 0,
+    stay: bool = False,
+    options: Sequence[str] = (),
+    timeout_s: float = 600.0,
+) -> RemoteServer:
+    """Start a server, see `start_server`, unless another thread cancels the start.
+
+    Args:
+        is_cancelled: Function called repeatedly; the start ends if it returns True.
+        model: See `start_server`.
+        lora: See `start_server`.
+        name: See `start_server`.
+        port: See `start_server`.
+        stay: See `start_server`.
+        options: See `start_server`.
+        timeout_s: See `start_server`.
+
+    Raises:
+        ServerError: The start was cancelled.
+    """
     folder = _folder(name)
     checks.flag("stay", stay)
     checks.integer("port", port, 0, 65535)
@@ -124,24 +162,33 @@ def start_server(
             creationflags=_NEW_GROUP,  # the same on Windows
         )
     _CHILDREN[process.pid] = process
-    url = _wait_until_ready(process, ready, folder / _LOG, timeout_s)
-    server = RemoteServer(
-        name, url, key, process.pid, shown, str(folder), stay, list(options)
-    )
-    _write(folder / _INFO, json.dumps(asdict(server)))
+    try:
+        url = _wait_until_ready(process, ready, folder / _LOG, timeout_s, is_cancelled)
+        server = RemoteServer(
+            name, url, key, process.pid, shown, str(folder), stay, list(options)
+        )
+        _write(folder / _INFO, json.dumps(asdict(server)))
+    except BaseException:  # without its description no program could stop the server
+        process.kill()
+        _forget(process)
+        raise
     return server
 
 
 def _wait_until_ready(
-    process: subprocess.Popen[bytes], ready: Path, log: Path, timeout_s: float
+    process: subprocess.Popen[bytes],
+    ready: Path,
+    log: Path,
+    timeout_s: float,
+    is_cancelled: Callable[[], bool],
 ) -> str:
     """Wait until a server answers and return its address."""
     end_s = time.monotonic() + timeout_s
     while not ready.exists():
+        if is_cancelled():
+            raise ServerError("the start of the server was cancelled")
         is_late = time.monotonic() > end_s
         if is_late or process.poll() is not None:
-            process.kill()
-            _forget(process)
             why = f"was not ready in {timeout_s:g} s" if is_late else "did not start"
             raise ServerError(f"the server {why}: {_tail(log)}")
         time.sleep(_LOOK_S)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+import logging
+from contextlib import suppress
 from threading import Condition
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from llamaherd.core.process_bound import ProcessBound
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.loop.group import Group
+from llamaherd.loop.threads import check_may_wait
 from llamaherd.native import shim
 from llamaherd.run.looking import wait_or_look
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import RequestStats
     from llamaherd.loop.group import GroupLoop
 
+log = logging.getLogger(__name__)
 _SLICE_S = 0.05  # maximum delay until Ctrl-C is noticed
 
 
@@ -128,15 +131,16 @@ class Handle(ProcessBound):
         """Call a function with this handle when the request ends.
 
         Args:
-            fn: Function. The loop's thread calls it, so it must be fast. If the request
-                has already ended, the function is called at once. Exceptions of the
-                function are ignored.
+            fn: Function. The context's thread calls it, so it must be fast and cannot
+                wait for other requests. If the request has already ended, the function is
+                called at once. Exceptions of the function are logged, by the logger
+                "llamaherd.run.handle", and have no other effect.
         """
         with self._changed:
             if not self.done():
                 self._callbacks.append(fn)
                 return
-        _call(partial(fn, self))
+        _call_back(fn, self)
 
     def pieces(self) -> PieceStream:
         """Return the pieces of thought and answer, to iterate with `for` or `async for`.
@@ -271,7 +275,7 @@ class Handle(ProcessBound):
             self._changed.notify_all()
         self._notify()
         for fn in callbacks:
-            _call(partial(fn, self))
+            _call_back(fn, self)
 
     # ---- internal ----
 
@@ -328,6 +332,7 @@ class Handle(ProcessBound):
                     return True
                 if left <= 0:
                     return False
+                check_may_wait()
                 self._changed.wait(left)
             self._check_alive()
 
@@ -340,7 +345,12 @@ class Handle(ProcessBound):
     async def _await_result(self) -> Result:
         running = asyncio.get_running_loop()
         event = asyncio.Event()
-        self.add_done_callback(lambda _: running.call_soon_threadsafe(event.set))
+
+        def listener(_: Handle) -> None:
+            with suppress(RuntimeError):  # the event loop may be closed
+                running.call_soon_threadsafe(event.set)
+
+        self.add_done_callback(listener)
         try:
             while not self.done():
                 await wait_or_look(event, self._check_alive)
@@ -348,6 +358,14 @@ class Handle(ProcessBound):
             self.cancel()
             raise
         return self.result()
+
+
+def _call_back(fn: Callable[[Handle], object], handle: Handle) -> None:
+    """Call a user's callback and log its errors, which must not end other requests."""
+    try:
+        fn(handle)
+    except BaseException:
+        log.exception("exception in a callback of %r", handle)
 
 
 def _call(fn: Callable[[], object]) -> None:

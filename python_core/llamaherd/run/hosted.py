@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from llamaherd.core.progress import say
 from llamaherd.run.steps import Stepped, run_steps, steps_of
 
 if TYPE_CHECKING:
@@ -85,5 +85,5 @@ class HostedCall(Generic[_R]):
         """Answers the prompts in steps, with the errors of `run`."""
         results = yield from steps_of(self.call, self.host.loop)
         if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
-            sys.stderr.write(f"llamaherd: {getattr(results, 'stats', results)}\n")
+            say(f"llamaherd: {getattr(results, 'stats', results)}")
         return results

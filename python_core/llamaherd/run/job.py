@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llamaherd.core.errors import JournalWarning
 from llamaherd.core.process_bound import ProcessBound
-from llamaherd.loop.threads import start_thread, wait_for
+from llamaherd.loop.threads import check_may_wait, start_thread, wait_for
 
 if TYPE_CHECKING:
     from llamaherd.loop.threads import Worker
@@ -75,7 +75,10 @@ class Job(ProcessBound, Generic[_R]):
 
         Raises:
             ForkError: This process was forked; the work runs in the parent process.
+            RuntimeError: The caller is a callback of `Handle.add_done_callback`.
         """
+        if not self._is_done.is_set():
+            check_may_wait()
         return wait_for(self._is_done, timeout_s, self._worker)
 
     def cancel(self) -> None:

@@ -81,6 +81,23 @@ test_that("a closed conversation says so", {
   expect_snapshot(talk)
 })
 
+test_that("a conversation that was saved or closed keeps its messages", {
+  context <- local_context()
+  talk <- chat(context, "Be brief.", echo = FALSE)
+  talk$ask("one")
+  talk$ask("two")
+  talk$undo()
+  turns <- talk$turns()
+  saved <- unserialize(serialize(talk, NULL))
+  expect_identical(saved$turns(), turns)
+  expect_snapshot(saved)
+  expect_snapshot(saved$ask("x"), error = TRUE)
+  again <- chat(context, turns = saved$turns(), echo = FALSE)
+  expect_identical(again$turns(), turns)
+  talk$close()
+  expect_identical(talk$turns(), turns)
+})
+
 test_that("Ctrl-C keeps what was written", {
   skip_on_os("windows")
   talk <- chat(local_context(), echo = TRUE)

@@ -63,6 +63,17 @@ test_that("a formula is evaluated with labels and with codes", {
   expect_match(seen, "'has_label_right': False", fixed = TRUE)
 })
 
+test_that("a saved estimate contains no variables of the function that made it", {
+  local_fake()
+  make <- function() {
+    secret <- "not to be saved"
+    estimated(label == "yes" ~ party)
+  }
+  saved <- serialize(make(), NULL)
+  expect_length(grepRaw("not to be saved", saved, fixed = TRUE), 0L)
+  expect_identical(unserialize(saved), make())
+})
+
 test_that("labels on the right have the codes' values", {
   local_fake()
   fit <- estimated(age ~ label, model = "ols")

@@ -174,3 +174,22 @@ test_that("wrong arguments are explained", {
     explore(list(rule("a", "x")), prompts = "a", batch_size = 0)
   })
 })
+
+test_that("a sink writes to the same file after setwd()", {
+  folder <- withr::local_tempdir()
+  dir.create(file.path(folder, "other"))
+  withr::local_dir(folder)
+  sink <- annotation_sink_csv("rows.csv")
+  chunk <- data.frame(sample_id = 1, label = "a")
+  sink(chunk, "m")
+  setwd("other")
+  sink(chunk, "m")
+  expect_length(readLines(file.path(folder, "rows.csv")), 3L)
+  expect_length(list.files(), 0L)
+  # The sink was made before its file existed.
+  setwd(folder)
+  sink <- annotation_sink_csv("more.csv")
+  setwd("other")
+  sink(chunk, "m")
+  expect_true(file.exists(file.path(folder, "more.csv")))
+})

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import llamaherd as lh
+import psutil
 import pytest
 import tiny_loras
 import tiny_models
 from llamaherd import remote
+from llamaherd._r.remote import StartWork, remote_started
 from llamaherd.cli import main, serve
 from llamaherd.core.words import PYTHON, R, spoken_in, words
 from llamaherd.remote import client, jobs, processes
 from waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from llamaherd.core.words import LanguageTerms
@@ -107,6 +109,46 @@ def test_a_server_ends_with_its_program_or_stays(path: Path) -> None:
     assert stays.is_running
     with pytest.raises(lh.ServerError, match="there is no batch"):
         remote.job_status(stays, f"batch_{'0' * 24}")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("how", ["cancelled", "Ctrl-C"])
+def test_a_start_that_is_ended_leaves_no_process(path: Path, how: str) -> None:
+    pids: list[int] = []
+
+    def end() -> bool:
+        pids.extend(processes._CHILDREN)
+        if how == "Ctrl-C":
+            raise KeyboardInterrupt
+        return True
+
+    before = set(processes._CHILDREN)
+    with pytest.raises((lh.ServerError, KeyboardInterrupt)):
+        processes.launched(end, path, stay=True, options=ONE)
+    (pid,) = set(pids) - before
+    assert not psutil.pid_exists(pid)
+    assert set(processes._CHILDREN) == before
+    assert remote.list_servers() == []
+
+
+def test_r_waits_for_a_start_in_a_job_that_it_can_cancel() -> None:
+    cancelled: list[bool] = []
+
+    def start(is_cancelled: Callable[[], bool]) -> NoReturn:
+        wait_until(is_cancelled)
+        cancelled.append(True)
+        raise lh.ServerError("the start was cancelled")
+
+    job = lh.Job(StartWork(start))
+    assert not job.wait(0)
+    job.cancel()
+    assert remote_started(job) == {
+        "ok": True,
+        "value": None,
+        "warnings": [],
+        "notices": [],
+    }
+    assert cancelled == [True]
 
 
 def test_a_server_that_does_not_start_says_why(folder: Path) -> None:

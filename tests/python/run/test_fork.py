@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import tiny_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     TinyPath = Callable[[str], Path]
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
 
 # Run in a separate process, because pytest must not exit twice.
 SCRIPT = """
@@ -61,6 +64,53 @@ def test_a_child_is_refused_and_the_parent_goes_on(tiny_path: TinyPath) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.split()[0] == "3"
+
+
+# A child that is forked while a chat answers: nothing returns a part of the conversation.
+CHATTING = """
+import os, signal, sys, warnings
+import llamaherd as lh
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+model = lh.Model(sys.argv[1])
+context = lh.Context(model)
+chat = lh.chat(context, max_tokens=400, ignore_eos=True)
+chat.ask("a", max_tokens=1)
+reply = chat.stream("b")
+reply.read(0)
+uses = [
+    lambda: chat.ask("c"), lambda: chat.stream("c"), lambda: chat.retry(),
+    lambda: chat.ask_all(["c"]), lambda: chat.fork(2), lambda: chat.turns,
+    lambda: chat.last, lambda: chat.undo(), lambda: chat.forget(1), lambda: str(chat),
+    lambda: list(reply), lambda: reply.result(), lambda: repr(chat),
+]
+for use in uses:
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)  # ends a child that hangs, with another status
+        try:
+            use()
+        except lh.ForkError:
+            os._exit(3)
+        os._exit(4)
+    _, status = os.waitpid(pid, 0)
+    print(os.waitstatus_to_exitcode(status), end=" ")
+reply.cancel()
+print(len(chat.turns))
+"""
+
+
+def test_a_child_of_a_process_whose_chat_answers_gets_errors(tmp_path: Path) -> None:
+    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
+    run = subprocess.run(
+        [sys.executable, "-c", CHATTING, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    *statuses, n_turns = run.stdout.split()
+    assert statuses == ["3"] * 12 + ["4"], run.stderr
+    assert n_turns == "4"
 
 
 # Code to run before the fork comes first.

@@ -21,10 +21,28 @@ from llamaherd.loop.loop import Loop
 from llamaherd.run import looking
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
+from llamaherd.run.job import Job
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from llamaherd.core.outcome import RunOutcome
     from llamaherd.core.results import Result
+
+
+class InLoop:
+    """Work of a job: a call in a loop."""
+
+    progress = 1
+    problem = ""
+
+    def __init__(self, loop: Loop, call: Call) -> None:
+        self._loop, self._call = loop, call
+
+    def run(self) -> object:
+        return self._call.run(self._loop)
+
+    def cancel(self) -> None:
+        self._call.cancel()
 
 
 class SlowEngine(FakeEngine):
@@ -187,6 +205,55 @@ def test_an_answer_that_does_not_follow_its_schema_is_raised(
     with pytest.raises(GenerationError, match=reason):
         read.extend(handle)
     assert "".join(read) == caught.value.results[0].partial
+
+
+@pytest.mark.parametrize("how", ["handle", "stream", "job"])
+def test_a_callback_that_would_wait_for_its_own_thread_is_refused(
+    loop: Loop, how: str
+) -> None:
+    ends: list[object] = []
+    other = request([3, 4], 30)
+
+    def wait(_: Handle) -> None:
+        waits = {
+            "handle": lambda: Handle(loop, other, None).result(),
+            "stream": lambda: list(Handle(loop, other, None, stream=True)),
+            "job": lambda: Job(InLoop(loop, Call([other], seed=0))).results(),
+        }
+        try:
+            ends.append(waits[how]())
+        except RuntimeError as error:
+            ends.append(error)
+
+    handle = Handle(loop, request([1, 2]), None)
+    handle.add_done_callback(wait)
+    wait_until(lambda: bool(ends))
+    assert "cannot wait for results" in str(ends[0])
+    assert_right(Handle(loop, other, None).result(60), other)
+    loop.wait(60)
+
+
+def test_the_result_of_its_own_request_is_there_in_a_callback(loop: Loop) -> None:
+    seen: list[Result] = []
+    handle = Handle(loop, request([1, 2]), None)
+    handle.add_done_callback(lambda each: seen.append(each.result()))
+    loop.wait(60)
+    assert seen == [handle.result()]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
+def test_an_error_of_a_callback_is_logged_and_harms_no_other_request(
+    loop: Loop, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Handle) -> None:
+        raise error
+
+    first = Handle(loop, request([1, 2]), None)
+    first.add_done_callback(fail)
+    later = Handle(loop, long_request(), None)
+    assert_right(later.result(60), long_request())
+    loop.wait(60)
+    assert [record.exc_info[0] for record in caplog.records] == [error]
 
 
 def test_callbacks_are_called_once_whenever_they_come(loop: object) -> None:

@@ -8,9 +8,12 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import llamaherd as lh
 import pytest
+import tiny_models
 from fake_calls import assert_right, request
 from fake_engine import make_loop
+from llamaherd.loop.loop import Loop
 from llamaherd.ray.loop import HerdLoop
 from llamaherd.run import looking
 from llamaherd.run.call import Call
@@ -22,8 +25,8 @@ from waiting import HANGS_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-    from llamaherd.loop.loop import Loop
     from llamaherd.loop.threaded import ThreadedLoop
     from llamaherd.run.steps import Steps
 
@@ -269,3 +272,31 @@ def test_steps_run_to_their_end_on_one_thread(context_loop: Loop) -> None:
     work = _Work(context_loop)
     run_steps(work.steps())
     assert work.closed_in == "the context of the job"
+
+
+def test_a_chat_whose_answer_lost_its_thread_asks_again(tmp_path: Path) -> None:
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=template)
+    with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
+        loop = context.loop
+        assert isinstance(loop, Loop)
+        turn = loop._has_turned
+
+        def die() -> bool:
+            assert turn()
+            if loop._groups:
+                raise SystemExit
+            return True
+
+        chat = lh.chat(context, max_tokens=200, ignore_eos=True)
+        loop._has_turned = die  # type: ignore[method-assign]
+        reply = chat.stream("a")
+        wait_until(lambda: loop._worker is not None and loop._worker.is_over)
+        del loop._has_turned
+        for use in (lambda: chat.ask("b"), lambda: chat.turns, reply.result):
+            with pytest.raises(MemoryError, match="thread ended"):
+                use()
+        lh.generate(context, "c", max_tokens=1)  # starts another thread
+        wait_until(reply.done)
+        assert chat.ask("b", max_tokens=2).finish_reason == "length"
+        assert chat.turns[0]["content"] == "b"

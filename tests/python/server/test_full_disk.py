@@ -120,8 +120,10 @@ def test_a_batch_waits_for_space_and_loses_no_answer(
         assert (error.code, error.line) == ("storage_failed", None)
         assert "disk is full" in error.message
         assert "free space" in error.message
-        n_started = len(fake.handles)
-        assert n_started == 64  # the batch computes nothing that cannot be stored
+        # The batch computes nothing that cannot be stored. A few answers may have fitted
+        # into the pages that the database had.
+        n_stored = sdk.batches.retrieve(batch.id).request_counts.completed
+        assert len(fake.handles) == 64 + n_stored
         shown = client.ask("GET", "/dashboard.json")[1]["batches"]
         assert [each["problem"] for each in shown] == [error.message]
         assert client.post(TEXT, {"prompt": "a", "max_tokens": 2})[0] == 200

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, is_typeddict
 import llamaherd as lh
 import numpy as np
 import pytest
+import tiny_models
 from other_process import raised, returned
 
 if TYPE_CHECKING:
@@ -138,3 +139,14 @@ def test_what_lives_in_a_process_says_so(
         for use in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match=f"a {type(thing).__name__} cannot be"):
                 use(thing)
+
+
+def test_a_chat_says_what_to_save(tmp_path: Path) -> None:
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=template)
+    with lh.Model(path) as model, lh.chat(model, max_tokens=2) as chat:
+        chat.ask("a")
+        with pytest.raises(TypeError, match="save or send its `messages`"):
+            pickle.dumps(chat)
+        saved = pickle.loads(pickle.dumps(chat.messages))
+        assert lh.chat(chat.context, turns=saved).turns == chat.turns

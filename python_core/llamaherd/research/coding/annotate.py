@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.core.progress import say
 from llamaherd.core.words import setting
 from llamaherd.journal.day import first_day
 from llamaherd.model.chat import writes_date
@@ -199,5 +199,5 @@ def prepare_coding(
         coding.check()
     if prints_journal and given.get("journal") is True:
         path = Path(str(settings.journal)).absolute()
-        sys.stderr.write(f"llamaherd: the journal is {path}\n")
+        say(f"llamaherd: the journal is {path}")
     return coding

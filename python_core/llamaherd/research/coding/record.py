@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llamaherd.core.stats import Stats
+    from llamaherd.model.file import ModelFile
     from llamaherd.model.model import Model
     from llamaherd.research.coding.codebook import Codebook
     from llamaherd.research.coding.prompts import Frame
@@ -106,17 +107,10 @@ def thinking_record(settings: Settings, stats: Stats) -> dict[str, Any]:
 def model_record(model: Model) -> dict[str, Any]:
     """Return name, size, SHA-256, general metadata and LoRA adapters of a model.
 
-    The hash takes about a second per GB and is cached for an unchanged file.
+    The hash takes about a second per GB and is cached. It is None for a file that was
+    changed or removed after it was loaded.
     """
     file = model.file
-    sha256 = None
-    if file is not None:
-        sha256 = _HASHES.get(file.state)
-        if sha256 is None and file.is_unchanged:
-            found = file.sha256()
-            sha256 = None if found is None else found.hex()
-            if sha256 is not None:
-                _HASHES[file.state] = sha256
     metadata = {
         key: value[:_MAX_METADATA]
         for key, value in model.metadata.items()
@@ -124,14 +118,14 @@ def model_record(model: Model) -> dict[str, Any]:
     }
     return {
         "file": None if file is None else file.name,
-        "size_bytes": None if model.path is None else model.path.stat().st_size,
-        "sha256": sha256,
+        "size_bytes": None if file is None else file.size_bytes,
+        "sha256": _hash_of(file),
         "n_gpu_layers": model.n_gpu_layers,
         "loras": [
             {
                 "file": None if lora.path is None else lora.path.name,
                 "scale": lora.scale,
-                "sha256": _hash_of_lora(lora.file),
+                "sha256": _hash_of(lora.file),
             }
             for lora in model.loras
         ],
@@ -139,9 +133,20 @@ def model_record(model: Model) -> dict[str, Any]:
     }
 
 
-def _hash_of_lora(file: Any) -> str | None:  # noqa: ANN401 - ModelFile or None
-    found = None if file is None else file.sha256()
-    return None if found is None else str(found.hex())
+def _hash_of(file: ModelFile | None) -> str | None:
+    """Return the SHA-256 of a file as it was loaded; None if it is no longer known."""
+    if file is None:
+        return None
+    known = _HASHES.get(file.state)
+    if known is not None:
+        return known
+    try:
+        found = file.sha256() if file.is_unchanged else None
+    except OSError:  # it was removed meanwhile
+        return None
+    if found is None or not file.is_unchanged:  # it was changed meanwhile
+        return None
+    return _HASHES.setdefault(file.state, found.hex())
 
 
 def versions_here() -> dict[str, str]:

@@ -7,9 +7,12 @@ The answer to a prompt is "<prompt>!", unless its first word is one of these:
     slow          the prompt ends only when the job is cancelled; the file that the
                   environment variable FAKE_SLOW_FILE names, if set, is created when R
                   waits for the job
+    full          as "slow", and R receives the problem "the disk is full" of a journal
+    warn          the start and the result of the job have a warning
     draw A B ...  the first sample is A, the second sample is B
 The answer to token ids is their sum. `seen()` returns the arguments of the calls of a
-function, in Python's notation.
+function, in Python's notation; `n_left()` returns the number of jobs that neither ended
+nor were cancelled.
 """
 
 import functools
@@ -41,13 +44,31 @@ def _boundary(function):
             status["traceback"] = "Traceback (most recent call last): ..."
         if isinstance(status["value"], dict) and "warning" in status["value"]:
             status["warnings"].append(status["value"].pop("warning"))
+        if _warns(function.__name__, args, status["value"]):
+            status["warnings"].append("it warns")
         return status
 
     return call
 
 
+def _warns(name, args, value):
+    job = args[0] if name.endswith("_result") else None
+    if isinstance(value, dict):
+        job = value.get("job", job)
+    return "warn" in getattr(job, "prompts", [])
+
+
 def seen(name):
     return _seen.get(name)
+
+
+_jobs = []
+
+
+def n_left():
+    left = sum(not job.is_done for job in _jobs)
+    _jobs.clear()
+    return left
 
 
 class ModelLoadError(Exception):
@@ -86,11 +107,12 @@ class Job:
         self.n_done = 0
         self.n_actors = 0
         self.is_cancelled = False
+        _jobs.append(self)
 
     def step(self):
         if self.n_done == len(self.prompts):
             return
-        if self.prompts[self.n_done] != "slow":
+        if self.prompts[self.n_done] not in ("slow", "full"):
             self.n_done += 1
         elif "FAKE_SLOW_FILE" in os.environ:
             Path(os.environ["FAKE_SLOW_FILE"]).touch()
@@ -101,6 +123,10 @@ class Job:
     @property
     def n_total(self):
         return len(self.prompts)
+
+    @property
+    def problem(self):
+        return "the disk is full" if "full" in self.prompts[self.n_done :][:1] else ""
 
     @property
     def is_done(self):
@@ -493,7 +519,7 @@ def job_wait(job, timeout_s):
     job.step()
     return {
         "done": job.is_done,
-        "problem": "",
+        "problem": getattr(job, "problem", ""),
         "n_done": float(job.n_done),
         "n_total": float(job.n_total),
         "unit": job.unit,

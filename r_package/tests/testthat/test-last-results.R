@@ -1,0 +1,145 @@
+# Calls that end in another way than by returning: their results are kept, and no job is left.
+
+book <- \() codebook("Which?", c("yes", "no"))
+calls_on <- function(context) {
+  list(
+    generate_parallel = \(texts) generate_parallel(context, texts, progress = FALSE),
+    classify_parallel = \(texts) classify_parallel(context, texts, c("a", "b")),
+    annotate_texts = \(texts) annotate_texts(data.frame(t = texts), t, book(), context),
+    embed_parallel = \(texts) embed_parallel(context, texts)
+  )
+}
+n_kept <- function(name) {
+  kept <- last_results()
+  switch(
+    name,
+    generate_parallel = sum(!is.na(kept)),
+    embed_parallel = sum(!is.na(kept[, 1])),
+    sum(!is.na(kept$label))
+  )
+}
+local_nothing_kept <- function(env = parent.frame()) {
+  the$last_results <- NULL
+  withr::defer(the$last_results <- NULL, envir = env)
+}
+
+test_that("results survive a warning that becomes an error", {
+  calls <- calls_on(local_context())
+  local_nothing_kept()
+  for (name in names(calls)) {
+    withr::with_options(
+      list(warn = 2),
+      expect_error(calls[[name]](c("x", "fail it", "y")), "failed|not coded")
+    )
+    expect_identical(n_kept(name), 2L)
+    the$last_results <- NULL
+    expect_identical(
+      tryCatch(calls[[name]](c("x", "fail it", "y")), warning = \(cnd) "left"),
+      "left"
+    )
+    expect_identical(n_kept(name), 2L)
+  }
+  expect_identical(the$module$n_left(), 0L)
+})
+
+test_that("results survive an error and a jump while R waits", {
+  calls <- calls_on(local_context())
+  local_nothing_kept()
+  for (name in names(calls)) {
+    expect_identical(
+      tryCatch(calls[[name]](c("x", "full", "y")), message = \(cnd) "left"),
+      "left"
+    )
+    expect_identical(n_kept(name), 1L)
+    the$last_results <- NULL
+    expect_error(
+      withCallingHandlers(
+        calls[[name]](c("x", "full", "y")),
+        message = \(cnd) stop("reached elapsed time limit")
+      ),
+      "time limit"
+    )
+    expect_identical(n_kept(name), 1L)
+  }
+  expect_identical(the$module$n_left(), 0L)
+})
+
+test_that("a warning at the start ends the job, and a warning at the end loses nothing", {
+  calls <- calls_on(local_context())
+  local_nothing_kept()
+  for (name in names(calls)) {
+    withr::with_options(
+      list(warn = 2),
+      expect_error(calls[[name]](c("warn", "slow")), "it warns")
+    )
+    expect_identical(the$module$n_left(), 0L)
+    # Calling handlers see both warnings, and the call returns.
+    n_warnings <- 0L
+    withCallingHandlers(
+      calls[[name]](c("x", "warn")),
+      warning = function(cnd) {
+        n_warnings <<- n_warnings + 1L
+        tryInvokeRestart("muffleWarning")
+      }
+    )
+    expect_identical(n_warnings, 2L)
+  }
+  # Only the warning at the end leaves the call.
+  left <- function(call) {
+    n <- 0L
+    tryCatch(
+      withCallingHandlers(call(c("x", "warn")), warning = function(cnd) {
+        n <<- n + 1L
+        if (n == 1L) tryInvokeRestart("muffleWarning")
+      }),
+      warning = \(cnd) "left"
+    )
+  }
+  for (name in names(calls)) {
+    the$last_results <- NULL
+    expect_identical(left(calls[[name]]), "left")
+    expect_identical(n_kept(name), 2L)
+  }
+})
+
+test_that("a call that returns keeps nothing", {
+  calls <- calls_on(local_context())
+  local_nothing_kept()
+  for (call in calls) {
+    call("x")
+  }
+  expect_null(last_results())
+})
+
+test_that("models that explore() finished survive the error of a later one", {
+  local_fake()
+  local_nothing_kept()
+  rules <- list(
+    list(id = "first", predictor = \(prompts, data, spec) rep("a", length(prompts))),
+    list(id = "second", predictor = \(prompts, data, spec) stop("no luck"))
+  )
+  expect_error(explore(rules, prompts = c("x", "y")), "no luck")
+  expect_identical(last_results()$annotations$label, c("a", "a"))
+  expect_identical(unique(last_results()$annotations$model_id), "first")
+})
+
+test_that("a time limit ends a call, and keeps its results", {
+  context <- local_context()
+  local_nothing_kept()
+  # R itself waits from the start.
+  namespace <- asNamespace("llamaherd")
+  rebind <- function(value) {
+    unlockBinding("long_s", namespace)
+    assign("long_s", value, namespace)
+  }
+  withr::defer(rebind(2))
+  rebind(-1)
+  limited <- function() {
+    on.exit(setTimeLimit())
+    setTimeLimit(elapsed = 0.3, transient = TRUE)
+    generate_parallel(context, c("x", "slow"), progress = FALSE)
+  }
+  expect_error(limited(), "time limit")
+  expect_identical(n_kept("generate_parallel"), 1L)
+  expect_identical(the$module$n_left(), 0L)
+})
