@@ -18,6 +18,7 @@ from llamaherd.loop.loop import Loop
 from llamaherd.memory.plan import Plan
 from llamaherd.run.call import Call
 from stepping import Stepping, plan, stepping, submit
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from llamaherd.run.handle import Handle
@@ -135,21 +136,35 @@ def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() ->
             n_hold = 4 if work.n_prefixes else 0
             return replace(super().plan(work, layout), n_seq_max=4, n_hold=n_hold)
 
+        def make(self, sizes: Plan) -> FakeEngine:
+            self.engine = Stepping(sizes)
+            self.engine.before_run = come
+            return self.engine
+
+    def come(n_runs: int) -> None:
+        if n_runs == 1:
+            assert loop.load.n_running == 4
+            single.append(submit(loop, request([5] * 20)))
+        if single and single[0].done() and not is_answered.is_set():
+            assert not sizing.engine.sizes
+            is_answered.set()
+            wait_until(lambda: loop._arrived)  # until `shared` is there, too
+
+    single: list[Handle] = []
+    is_answered = threading.Event()
     sizing = WithoutPlaces(plan(), FakeEngine(1, 1))
     loop = Loop(sizing)
     call = Call([long_request(i) for i in range(12)], seed=1)
+    shared = Call([request([6] * 30 + [i]) for i in range(3)], seed=1)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(call.run, loop)
-        while loop.load.n_running < 4:
-            threading.Event().wait(0.001)
-        assert_right(submit(loop, request([5] * 20)).result(60), request([5] * 20))
-        assert not sizing.engine.sizes
-        shared = [request([6] * 30 + [i]) for i in range(3)]
-        for one, result in zip(shared, Call(shared, seed=1).run(loop), strict=True):
+        is_answered.wait(60)
+        for one, result in zip(shared.requests, shared.run(loop), strict=True):
             assert_right(result, one)
         assert sizing.engine.sizes  # they need one
         for one, result in zip(call.requests, running.result(), strict=True):
             assert_right(result, one)
+    assert_right(single[0].result(60), request([5] * 20))
 
 
 def test_without_memory_to_grow_the_others_go_on() -> None:
