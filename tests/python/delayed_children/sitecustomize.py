@@ -10,7 +10,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        if name != "llamaherd":
+        if name != "llamaherd" or "pytest" in sys.modules:
             return
         sys.meta_path.remove(_Finder)
         sys.path.append(str(Path(__file__).parent.parent))
