@@ -202,6 +202,20 @@ def test_whoever_comes_beside_one_that_breaks_the_engine_is_told() -> None:
     assert_right(submit(loop, long_request()).result(60), long_request())
 
 
+def test_requests_are_counted_and_cancelled_while_the_engine_is_made() -> None:
+    class Making(FakeSizing):
+        def make(self, sizes: Plan) -> FakeEngine:
+            n_waiting.append(loop.load.n_waiting)
+            loop.cancel()
+            return super().make(sizes)
+
+    n_waiting: list[int] = []
+    sizes = plan()
+    loop = Loop(Making(sizes, FakeEngine(sizes.n_ctx, sizes.n_sequences)))
+    assert submit(loop, long_request()).result(60).finish_reason == "cancelled"
+    assert n_waiting == [1]
+
+
 def test_what_finds_no_memory_to_be_taken_in_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
