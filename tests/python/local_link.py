@@ -57,9 +57,13 @@ class LocalLink:
 
     def order(
         self,
+        generation: int,
         orders: Sequence[HandIn | Change],
         then: Callable[[BaseException | None], None],
     ) -> None:
+        if generation != self.generation:
+            then(Death("it was replaced", is_crash=False))
+            return
         self.orders += orders
         if self.is_dead:
             then(self._death())
@@ -70,8 +74,13 @@ class LocalLink:
                 self.is_dead = True
         then(None)
 
-    def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
+    def poll(
+        self, generation: int, then: Callable[[Report, BaseException | None], None]
+    ) -> None:
         actor = self._actor
+        if generation != self.generation:
+            then(None, Death("it was replaced", is_crash=False))  # type: ignore[arg-type]
+            return
 
         def ask() -> None:
             report = actor.outputs()
