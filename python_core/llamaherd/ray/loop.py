@@ -137,8 +137,8 @@ class HerdLoop(ThreadedLoop):
 
     def _every(self) -> list[Group]:
         # In the order of a work's way, because the thread moves works meanwhile.
-        works = {**self._arrived, **self._works}
-        return [work.group for work in works.values()]
+        groups = [work.group for work in {**self._arrived, **self._works}.values()]
+        return [group for group in groups if self.why_lost(group) is None]
 
     def _note(self, group: Group) -> None:
         self._put(lambda: self._pass_on(group))
@@ -178,6 +178,7 @@ class HerdLoop(ThreadedLoop):
         with self._lock:
             if self._works or not self._events.empty():
                 return False
+            self._arrived.clear()  # an earlier thread may have died and left some
             self._leave()
             return True
 

@@ -46,13 +46,22 @@ class Growing(FakeSizing):
 
 
 def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
-    sizing = Growing(plan(), FakeEngine(1, 1))
+    class Waiting(Growing):
+        def make(self, sizes: Plan) -> FakeEngine:
+            self.engine = Stepping(sizes)
+            self.engine.before_run = hold
+            return self.engine
+
+    def hold(n_runs: int) -> None:
+        if n_runs == 2:
+            assert all(slot.generated for slot in sizing.engine.slots.values())
+            wait_until(lambda: loop._arrived)
+
+    sizing = Waiting(plan(), FakeEngine(1, 1))
     loop = Loop(sizing)
-    running = [submit(loop, long_request(i)) for i in range(3)]
-    while not all(
-        slot.generated for slot in getattr(sizing.engine, "slots", {}).values()
-    ):
-        threading.Event().wait(0.001)
+    with loop._lock:  # they arrive at the same time
+        running = [submit(loop, long_request(i)) for i in range(3)]
+    wait_until(lambda: loop._groups)
     asked = request([4] * 700, 10)
     assert_right(submit(loop, asked).result(60), asked)
     more = [request([i, 5], 20) for i in range(30)]
@@ -287,11 +296,9 @@ def test_what_a_close_ends_is_never_taken_for_cancelled() -> None:
 
 def test_closing_ends_what_runs_and_what_waits() -> None:
     loop, engine = stepping(plan(n_slots=1))
-    closed = threading.Event()
-    engine.before_run = lambda n_runs: n_runs < 3 or closed.wait(0.01)
+    engine.before_run = lambda n_runs: n_runs < 3 or wait_until(lambda: loop.is_closed)
     handles = [submit(loop, long_request(i)) for i in range(3)]
-    while engine.n_runs < 3:
-        threading.Event().wait(0.001)
+    wait_until(lambda: engine.n_runs == 3)
     loop.close()
     for handle in handles:
         with pytest.raises(ContextClosedError):
