@@ -19,6 +19,7 @@ import functools
 import os
 import queue
 import random
+import signal
 import sys
 import threading
 import time
@@ -157,6 +158,7 @@ def _is_own(filename: str) -> bool:
 
 @functools.cache
 def _start_stopping() -> None:
+    _note_stops()
     threading.Thread(target=_stop_processes, daemon=True).start()
 
 
@@ -174,11 +176,28 @@ def _stop_processes() -> None:
 
 
 def _stop(process: psutil.Process, seconds: float) -> None:
-    process.suspend()
+    """Stop a process, unless a test has stopped it or does so now."""
+    if process.pid in _stopped_by_tests:
+        return
+    process.send_signal(signal.SIGSTOP)
     try:
         time.sleep(seconds)
     finally:
-        process.resume()
+        if process.pid not in _stopped_by_tests:
+            process.send_signal(signal.SIGCONT)
+
+
+def _note_stops() -> None:
+    """Record the processes that tests stop."""
+    import psutil  # noqa: PLC0415 - as above
+
+    real = psutil.Process.suspend
+
+    def suspend(process: psutil.Process) -> None:
+        _stopped_by_tests.add(process.pid)
+        real(process)
+
+    psutil.Process.suspend = suspend  # type: ignore[method-assign]
 
 
 _slow_work_items()
@@ -202,4 +221,5 @@ if _CHILDREN not in _PATH.split(os.pathsep):
 threading.setprofile(_sleep_in_functions)
 sys.setprofile(_sleep_in_functions)
 atexit.register(sys.setprofile, None)  # this module ends before other code
+_stopped_by_tests: set[int] = set()  # process ids
 _may_stop = threading.Event()  # made after `Event` was made slow

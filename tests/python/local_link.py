@@ -94,16 +94,22 @@ class LocalLink:
     def restart(self, generation: int) -> None:
         if generation != self.generation or self.state is not ActorState.READY:
             return
+        self.state = ActorState.STARTING
+        self._replace()
+
+    def _replace(self) -> None:
+        """Replace the actor; as in `Member`, the state is set last."""
         self._actor._loop.close()
         self._n_lives -= 1
         self.changed_s = monotonic()
         if self._n_lives <= 0:
-            self.state = ActorState.FAILED
             self.error = ValueError("no room")
+            self.state = ActorState.FAILED
         else:
             self.is_dead = False
             self._actor = self._made()
             self.generation += 1
+            self.state = ActorState.READY
         self.loop.changed(self)
 
     def close(self) -> None:

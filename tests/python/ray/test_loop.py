@@ -144,11 +144,7 @@ class SlowLink(LocalLink):
     def restart(self, generation: int) -> None:
         if generation == self.generation and self.state is ActorState.READY:
             self.state = ActorState.STARTING
-            threading.Timer(0.5, self._back, [generation]).start()
-
-    def _back(self, generation: int) -> None:
-        self.state = ActorState.READY
-        super().restart(generation)
+            threading.Timer(0.5, self._replace).start()
 
 
 def test_a_prompt_is_not_to_blame_for_actors_that_died_before_it_came() -> None:
