@@ -122,7 +122,7 @@ test-pythons: $(DEV) ## run quick tests with other versions of Python: make test
 test-clients: setup $(DEV) models $(CLIENTS) ## test a real server with client programs: openai, litellm, instructor, LangChain, lm_eval
 	@scripts/test.sh clients
 
-test-delays: $(DEV) models ## run tests with random delays of threads: make test-delays SEED=2 TESTS="tests/python/server"
+test-delays: $(DEV) models ## run tests with random delays of threads and processes: make test-delays SEED=2 TESTS="tests/python/server"
 	@scripts/test.sh delays
 
 test-cluster: system-dev setup $(DEV) models ## run the long tests of clusters: killed actors, cut cables, SLURM (needs root)

@@ -59,10 +59,12 @@ stage_python_long() {
   run_pytest 2 --timeout=1800 --long --times="$LOG_DIR/times-python-long.json"
 }
 
-# Tests whose threads and event loops are delayed at random, see tests/python/delays.py.
+# Tests whose threads, event loops and child processes are delayed at random, see
+# tests/python/delays.py.
 stage_delays() {
   LLAMAHERD_TEST_DELAYS=${SEED:-1} run_pytest 2 --timeout=1800 \
-    ${TESTS:-tests/python/server tests/python/loop tests/python/run}
+    ${TESTS:-tests/python/server tests/python/loop tests/python/run tests/python/ray \
+      tests/python/remote}
 }
 
 stage_cluster() {

@@ -57,9 +57,13 @@ class LocalLink:
 
     def order(
         self,
+        generation: int,
         orders: Sequence[HandIn | Change],
         then: Callable[[BaseException | None], None],
     ) -> None:
+        if generation != self.generation:
+            then(Death("it was replaced", is_crash=False))
+            return
         self.orders += orders
         if self.is_dead:
             then(self._death())
@@ -70,8 +74,13 @@ class LocalLink:
                 self.is_dead = True
         then(None)
 
-    def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
+    def poll(
+        self, generation: int, then: Callable[[Report, BaseException | None], None]
+    ) -> None:
         actor = self._actor
+        if generation != self.generation:
+            then(None, Death("it was replaced", is_crash=False))  # type: ignore[arg-type]
+            return
 
         def ask() -> None:
             report = actor.outputs()
@@ -85,16 +94,22 @@ class LocalLink:
     def restart(self, generation: int) -> None:
         if generation != self.generation or self.state is not ActorState.READY:
             return
+        self.state = ActorState.STARTING
+        self._replace()
+
+    def _replace(self) -> None:
+        """Replace the actor; as in `Member`, the state is set last."""
         self._actor._loop.close()
         self._n_lives -= 1
         self.changed_s = monotonic()
         if self._n_lives <= 0:
-            self.state = ActorState.FAILED
             self.error = ValueError("no room")
+            self.state = ActorState.FAILED
         else:
             self.is_dead = False
             self._actor = self._made()
             self.generation += 1
+            self.state = ActorState.READY
         self.loop.changed(self)
 
     def close(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -17,6 +16,7 @@ from thinking_desk import (
     Desk,
     arguments,
 )
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,8 +138,7 @@ def http_cancel(desk: Desk, behaviour: Behaviour) -> list[Told]:
     asked = {**body(text, behaviour), "stream": True}
     with client.connect("/generate", asked) as connection:
         connection.recv(4096)
-    while context.load.n_running:
-        time.sleep(0.01)
-    _, metrics, _ = client.ask("GET", "/metrics")
-    assert re.search(r'requests_total\{.*"499"\} 1', metrics), metrics
+    counted = re.compile(r'requests_total\{.*"499"\} 1')
+    wait_until(lambda: counted.search(client.ask("GET", "/metrics")[1]) is not None)
+    wait_until(lambda: context.load.n_running == 0)
     return http_ask(desk, AFTER_CANCELLED)

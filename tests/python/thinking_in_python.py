@@ -19,6 +19,7 @@ from thinking_desk import (
     arguments,
     sure,
 )
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -237,8 +238,7 @@ def scorer(
     def cancel(desk: Desk, behaviour: Behaviour) -> list[Told]:
         context, [text] = desk.context(behaviour.context), behaviour.texts
         job = STARTS[name](context, text, **arguments(behaviour))
-        while not context.load.n_running:
-            job.wait(0.001)
+        wait_until(lambda: context.load.n_running > 0)
         job.cancel()
         assert ended(job.results()) == ["cancelled"]
         [told] = rows(call(context, AFTER_CANCELLED))

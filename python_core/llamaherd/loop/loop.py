@@ -47,6 +47,7 @@ class Loop(ThreadedLoop):
         self._runner: Runner | None = None  # None before the first group
         self._choice = LayoutChoice()
         self._arrived: deque[Group] = deque()
+        self._accepting: list[Group] = []  # no longer in `_arrived`, not yet in `_groups`
         self._changed: deque[Group] = deque()  # groups to cancel, to stop or to watch
         self._is_aborted = False  # whether the abort flag of the engine is set
         self._counts = Counts()
@@ -102,7 +103,10 @@ class Loop(ThreadedLoop):
         return [] if runner is None else list(runner.groups.values())
 
     def _every(self) -> list[Group]:
-        return [*self._groups, *self._arrived]
+        # In the order of a group's way: the thread moves groups meanwhile, and a group
+        # that is seen twice is listed once.
+        found = dict.fromkeys([*self._arrived, *self._accepting, *self._groups])
+        return [group for group in found if not group.is_over]
 
     def hand_in(self, group: Group) -> None:
         """Submit a group, see `GroupLoop`."""
@@ -167,6 +171,7 @@ class Loop(ThreadedLoop):
 
     def _run(self) -> None:
         self._thread = get_ident()
+        self._accepting = []
         if self._groups:  # an earlier thread died
             text = "the context's thread ended because memory ran out"
             self._fail_all("", MemoryError(text))
@@ -211,6 +216,7 @@ class Loop(ThreadedLoop):
         """Accept new groups and changes; return the runner, or None without work."""
         with self._lock:
             arrived, changed = list(self._arrived), list(self._changed)
+            self._accepting = arrived  # set first, so that `_every` misses no group
             self._arrived.clear()
             self._changed.clear()
             if self._is_aborted and not self._is_closed and self._runner is not None:
@@ -230,6 +236,8 @@ class Loop(ThreadedLoop):
         except BaseException as error:
             _refuse(arrived, error)  # earlier groups end together with the engine
             raise
+        finally:
+            self._accepting = []
         runner = self._runner
         if runner is None:
             return None

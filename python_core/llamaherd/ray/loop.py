@@ -69,9 +69,10 @@ class HerdLoop(ThreadedLoop):
         self._problem = problem
         self._on_close = on_close
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._works: dict[
-            int, GroupWork
-        ] = {}  # map from the number of the group; the next group to serve is first
+        # Maps from the number of the group. Works of `_arrived` wait in `_events`; in
+        # `_works`, the next group to serve is first.
+        self._arrived: dict[int, GroupWork] = {}
+        self._works: dict[int, GroupWork] = {}
         self._numbers = count()
         self._n_deaths = 0
 
@@ -87,7 +88,7 @@ class HerdLoop(ThreadedLoop):
         """Return the number of running and waiting requests."""
         plan = self.plan
         n_slots = 0 if plan is None else plan.n_seq_max
-        n_open = sum(len(work.group.open) for work in list(self._works.values()))
+        n_open = sum(len(group.open) for group in self._every())
         n_out = sum(actor.n_open for actor in self._actors)
         n_running = min(n_slots, n_out)
         return Load(
@@ -107,7 +108,12 @@ class HerdLoop(ThreadedLoop):
         group.number = next(self._numbers)
         with self._lock:
             self._check_open()
-            self._put(lambda: self._take_in(work))
+            self._arrived[group.number] = work
+            try:
+                self._put(lambda: self._take_in(work))
+            except BaseException:
+                group.is_cancelled = True  # a later thread sends it to no actor
+                raise
             group.worker = self._worker
 
     def close(self) -> None:
@@ -127,10 +133,12 @@ class HerdLoop(ThreadedLoop):
         if link.state is ActorState.FAILED and was_there and link.error is not None:
             warn_of(link, "cannot be started again", link.error)
         actor = self._actors[link.number]
-        self._events.put(actor.look)
+        self._events.put(lambda: self._look(actor))
 
     def _every(self) -> list[Group]:
-        return [work.group for work in list(self._works.values())]
+        # In the order of a work's way, because the thread moves works meanwhile.
+        groups = [work.group for work in {**self._arrived, **self._works}.values()]
+        return [group for group in groups if self.why_lost(group) is None]
 
     def _note(self, group: Group) -> None:
         self._put(lambda: self._pass_on(group))
@@ -170,6 +178,7 @@ class HerdLoop(ThreadedLoop):
         with self._lock:
             if self._works or not self._events.empty():
                 return False
+            self._arrived.clear()  # an earlier thread may have died and left some
             self._leave()
             return True
 
@@ -184,11 +193,13 @@ class HerdLoop(ThreadedLoop):
 
     def _take_in(self, work: GroupWork) -> None:
         if self._is_closed:
+            self._arrived.pop(work.group.number, None)
             work.group.end(ContextClosedError("the herd was closed"))
             return
         with self._lock:
             work.group.worker = self._worker  # an earlier thread may have died
         self._works[work.group.number] = work
+        self._arrived.pop(work.group.number, None)
 
     def _pass_on(self, group: Group) -> None:
         work = self._works.get(group.number)
@@ -213,11 +224,21 @@ class HerdLoop(ThreadedLoop):
                 except Death as death:
                     self._has_failed(actor, actor.generation, death)
 
+    def _look(self, actor: Tracked) -> None:
+        """Notice that an actor was replaced, even before its last calls have failed.
+
+        A call for embeddings also replaces an actor that has died.
+        """
+        if actor.was_replaced and actor.chunks:
+            death = Death("it was replaced", is_crash=False)
+            self._has_failed(actor, actor.generation, death)
+        actor.look()
+
     # ---- requests to actors ----
 
     def _hand_out(self) -> None:
         for actor in self._actors:
-            actor.look()
+            self._look(actor)
         ready = [actor for actor in self._actors if actor.is_ready]
         for actor in ready:
             if not actor.chunks:
@@ -315,7 +336,7 @@ class HerdLoop(ThreadedLoop):
                 else:
                     self._events.put(lambda: self._has_failed(actor, generation, error))
 
-            actor.link.order(orders, arrived)
+            actor.link.order(generation, orders, arrived)
         if actor.chunks and actor.is_ready and not actor.is_polled:
             actor.is_polled = True
             actor.silence.begin()
@@ -329,7 +350,7 @@ class HerdLoop(ThreadedLoop):
 
                 self._events.put(handle_report)
 
-            actor.link.poll(then)
+            actor.link.poll(generation, then)
 
     # ---- outputs of actors ----
 

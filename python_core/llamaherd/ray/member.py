@@ -256,15 +256,24 @@ class Member:
 
     def order(
         self,
+        generation: int,
         orders: Sequence[HandIn | Change],
         then: Callable[[BaseException | None], None],
     ) -> None:
         """Send orders; call `then` with None when they have arrived, or with an error."""
-        self._call("orders", "orders", [list(orders)], lambda _, error: then(error))
+        self._call(
+            "orders",
+            "orders",
+            [list(orders)],
+            lambda _, error: then(error),
+            generation=generation,
+        )
 
-    def poll(self, then: Callable[[Any, BaseException | None], None]) -> None:
-        """Request a report; call `then` with the report or an error."""
-        self._call("outputs", "outputs", [], then)
+    def poll(
+        self, generation: int, then: Callable[[Any, BaseException | None], None]
+    ) -> None:
+        """Request a report of this actor; call `then` with the report or an error."""
+        self._call("outputs", "outputs", [], then, generation=generation)
 
     def knock(self, then: Callable[[Any, BaseException | None], None]) -> None:
         """Test whether the actor responds; call `then` within half a second."""
@@ -288,10 +297,15 @@ class Member:
         group: str,
         args: Sequence[object],
         then: Callable[[Any, BaseException | None], None],
+        *,
+        generation: int | None = None,
     ) -> None:
-        handle = self._handle
+        with self._lock:
+            # While an actor is starting, the handle may be that of the next generation.
+            is_right = self.state is ActorState.READY and generation == self.generation
+            handle = self._handle if generation is None or is_right else None
         if handle is None:
-            then(None, Death("it was ended", is_crash=False))
+            then(None, Death("it was ended or replaced", is_crash=False))
             return
         try:
             call = getattr(handle, method).options(concurrency_group=group)

@@ -62,18 +62,22 @@ class ActorLink(Protocol):
 
     def order(
         self,
+        generation: int,
         orders: Sequence[HandIn | Change],
         then: Callable[[BaseException | None], None],
     ) -> None:
         """Send orders in sequence; return at once.
 
         Args:
+            generation: Actor for which they are; another one does not receive them.
             orders: Orders to send.
             then: Function called with None on arrival, or with an error.
         """
 
-    def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
-        """Request a report; call `then` with the report or an error."""
+    def poll(
+        self, generation: int, then: Callable[[Report, BaseException | None], None]
+    ) -> None:
+        """Request a report of this actor; call `then` with the report or an error."""
 
     def restart(self, generation: int) -> None:
         """Replace the actor of this generation, unless it has already been replaced."""
@@ -122,6 +126,11 @@ class Tracked:
     def is_ready(self) -> bool:
         """Whether the actor can be called."""
         return self.link.state is ActorState.READY
+
+    @property
+    def was_replaced(self) -> bool:
+        """Whether the attributes still belong to an actor that was replaced."""
+        return self.is_ready and self.generation not in (-1, self.link.generation)
 
     def chunks_of(self, work: GroupWork) -> list[int]:
         """Return the numbers of the chunks on this actor that belong to a group."""

@@ -203,9 +203,11 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
     Raises:
         ServerError: The server did not end in time.
     """
-    is_running = server.is_running
     child = _CHILDREN.get(server.pid)
-    if is_running:  # without an answer, the pid may belong to another process
+    # A busy server may answer too late, so a child is asked nothing. The pid of another
+    # server that does not answer may belong to another process.
+    is_running = server.is_running if child is None else child.poll() is None
+    if is_running:
         _ask_to_end(server.pid, child)
     elif child is None:
         return False

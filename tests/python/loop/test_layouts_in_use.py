@@ -36,7 +36,8 @@ def test_the_layout_changes_while_prompts_come_without_end() -> None:
             handles.append(submit(loop, coding(len(handles))))
 
     sizing.before_run = come
-    handles.append(submit(loop, coding(0)))
+    with loop._lock:  # `come` appends nothing before
+        handles.append(submit(loop, coding(0)))
     while len(handles) < 200:
         threading.Event().wait(0.001)
     for i, handle in enumerate(handles):

@@ -18,6 +18,7 @@ from llamaherd.loop.loop import Loop
 from llamaherd.memory.plan import Plan
 from llamaherd.run.call import Call
 from stepping import Stepping, plan, stepping, submit
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from llamaherd.run.handle import Handle
@@ -45,13 +46,22 @@ class Growing(FakeSizing):
 
 
 def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
-    sizing = Growing(plan(), FakeEngine(1, 1))
+    class Waiting(Growing):
+        def make(self, sizes: Plan) -> FakeEngine:
+            self.engine = Stepping(sizes)
+            self.engine.before_run = hold
+            return self.engine
+
+    def hold(n_runs: int) -> None:
+        if n_runs == 2:
+            assert all(slot.generated for slot in sizing.engine.slots.values())
+            wait_until(lambda: loop._arrived)
+
+    sizing = Waiting(plan(), FakeEngine(1, 1))
     loop = Loop(sizing)
-    running = [submit(loop, long_request(i)) for i in range(3)]
-    while not all(
-        slot.generated for slot in getattr(sizing.engine, "slots", {}).values()
-    ):
-        threading.Event().wait(0.001)
+    with loop._lock:  # they arrive at the same time
+        running = [submit(loop, long_request(i)) for i in range(3)]
+    wait_until(lambda: loop._groups)
     asked = request([4] * 700, 10)
     assert_right(submit(loop, asked).result(60), asked)
     more = [request([i, 5], 20) for i in range(30)]
@@ -135,21 +145,35 @@ def test_nobody_is_paused_for_a_place_that_a_single_prompt_could_do_without() ->
             n_hold = 4 if work.n_prefixes else 0
             return replace(super().plan(work, layout), n_seq_max=4, n_hold=n_hold)
 
+        def make(self, sizes: Plan) -> FakeEngine:
+            self.engine = Stepping(sizes)
+            self.engine.before_run = come
+            return self.engine
+
+    def come(n_runs: int) -> None:
+        if n_runs == 1:
+            assert loop.load.n_running == 4
+            single.append(submit(loop, request([5] * 20)))
+        if single and single[0].done() and not is_answered.is_set():
+            assert not sizing.engine.sizes
+            is_answered.set()
+            wait_until(lambda: loop._arrived)  # until `shared` is there, too
+
+    single: list[Handle] = []
+    is_answered = threading.Event()
     sizing = WithoutPlaces(plan(), FakeEngine(1, 1))
     loop = Loop(sizing)
     call = Call([long_request(i) for i in range(12)], seed=1)
+    shared = Call([request([6] * 30 + [i]) for i in range(3)], seed=1)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(call.run, loop)
-        while loop.load.n_running < 4:
-            threading.Event().wait(0.001)
-        assert_right(submit(loop, request([5] * 20)).result(60), request([5] * 20))
-        assert not sizing.engine.sizes
-        shared = [request([6] * 30 + [i]) for i in range(3)]
-        for one, result in zip(shared, Call(shared, seed=1).run(loop), strict=True):
+        is_answered.wait(60)
+        for one, result in zip(shared.requests, shared.run(loop), strict=True):
             assert_right(result, one)
         assert sizing.engine.sizes  # they need one
         for one, result in zip(call.requests, running.result(), strict=True):
             assert_right(result, one)
+    assert_right(single[0].result(60), request([5] * 20))
 
 
 def test_without_memory_to_grow_the_others_go_on() -> None:
@@ -185,6 +209,20 @@ def test_whoever_comes_beside_one_that_breaks_the_engine_is_told() -> None:
         with pytest.raises(NativeError, match="nothing works"):
             handle.result(60)
     assert_right(submit(loop, long_request()).result(60), long_request())
+
+
+def test_requests_are_counted_and_cancelled_while_the_engine_is_made() -> None:
+    class Making(FakeSizing):
+        def make(self, sizes: Plan) -> FakeEngine:
+            n_waiting.append(loop.load.n_waiting)
+            loop.cancel()
+            return super().make(sizes)
+
+    n_waiting: list[int] = []
+    sizes = plan()
+    loop = Loop(Making(sizes, FakeEngine(sizes.n_ctx, sizes.n_sequences)))
+    assert submit(loop, long_request()).result(60).finish_reason == "cancelled"
+    assert n_waiting == [1]
 
 
 def test_what_finds_no_memory_to_be_taken_in_is_told(
@@ -258,11 +296,9 @@ def test_what_a_close_ends_is_never_taken_for_cancelled() -> None:
 
 def test_closing_ends_what_runs_and_what_waits() -> None:
     loop, engine = stepping(plan(n_slots=1))
-    closed = threading.Event()
-    engine.before_run = lambda n_runs: n_runs < 3 or closed.wait(0.01)
+    engine.before_run = lambda n_runs: n_runs < 3 or wait_until(lambda: loop.is_closed)
     handles = [submit(loop, long_request(i)) for i in range(3)]
-    while engine.n_runs < 3:
-        threading.Event().wait(0.001)
+    wait_until(lambda: engine.n_runs == 3)
     loop.close()
     for handle in handles:
         with pytest.raises(ContextClosedError):

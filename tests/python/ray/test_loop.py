@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
@@ -146,11 +146,7 @@ class SlowLink(LocalLink):
     def restart(self, generation: int) -> None:
         if generation == self.generation and self.state is ActorState.READY:
             self.state = ActorState.STARTING
-            threading.Timer(0.5, self._back, [generation]).start()
-
-    def _back(self, generation: int) -> None:
-        self.state = ActorState.READY
-        super().restart(generation)
+            threading.Timer(0.5, self._replace).start()
 
 
 def test_a_prompt_is_not_to_blame_for_actors_that_died_before_it_came() -> None:
@@ -241,14 +237,21 @@ def test_work_waits_for_an_actor_that_comes_late() -> None:
 class MuteLink(LocalLink):
     """Link whose first actor does not respond."""
 
-    def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
+    def poll(
+        self, generation: int, then: Callable[[Report, BaseException | None], None]
+    ) -> None:
         if self.generation > 1:
-            super().poll(then)
+            super().poll(generation, then)
+
+    def restart(self, generation: int) -> None:
+        self.loop._actors[self.number].silence = Silence(300)  # it answers from now on
+        super().restart(generation)
 
 
 def test_an_actor_that_says_nothing_is_given_up() -> None:
     asked = requests(100)
-    with herd(MuteLink(0), LocalLink(1), silence_s=0.2) as loop:
+    with herd(MuteLink(0), LocalLink(1)) as loop:
+        loop._actors[0].silence = Silence(0.2)
         results = Call(asked, seed=1).run(loop)
     check(results, asked)
     assert [row.n_deaths for row in results.stats.actors] == [1, 0]
@@ -501,7 +504,9 @@ def test_a_prompt_with_priority_goes_to_an_actor_that_is_full() -> None:
 def test_an_error_of_the_actor_itself_is_told() -> None:
     link = LocalLink(0)
 
-    def fail(_orders: object, on_failure: Callable[[BaseException], None]) -> None:
+    def fail(
+        _generation: int, _orders: object, on_failure: Callable[[BaseException], None]
+    ) -> None:
         on_failure(MemoryError("no room for a list"))
 
     link.order = fail  # type: ignore[method-assign]
@@ -520,6 +525,53 @@ def test_a_conversation_on_an_actor_computes_each_turn_once() -> None:
     assert counts == [41] * 4
 
 
+def test_an_actor_that_another_call_replaces_loses_nothing() -> None:
+    """The failure of its last call may be reported after the next actor is ready."""
+
+    class ReplacedLink(LocalLink):
+        def order(self, *args: Any) -> None:
+            super().order(*args)
+            self.restart(1)
+
+    asked = requests(100)
+    with herd(ReplacedLink(0)) as loop:
+        handle = Handle(loop, asked[0], None)
+        assert handle.result(60).text == text_of(answer(asked[0])[0])
+        check(Call(asked, seed=1).run(loop), asked)
+
+
+def test_requests_are_counted_and_cancelled_before_the_thread_sees_them() -> None:
+    link = LocalLink(0)
+    with herd(link) as loop:
+        seen, may_go_on = threading.Event(), threading.Event()
+        with loop._lock:
+            loop._put(lambda: seen.set() or may_go_on.wait(60))
+        assert seen.wait(60)
+        handle = Handle(loop, requests(1)[0], None)
+        assert loop.load.n_waiting == 1
+        loop.cancel()
+        may_go_on.set()
+        assert handle.result(60).finish_reason == "cancelled"
+        assert not link.orders
+
+
+def test_requests_that_found_no_thread_are_sent_to_no_actor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start() -> None:
+        raise RuntimeError("can't start new thread")
+
+    link = LocalLink(0)
+    with herd(link) as loop:
+        monkeypatch.setattr(loop, "_start", start)
+        with pytest.raises(RuntimeError, match="can't start"):
+            Handle(loop, requests(1)[0], None)
+        monkeypatch.undo()
+        asked = requests(5)
+        check(Call(asked, seed=1).run(loop), asked)
+        assert sum(len(order.requests) for order in link.orders) == 5
+
+
 class OneByOneLink(LocalLink):
     """Link that reports the end of one of several chunks, so its actor is never empty.
 
@@ -531,12 +583,14 @@ class OneByOneLink(LocalLink):
         self._go = go
         self._left: Report | None = None
 
-    def poll(self, then: Callable[[Report, BaseException | None], None]) -> None:
+    def poll(
+        self, generation: int, then: Callable[[Report, BaseException | None], None]
+    ) -> None:
         self._pool.submit(self._go.wait, 60)
         if self._left is not None:
             self._pool.submit(self._tell, self._left, then)
         else:
-            super().poll(partial(self._part, then))
+            super().poll(generation, partial(self._part, then))
 
     def _part(
         self,

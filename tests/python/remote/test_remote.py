@@ -92,6 +92,22 @@ def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     assert remote.job_results(again, job.id).rows == found.rows
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_server_that_does_not_answer_in_time_is_stopped(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(*_: object, **__: object) -> bytes:
+        raise lh.ServerError("it is busy")
+
+    server = remote.start_server(path, options=ONE)
+    with monkeypatch.context() as patch:
+        patch.setattr(remote.RemoteServer, "ask", ask)
+        assert not server.is_running
+        assert remote.stop_server(server)
+        assert not remote.stop_server(server)
+    assert server.pid not in processes._CHILDREN
+
+
 @pytest.mark.slow(reason="a server and the process that starts it")
 @pytest.mark.usefixtures("folder")
 def test_a_server_ends_with_its_program_or_stays(path: Path) -> None:

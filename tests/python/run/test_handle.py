@@ -22,6 +22,7 @@ from llamaherd.run import looking
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
+from stepping import plan, stepping
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -65,19 +66,35 @@ def test_a_result_is_waited_for(loop: object) -> None:
     assert "stop" in repr(handle) or "length" in repr(handle)
 
 
-def test_waiting_has_an_end(loop: object) -> None:
+def test_waiting_has_an_end() -> None:
+    loop, engine = stepping(plan())
+    may_run = threading.Event()
+    engine.before_run = lambda _: may_run.wait(60)
     handle = Handle(loop, long_request(), None)
     assert not handle.done()
     with pytest.raises(TimeoutError, match=r"within 0.01 s"):
         handle.result(0.01)
+    may_run.set()
     assert_right(handle.result(60), long_request())
 
 
-def test_a_cancelled_one_has_what_there_was(loop: object) -> None:
-    handle = Handle(loop, long_request(), None)
+def test_a_cancelled_one_has_what_there_was() -> None:
+    loop, engine = stepping(plan())
+    is_cancelled = threading.Event()
+
+    def hold(n_runs: int) -> None:
+        if n_runs == 3:
+            wait_until(lambda: handle._group.is_watched)
+        if handle._pieces:
+            is_cancelled.wait(60)
+
+    engine.before_run = hold
+    with loop._lock:  # nothing runs before `handle` exists
+        handle = Handle(loop, long_request(), None)
     while not (piece := next(iter(handle))):
         pass
     handle.cancel()
+    is_cancelled.set()
     result = handle.result(60)
     assert result.finish_reason == "cancelled"
     assert result.text is None
@@ -315,11 +332,16 @@ def test_waits_end_if_the_thread_of_the_loop_does(
         Handle(make_loop(), request([1]), None).result(60)
 
 
-def test_cancelling_a_wait_in_asyncio_cancels_the_request(loop: object) -> None:
+def test_cancelling_a_wait_in_asyncio_cancels_the_request() -> None:
+    loop, engine = stepping(plan())
+    is_cancelled = threading.Event()
+    engine.before_run = lambda _: is_cancelled.wait(60)
+
     async def main() -> Handle:
         handle = Handle(loop, long_request(), None)
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(handle, 0.03)
+        is_cancelled.set()
         return handle
 
     assert asyncio.run(main()).result(60).finish_reason == "cancelled"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_engine import FakeEngine
-from journalled import FakeContext
+from journalled import SIZES, FakeContext
 from llamaherd import ContextClosedError, Interrupted, Progress
 from llamaherd.api.running import none_answered, run_to_end
 from llamaherd.core.progress import reporter
@@ -16,8 +16,12 @@ from llamaherd.core.request import Request
 from llamaherd.run.call import Call
 from llamaherd.run.hosted import HostedCall
 from llamaherd.run.job import Job
+from stepping import Stepping
+from waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from llamaherd.core.outcome import RunOutcome
     from llamaherd.memory.plan import Plan
 
@@ -26,6 +30,13 @@ class SlowEngine(FakeEngine):
     def run(self, *args: object, **options: object) -> RunOutcome:
         time.sleep(0.005)
         return super().run(*args, **options)
+
+
+def held_context(may_run: Callable[[int], object]) -> FakeContext:
+    """Return a context whose runs wait for a function of the number of earlier runs."""
+    engine = Stepping(SIZES)
+    engine.before_run = may_run
+    return FakeContext(engine)
 
 
 def call(n_prompts: int = 3, max_tokens: int = 5) -> Call:
@@ -45,29 +56,36 @@ def test_a_job_runs_to_its_results() -> None:
 
 
 def test_waiting_has_an_end() -> None:
-    job = Job(HostedCall(FakeContext(SlowEngine(4096, 12)), call(200, 200)))
+    may_run = threading.Event()
+    context = held_context(lambda _: may_run.wait(60))
+    job = Job(HostedCall(context, call(200, 200)))
     assert not job.wait(0.1)
     assert not job.wait(0)
     assert job.progress.n_done < 200
     job.cancel()
+    may_run.set()
     assert job.wait(60)
 
 
 def test_cancelling_keeps_the_finished() -> None:
-    job = Job(HostedCall(FakeContext(SlowEngine(4096, 12)), call(400, 10)))
-    while job.progress.n_done < 20:
-        job.wait(0.01)
+    asked, is_cancelled = call(400, 10), threading.Event()
+    context = held_context(lambda _: asked.progress.n_done < 20 or is_cancelled.wait(60))
+    job = Job(HostedCall(context, asked))
+    wait_until(lambda: job.progress.n_done >= 20)
     job.cancel()
+    is_cancelled.set()
     results = job.results()
     assert sum(result.is_finished for result in results) >= 20
     assert "cancelled" in results.finish_reasons
 
 
 def test_a_job_may_be_cancelled_before_its_turn() -> None:
-    context = FakeContext(SlowEngine(4096, 12))
+    is_cancelled = threading.Event()
+    context = held_context(lambda _: is_cancelled.wait(60))
     first = Job(HostedCall(context, call(20, 50)))
     second = Job(HostedCall(context, call()))
     second.cancel()
+    is_cancelled.set()
     assert second.results().finish_reasons == ["cancelled"] * 3
     assert all(result.is_finished for result in first.results())
 
@@ -89,9 +107,17 @@ def test_an_error_is_raised_where_the_results_are_asked_for() -> None:
 
 
 def test_closing_the_context_ends_the_job() -> None:
-    context = FakeContext(SlowEngine(4096, 12))
+    runs = threading.Event()
+
+    def run_until_closed(n_runs: int) -> None:
+        if n_runs == 2:
+            runs.set()
+            wait_until(lambda: context.closed)
+
+    context = held_context(run_until_closed)
     job = Job(HostedCall(context, call(400, 200)))
-    assert not job.wait(0.05)
+    assert runs.wait(60)
+    assert not job.wait(0)
     context.loop.close()
     assert context.engine.closed
     with pytest.raises(ContextClosedError, match="while it generated"):
@@ -105,8 +131,10 @@ def test_progress_is_reported_on_the_calling_thread() -> None:
     def report(progress: Progress) -> None:
         seen.append(progress)
         threads.add(threading.current_thread())
+        has_reported.set()
 
-    context = FakeContext(SlowEngine(4096, 12))
+    has_reported = threading.Event()
+    context = held_context(lambda n_runs: n_runs < 3 or has_reported.wait(60))
     results = run_to_end(
         lambda: HostedCall(context, call(60, 20)), report, range(60), none_answered
     )
@@ -122,10 +150,15 @@ def test_an_interrupt_keeps_the_finished() -> None:
         if progress.n_done > 10:
             raise KeyboardInterrupt
 
-    context = FakeContext(SlowEngine(4096, 12))
+    def hold(_: int) -> None:
+        if asked.progress.n_done > 10:
+            wait_until(lambda: asked.is_cancelled)
+
+    asked = call(2000, 20)
+    context = held_context(hold)
     with pytest.raises(KeyboardInterrupt) as caught:
         run_to_end(
-            lambda: HostedCall(context, call(2000, 20)),
+            lambda: HostedCall(context, asked),
             report,
             range(2000),
             none_answered,
