@@ -197,24 +197,27 @@ annotate_texts <- function(
     columns <- with_invalid_texts(columns, texts$bad)
     coded_frame(data, texts, codebook, names, columns)
   }
-  run <- quietly(
-    display$verbosity < 0,
-    run_coding(
-      object,
-      texts$values,
-      codebook,
-      options,
-      new_bar(display$progress),
-      error_call,
-      display$verbosity,
-      made
+  bar <- new_bar(display$progress)
+  suspendInterrupts({
+    run <- quietly(
+      display$verbosity < 0,
+      run_coding(
+        object,
+        texts$values,
+        codebook,
+        options,
+        bar,
+        error_call,
+        display$verbosity,
+        made
+      )
     )
-  )
-  run$columns <- with_invalid_texts(run$columns, texts$bad)
-  result <- coded_frame(data, texts, codebook, names, run$columns)
-  if (run$interrupted) {
-    interrupt_coding(result, run, display$verbosity)
-  }
+    run$columns <- with_invalid_texts(run$columns, texts$bad)
+    result <- coded_frame(data, texts, codebook, names, run$columns)
+    if (run$interrupted) {
+      interrupt_coding(result, run, display$verbosity)
+    }
+  })
   keeping(result, {
     document_coding(result)
     report_coding(result, run$columns, options$on_error, display$verbosity, error_call)

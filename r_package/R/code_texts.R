@@ -110,20 +110,22 @@ code_texts <- function(
     )
     result
   }
-  run <- run_in_slices(
-    py_call("code_start", given, options, error_call = error_call),
-    \(job) py_call("code_result", job, error_call = error_call),
-    new_bar(interactive()),
-    error_call,
-    made = made,
-    begun = function(started) {
-      writeLines(as_text(started[["lines"]]))
-      if (browser) {
-        utils::browseURL(started[["link"]])
+  suspendInterrupts({
+    run <- run_in_slices(
+      py_call("code_start", given, options, error_call = error_call),
+      \(job) py_call("code_result", job, error_call = error_call),
+      new_bar(interactive()),
+      error_call,
+      made = made,
+      begun = function(started) {
+        writeLines(as_text(started[["lines"]]))
+        if (browser) {
+          utils::browseURL(started[["link"]])
+        }
       }
-    }
-  )
-  made(run$columns)
+    )
+    made(run$columns)
+  })
 }
 
 # Returns the codes in the same form as the data.

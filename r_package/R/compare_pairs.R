@@ -142,34 +142,37 @@ compare_pairs <- function(
   question <- check_string(question)
   progress <- check_flag(progress)
   verbosity <- check_whole(verbosity)
-  run <- quietly(
-    verbosity < 0,
-    run_in_slices(
-      py_call(
-        "compare_pairs_start",
-        object,
-        as_py_list(given$texts),
-        as_py_list(given$names),
-        question,
-        Filter(Negate(is.null), options),
-        error_call = error_call
-      ),
-      \(job) py_call("compare_pairs_result", job, error_call = error_call),
-      new_bar(progress),
-      error_call,
-      made = \(columns) new_pairs(columns, question, options)
+  made <- \(columns) new_pairs(columns, question, options)
+  suspendInterrupts({
+    run <- quietly(
+      verbosity < 0,
+      run_in_slices(
+        py_call(
+          "compare_pairs_start",
+          object,
+          as_py_list(given$texts),
+          as_py_list(given$names),
+          question,
+          Filter(Negate(is.null), options),
+          error_call = error_call
+        ),
+        \(job) py_call("compare_pairs_result", job, error_call = error_call),
+        new_bar(progress),
+        error_call,
+        made = made
+      )
     )
-  )
-  found <- new_pairs(run$columns, question, options)
-  if (run$interrupted) {
-    the$last_results <- found
-    message <- sprintf(
-      "Interrupted: %d %s compared.",
-      nrow(found$pairs),
-      plural(nrow(found$pairs), "pair")
-    )
-    interrupt(message, found, verbosity, options$journal)
-  }
+    found <- made(run$columns)
+    if (run$interrupted) {
+      the$last_results <- found
+      message <- sprintf(
+        "Interrupted: %d %s compared.",
+        nrow(found$pairs),
+        plural(nrow(found$pairs), "pair")
+      )
+      interrupt(message, found, verbosity, options$journal)
+    }
+  })
   keeping(found, {
     for (note in if (verbosity >= 0) found$notes) {
       warn("{note}.", "pairs", error_call)

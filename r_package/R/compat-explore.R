@@ -109,10 +109,18 @@ explore <- function(
   found <- list()
   made <- \() explore_result(found, specs[names(found)], hash, is.null(sink))
   is_over <- FALSE
-  on.exit(if (!is_over && is.null(sink) && length(found) > 0) keep_results(made()))
-  for (id in names(specs)) {
-    found[[id]] <- explore_model(specs[[id]], inputs[[id]], settings, error_call)
-  }
+  interrupted <- NULL # results of the model that Ctrl-C interrupted
+  on.exit({
+    if (!is_over && is.null(sink) && length(found) > 0) {
+      keep_results(structure(made(), interrupted = interrupted))
+    }
+  })
+  withCallingHandlers(
+    for (id in names(specs)) {
+      found[[id]] <- explore_model(specs[[id]], inputs[[id]], settings, error_call)
+    },
+    llamaherd_interrupt = \(cnd) interrupted <<- cnd$results
+  )
   result <- made()
   document_event("explore_complete", \() list(models = names(specs)))
   is_over <- TRUE

@@ -2,8 +2,6 @@
 # the progress bar. R handles Ctrl-C only between slices, so that a running job is not lost.
 
 slice_s <- 0.1
-long_s <- 2 # duration after which R waits instead of Python
-pause_s <- 0.06 # time for which R waits; R looks for time limits at most every 0.05 seconds
 
 # Describes a call: the Python functions that start the call and collect its results, and the R
 # function that creates the result from the columns.
@@ -133,10 +131,12 @@ run_in_slices <- function(
 
 # Ends a job for which R no longer waits, and keeps its finished results.
 end_early <- function(job, collect, made) {
-  py_call("job_cancel", job)
-  if (!is.null(made)) {
-    keep_results(made(holding(collect(job))$value))
-  }
+  suspendInterrupts({
+    py_call("job_cancel", job)
+    if (!is.null(made)) {
+      keep_results(made(holding(collect(job))$value))
+    }
+  })
 }
 
 # Evaluates an expression and holds its warnings and messages back. options(warn = 2) or a calling
@@ -157,9 +157,16 @@ holding <- function(expr) {
   list(value = value, held = held)
 }
 
+# Signals conditions again, as rlang first did: with long warnings, and messages that end a line.
 signal_held <- function(held) {
+  rlang::local_options(warning.length = 8170L)
   for (cnd in held) {
-    if (inherits(cnd, "warning")) warning(cnd) else message(cnd)
+    if (inherits(cnd, "warning")) {
+      warning(cnd)
+    } else {
+      own <- setdiff(class(cnd), c("rlang_message", "message", "condition"))
+      rlang::inform(conditionMessage(cnd), class = own)
+    }
   }
 }
 
@@ -176,28 +183,21 @@ is_interrupted <- function(expr) {
 
 wait_for <- function(job, bar, error_call) {
   on.exit(bar$end())
-  started <- proc.time()[["elapsed"]]
   repeat {
-    # In the first seconds, Python waits and returns at the end of the job.
-    is_long <- proc.time()[["elapsed"]] - started > long_s
-    state <- py_call(
-      "job_wait",
-      job,
-      if (is_long) 0 else slice_s,
-      error_call = error_call
-    )
+    state <- py_call("job_wait", job, slice_s, error_call = error_call)
     bar$show(state)
     if (state[["done"]]) {
       break
     }
-    check_interrupt(if (is_long) pause_s else 0)
+    check_interrupt()
   }
 }
 
-# Checks for Ctrl-C and for time limits, which R itself checks rarely. During calls of Python,
-# reticulate checks twice a second; if it finds a time limit, it prints the error and continues. In
-# long calls R therefore waits itself.
-check_interrupt <- function(seconds = 0) Sys.sleep(seconds)
+# Checks for Ctrl-C and for time limits, which R itself checks rarely. R must not wait itself: with
+# reticulate before 1.39, no thread of Python runs while R waits outside Python. During calls of
+# Python, reticulate checks twice a second; if it finds a time limit, it prints the error and
+# continues.
+check_interrupt <- function() Sys.sleep(0)
 
 # Returns TRUE if a progress bar is shown. In a knitted document each update of a bar would be a
 # separate line.

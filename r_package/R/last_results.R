@@ -3,11 +3,12 @@
 #' Ctrl-C during [generate_parallel()], [classify_parallel()], [annotate_texts()] and similar calls
 #' ends the call and the code around it: in `x <- generate_parallel(...)` nothing is assigned to
 #' `x`, and a loop around the call ends. `last_results()` returns the finished results, which are
-#' stored until the next interrupt.
+#' stored until another call with finished results is interrupted or ends by an error.
 #'
 #' The results are also stored if an error ends a call that has results: a time limit
 #' ([setTimeLimit()]), a warning that `options(warn = 2)` turns into an error, or a handler of a
-#' warning or message that leaves the call, as in `tryCatch(..., warning = )`.
+#' warning or message that leaves the call, as in `tryCatch(..., warning = )`. While R waits for a
+#' model, it does not always notice a time limit: reticulate may print it, and the call continues.
 #'
 #' In scripts, catch the interrupt: it is a condition of class `llamaherd_interrupt`, whose
 #' `results` are the same results.
@@ -23,7 +24,9 @@
 #'   * [embed_parallel()]: a matrix.
 #'   * [compare_pairs()]: the pairs.
 #'   * [robustness()], [compare_codebooks()], [explore()]: the value for the finished variants,
-#'     candidates or models.
+#'     candidates or models. After Ctrl-C, the attribute `interrupted` of the value of [explore()]
+#'     contains the answers of the model that was running; if it was the first model, these answers
+#'     are the value.
 #' @seealso [generate_parallel()], section "Interrupting a call"
 #' @export
 #' @examples
@@ -35,17 +38,23 @@ last_results <- function() the$last_results
 # the results. `results` is evaluated only then.
 keeping <- function(results, expr) {
   is_kept <- FALSE
-  on.exit(if (!is_kept) the$last_results <- results)
+  on.exit(if (!is_kept) keep_results(results))
   value <- expr
   is_kept <- TRUE
   value
 }
 
 # Stores results of a call that ends with an error. If there are none, the error itself, which is
-# being handled, is sufficient.
+# being handled, is sufficient; earlier results stay.
 keep_results <- function(results) {
   found <- try(results, silent = TRUE)
-  if (!is.null(found) && !inherits(found, "try-error")) {
+  if (!is.null(found) && !inherits(found, "try-error") && has_finished(found)) {
     the$last_results <- found
   }
+}
+
+# Returns FALSE if no prompt has finished; TRUE if results do not tell how prompts ended.
+has_finished <- function(results) {
+  reasons <- attr(results, "finish_reason")
+  is.null(reasons) || any(reasons %in% c("stop", "length"))
 }

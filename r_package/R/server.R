@@ -121,10 +121,16 @@ server_start <- function(
     new_bar(FALSE),
     error_call
   )
-  if (run$interrupted && is.null(run$columns)) {
-    interrupt("Interrupted: the server was not started.", NULL, 0L)
+  server <- if (!is.null(run$columns)) new_server(run$columns)
+  if (run$interrupted) {
+    message <- if (is.null(server)) {
+      "Interrupted: the server was not started."
+    } else {
+      sprintf("Interrupted: the server %s runs; server_stop() ends it.", server$name)
+    }
+    interrupt(message, server, 0L)
   }
-  new_server(run$columns)
+  server
 }
 
 # Returns `--set NAME=VALUE` for each setting; JSON values are TOML values. `taken` has the names of
@@ -222,16 +228,23 @@ new_server <- function(value) {
       model = value[["model"]],
       folder = value[["folder"]],
       stay = value[["stays"]],
-      key = key_of(value[["name"]])
+      key = key_of(value[["name"]], value[["pid"]])
     ),
     class = "llamaherd_server"
   )
 }
 
 # Returns the function `key`. It does not contain the key, so that users can save the object.
-key_of <- function(name) {
+key_of <- function(name, pid) {
   force(name)
-  function() remote_call("remote_server", name)[["key"]]
+  force(pid)
+  function() {
+    found <- remote_call("remote_server", name)
+    if (!identical(as.integer(found[["pid"]]), as.integer(pid))) {
+      abort("The server of this object no longer runs.", "server", rlang::current_env())
+    }
+    found[["key"]]
+  }
 }
 
 #' @rdname server_start

@@ -123,23 +123,38 @@ test_that("models that explore() finished survive the error of a later one", {
   expect_identical(unique(last_results()$annotations$model_id), "first")
 })
 
-test_that("a time limit ends a call, and keeps its results", {
-  context <- local_context()
+test_that("results without a finished prompt replace no other results", {
+  calls <- calls_on(local_context())
   local_nothing_kept()
-  # R itself waits from the start.
-  namespace <- asNamespace("llamaherd")
-  rebind <- function(value) {
-    unlockBinding("long_s", namespace)
-    assign("long_s", value, namespace)
+  the$last_results <- "of the night"
+  for (name in c("generate_parallel", "classify_parallel")) {
+    withr::with_options(
+      list(warn = 2),
+      expect_error(calls[[name]](c("fail it", "fail it")), "failed")
+    )
+    expect_identical(last_results(), "of the night")
   }
-  withr::defer(rebind(2))
-  rebind(-1)
-  limited <- function() {
-    on.exit(setTimeLimit())
-    setTimeLimit(elapsed = 0.3, transient = TRUE)
-    generate_parallel(context, c("x", "slow"), progress = FALSE)
-  }
-  expect_error(limited(), "time limit")
-  expect_identical(n_kept("generate_parallel"), 1L)
-  expect_identical(the$module$n_left(), 0L)
+})
+
+test_that("held conditions are signalled as they were", {
+  long <- strrep("a long note. ", 300)
+  held <- holding({
+    cli::cli_inform("Thinking is cut.", class = "llamaherd_message_thinking")
+    rlang::warn(long, class = "llamaherd_warning")
+  })$held
+  expect_output(
+    signal_shown <- capture.output(
+      withCallingHandlers(
+        signal_held(held),
+        warning = \(cnd) {
+          expect_gte(getOption("warning.length"), nchar(long))
+          expect_identical(conditionMessage(cnd), long)
+          invokeRestart("muffleWarning")
+        }
+      ),
+      type = "message"
+    ),
+    NA
+  )
+  expect_identical(signal_shown, "Thinking is cut.")
 })
