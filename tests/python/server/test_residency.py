@@ -389,6 +389,32 @@ def test_requests_of_batches_hold_no_model(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_the_wait_of_a_batch_that_ended_counts_for_no_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with _case(tmp_path, patience_s=600.0, batch_patience_s=500.0) as case:
+            loop = asyncio.get_running_loop()
+            (other,) = (file for file in case.registry._files if file.name == "b")
+            now_s = loop.time()
+            monkeypatch.setattr(loop, "time", lambda: now_s)
+            async with case.registry.lease("a", _connected):
+                for more_s in (0.0, 400.0, 5.0, 400.0):
+                    now_s += more_s
+                    waits_s = other.batch_wait_s(now_s)
+                    assert waits_s == (5.0 if more_s == 5.0 else 0.0)
+                first = case.start("b", is_patient=True)
+                await asyncio.sleep(0)
+                now_s += 400.0
+                first.cancel()
+                await asyncio.wait([first])
+                assert other.batch_wait_s(now_s + 5.0) == 405.0  # it comes again
+            await case.ask("b")
+            assert other.batch_wait_s(now_s + 6.0) == 0.0
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("wait_s", [600.0, 0.01])
 def test_requests_of_batches_are_not_postponed_for_ever(
     tmp_path: Path, wait_s: float

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.served_model import ServedModel
 
+_BATCH_PAUSE_S = 10.0  # more than the time until a refused request of a batch comes again
+
 
 class InMemoryFile(Protocol):
     """A model file in memory."""
@@ -76,8 +78,9 @@ class ServedFile:
         is_held: Whether new requests wait, because the model must be unloaded for another
             model.
         waiters: Requests that wait for the model.
-        batch_since_s: Time since which requests of batches have waited for the model,
-            again and again; None if none has waited since the last loading.
+        batch_since_s: Time since which requests of batches have waited for the model.
+        batch_left_s: Time at which such a request last ended its wait; None if none has
+            waited since the last loading.
         load_s: Duration of the last loading in seconds; 1 before the first loading.
         n_loads: Number of times that loading began.
         n_unloads: Number of times that the model was unloaded.
@@ -98,7 +101,8 @@ class ServedFile:
     used: int = 0
     is_held: bool = False
     waiters: list[Waiter] = field(default_factory=list)
-    batch_since_s: float | None = None
+    batch_since_s: float = 0.0
+    batch_left_s: float | None = None
     load_s: float = 1.0
     n_loads: int = 0
     n_unloads: int = 0
@@ -111,15 +115,20 @@ class ServedFile:
         self.queue = RequestQueue(self, self.n_waiting)
 
     def batch_wait_s(self, now_s: float) -> float:
-        """Return for how long requests of batches have waited for the model."""
-        if self.batch_since_s is None:
+        """Return for how long requests of batches have waited for the model.
+
+        A request that got no memory in time comes again soon. A longer pause means that
+        its batch has ended.
+        """
+        if self.batch_left_s is None or now_s - self.batch_left_s > _BATCH_PAUSE_S:
             self.batch_since_s = now_s
+        self.batch_left_s = now_s
         return now_s - self.batch_since_s
 
     def end_loading(self) -> None:
         """Note that the loading has ended, with or without success."""
         self.interrupt = None
-        self.batch_since_s = None
+        self.batch_left_s = None
 
     @property
     def name(self) -> str:

@@ -121,6 +121,8 @@ class Residency:
             raise
         finally:
             timer.cancel()
+            if is_patient and file.batch_left_s is not None:
+                file.batch_left_s = loop.time()
 
     def leave(self, file: ServedFile) -> None:
         """Release the lease of a request that has ended."""
@@ -222,6 +224,7 @@ class Residency:
                 self._grant(file)
 
     def _grant(self, file: ServedFile) -> None:
+        file.batch_left_s = None
         waiters, file.waiters = file.waiters, []
         for waiter in waiters:
             if not waiter.future.done():
