@@ -25,9 +25,12 @@ def say(text: str, stream: TextIO | None = None) -> None:
     A program may have no streams, or lose its terminal. Its work must not end with them.
     """
     stream = sys.stderr if stream is None else stream
-    if stream is not None:  # Python has no stream where a program was started without it
-        with suppress(*_UNWRITTEN):
-            print(text, file=stream, flush=True)
+    if stream is None:  # Python has no stream where a program was started without it
+        return
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    shown = text.encode(encoding, "backslashreplace").decode(encoding)
+    with suppress(*_UNWRITTEN):
+        print(shown, file=stream, flush=True)
 
 
 class JobProgress:

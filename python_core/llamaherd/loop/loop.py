@@ -139,8 +139,9 @@ class Loop(ThreadedLoop):
 
     def _note(self, group: Group) -> None:
         self._changed.append(group)
-        if group.is_cancelled and self._runner is not None:
-            groups = self._runner.groups
+        runner = self._runner  # the thread may set it to None meanwhile
+        if group.is_cancelled and runner is not None:
+            groups = runner.groups
             groups.will_end(group)
             # A step is aborted only if no group needs it: otherwise repeated changes
             # could abort the same step forever, or lose states that others continue.

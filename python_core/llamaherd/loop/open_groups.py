@@ -21,7 +21,7 @@ class OpenGroups:
 
     def __init__(self) -> None:
         self._groups: dict[int, Group] = {}
-        self._cancelled: set[int] = set()  # numbers of cancelled groups
+        self._needed: set[int] = set()  # numbers of groups that are not cancelled
         self._calls: set[int] = set()  # numbers of groups that are not single prompts
         self._counted: dict[int, Group] = {}  # groups whose counts are updated
 
@@ -51,18 +51,18 @@ class OpenGroups:
     @property
     def is_needed(self) -> bool:
         """Whether a group that is not cancelled runs or waits."""
-        return len(self._groups) > len(self._cancelled)
+        return bool(self._needed)
 
     def will_end(self, group: Group) -> None:
         """Record that a group was cancelled, so that `is_needed` ignores it."""
-        number = group.number
-        self._cancelled.add(number)
-        if number not in self._groups:  # not accepted yet, or removed meanwhile
-            self._cancelled.discard(number)
+        self._needed.discard(group.number)
 
     def add(self, group: Group) -> None:
         """Add a group."""
         self._groups[group.number] = group
+        self._needed.add(group.number)
+        if group.is_cancelled:  # perhaps since before `will_end` could find it here
+            self._needed.discard(group.number)
         if not group.is_alone:
             self._calls.add(group.number)
         if group.is_counted:
@@ -70,7 +70,7 @@ class OpenGroups:
 
     def remove(self, group: Group) -> None:
         """Remove a group."""
-        del self._groups[group.number]  # first, see `will_end`
-        self._cancelled.discard(group.number)
+        del self._groups[group.number]
+        self._needed.discard(group.number)
         self._calls.discard(group.number)
         self._counted.pop(group.number, None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ContextClosedError, ForkError
 from llamaherd.loop.threads import (
+    check_may_wait,
     check_not_exiting,
     enter_loop,
     start_thread,
@@ -80,6 +81,8 @@ class ThreadedLoop(ABC):
 
     def wait_for(self, is_done: Event, group: Group) -> None:
         """See `GroupLoop`."""
+        if not is_done.is_set():
+            check_may_wait()
         while not is_done.is_set():
             wait_for(is_done, None, group.worker)
             error = self.why_lost(group)

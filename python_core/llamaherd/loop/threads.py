@@ -152,8 +152,9 @@ def check_may_wait() -> None:
     if _place.is_loop:
         raise RuntimeError(
             "a callback of add_done_callback cannot wait for results, because it runs on "
-            "the context's thread, which computes them: let the callback pass the work "
-            "to a thread of yours, or use submit() with a further callback"
+            "the thread of a context, whose requests would wait for the callback: let "
+            "the callback pass the work to a thread of yours, or use submit() with a "
+            "further callback"
         )
 
 

@@ -140,7 +140,7 @@ class Handle(ProcessBound):
             if not self.done():
                 self._callbacks.append(fn)
                 return
-        _call_back(fn, self)
+        _call_back(fn, self, Exception)  # Ctrl-C in this thread is the caller's
 
     def pieces(self) -> PieceStream:
         """Return the pieces of thought and answer, to iterate with `for` or `async for`.
@@ -275,7 +275,7 @@ class Handle(ProcessBound):
             self._changed.notify_all()
         self._notify()
         for fn in callbacks:
-            _call_back(fn, self)
+            _call_back(fn, self, BaseException)
 
     # ---- internal ----
 
@@ -360,11 +360,13 @@ class Handle(ProcessBound):
         return self.result()
 
 
-def _call_back(fn: Callable[[Handle], object], handle: Handle) -> None:
-    """Call a user's callback and log its errors, which must not end other requests."""
+def _call_back(
+    fn: Callable[[Handle], object], handle: Handle, kind: type[BaseException]
+) -> None:
+    """Call a user's callback; log errors of a kind, which must not end requests."""
     try:
         fn(handle)
-    except BaseException:
+    except kind:
         log.exception("exception in a callback of %r", handle)
 
 

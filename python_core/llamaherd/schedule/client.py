@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     Claim: TypeAlias = tuple[float, int, int, "Client"]
 
 
+_N_OUTDATED = 16  # outdated claims that are kept for each prefix
+
+
 class State(Enum):
     """State of a client in the scheduler."""
 
@@ -109,6 +112,14 @@ class Client:
         """Let a child wait for this prefix; `priority` is the priority of its call."""
         self.dependents[child] = None
         heappush(self.claims, (-priority, child.call, child.id, child))
+        if len(self.claims) > 2 * len(self.dependents) + _N_OUTDATED:
+            self._drop_outdated_claims()
+
+    def _drop_outdated_claims(self) -> None:
+        """Keep one claim for each dependent, the one of the highest priority."""
+        valid = (c for c in self.claims if c[3] in self.dependents and c[3].call == c[1])
+        by_id = {claim[2]: claim for claim in sorted(valid, reverse=True)}
+        self.claims = sorted(by_id.values())  # a sorted list is a heap
 
     def take_dependents(self) -> dict[Client, None]:
         """Remove and return all dependents."""

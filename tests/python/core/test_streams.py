@@ -60,6 +60,14 @@ def test_nothing_is_drawn_on_a_stream_that_cannot_be_written(
     bar.close()
 
 
+def test_what_a_stream_cannot_encode_is_escaped() -> None:
+    """A link that is not printed would keep its reader waiting."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    say("link for \u0141ukasz: http://x", stream)
+    stream.seek(0)
+    assert stream.read().rstrip("\r\n") == "link for \\u0141ukasz: http://x"
+
+
 def test_a_bar_continues_without_a_terminal_that_was_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

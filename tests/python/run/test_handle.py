@@ -224,7 +224,7 @@ def test_an_answer_that_does_not_follow_its_schema_is_raised(
     assert "".join(read) == caught.value.results[0].partial
 
 
-@pytest.mark.parametrize("how", ["handle", "stream", "job"])
+@pytest.mark.parametrize("how", ["handle", "stream", "job", "call"])
 def test_a_callback_that_would_wait_for_its_own_thread_is_refused(
     loop: Loop, how: str
 ) -> None:
@@ -236,6 +236,7 @@ def test_a_callback_that_would_wait_for_its_own_thread_is_refused(
             "handle": lambda: Handle(loop, other, None).result(),
             "stream": lambda: list(Handle(loop, other, None, stream=True)),
             "job": lambda: Job(InLoop(loop, Call([other], seed=0))).results(),
+            "call": lambda: Call([other], seed=0).run(loop),
         }
         try:
             ends.append(waits[how]())
@@ -271,6 +272,18 @@ def test_an_error_of_a_callback_is_logged_and_harms_no_other_request(
     assert_right(later.result(60), long_request())
     loop.wait(60)
     assert [record.exc_info[0] for record in caplog.records] == [error]
+
+
+def test_ctrl_c_in_a_late_callback_reaches_the_caller(loop: Loop) -> None:
+    """It runs in the caller's thread."""
+
+    def fail(_: Handle) -> None:
+        raise KeyboardInterrupt
+
+    handle = Handle(loop, request([1, 2]), None)
+    handle.result(60)
+    with pytest.raises(KeyboardInterrupt):
+        handle.add_done_callback(fail)
 
 
 def test_callbacks_are_called_once_whenever_they_come(loop: object) -> None:

@@ -298,3 +298,22 @@ def test_states_are_saved_and_restored_before_forks_are_pending() -> None:
         (Kind.RESUME, first),
         (Kind.SUBMIT, urgent),
     ]
+
+
+def test_claims_of_clients_that_leave_do_not_pile_up() -> None:
+    """Clients that time out while a prefix waits would stay in memory."""
+    prefix = Client(id=0, call=0, request=request([1] * 50, 0), n_unsubmitted=3)
+    stays = [
+        Client(id=1 + i, call=1 + i, request=request([1] * 51), parent=prefix)
+        for i in range(2)
+    ]
+    for client in stays:
+        prefix.add_dependent(client, client.call)
+        prefix.add_dependent(client, client.call)
+    for i in range(10, 1000):
+        leaves = Client(id=i, call=i, request=request([1] * 51), parent=prefix)
+        prefix.add_dependent(leaves, 0)
+        del prefix.dependents[leaves]
+    assert len(prefix.claims) < 40
+    assert min(prefix.claims)[3] is stays[1]
+    assert {claim[3] for claim in prefix.claims} >= set(stays)
