@@ -62,9 +62,9 @@ stage_python_long() {
 # Tests whose threads, event loops and child processes are delayed at random, see
 # tests/python/delays.py.
 stage_delays() {
-  LLAMAHERD_TEST_DELAYS=${SEED:-1} run_pytest 2 --timeout=1800 \
-    ${TESTS:-tests/python/server tests/python/loop tests/python/run tests/python/ray \
-      tests/python/remote}
+  local folders
+  read -ra folders <<<"${TESTS:-tests/python/server tests/python/loop tests/python/run tests/python/ray tests/python/remote}"
+  LLAMAHERD_TEST_DELAYS=${SEED:-1} run_pytest 2 --timeout=1800 "${folders[@]}"
 }
 
 stage_cluster() {
