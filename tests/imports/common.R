@@ -12,6 +12,13 @@ alone <- function() {
   }
 }
 
+# Suppresses warnings, except where options(warn = 2) makes them errors.
+without_warnings <- function(expr) {
+  withCallingHandlers(expr, warning = \(cnd) {
+    if (getOption("warn") < 2) tryInvokeRestart("muffleWarning")
+  })
+}
+
 # Runs each of some named functions; ends R with a status of 1 if one failed. Prints each name
 # first, so that a function that hangs is known.
 run_each <- function(steps, on_end = \() NULL) {
@@ -20,7 +27,7 @@ run_each <- function(steps, on_end = \() NULL) {
     cat(name, "")
     problem <- tryCatch(
       {
-        utils::capture.output(suppressWarnings(suppressMessages(steps[[name]]())))
+        utils::capture.output(without_warnings(suppressMessages(steps[[name]]())))
         NULL
       },
       error = conditionMessage

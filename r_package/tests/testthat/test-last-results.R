@@ -137,6 +137,7 @@ test_that("results without a finished prompt replace no other results", {
 })
 
 test_that("held conditions are signalled as they were", {
+  skip_if_not_installed("testthat") # the stand-in of tests/imports prints no messages
   long <- strrep("a long note. ", 300)
   held <- holding({
     cli::cli_inform("Thinking is cut.", class = "llamaherd_message_thinking")
