@@ -79,6 +79,19 @@ def lose_thread(loop: ThreadedLoop, begin: Callable[[], object]) -> None:
     delattr(loop, turn)
 
 
+def die_when_it_runs(loop: Loop) -> None:
+    """Let the thread of a loop die after a turn in which a request runs or waits."""
+    turn = loop._has_turned
+
+    def die() -> bool:
+        assert turn()
+        if loop._groups:
+            raise SystemExit
+        return True
+
+    loop._has_turned = die  # type: ignore[method-assign]
+
+
 def answer_other(loop: ThreadedLoop) -> None:
     """Let another thread of a loop answer a request."""
     assert_right(Handle(loop, OTHER, None).result(60), OTHER)
@@ -192,15 +205,7 @@ def test_another_thread_ends_what_the_lost_one_ran(context_loop: Loop) -> None:
     """Callbacks learn the end, too, although they never look."""
     loop = context_loop
     ended: list[BaseException | None] = []
-    turn = loop._has_turned
-
-    def die() -> bool:
-        assert turn()
-        if loop._groups:
-            raise SystemExit
-        return True
-
-    loop._has_turned = die  # type: ignore[method-assign]
+    die_when_it_runs(loop)
     handle = Handle(loop, request([5, 6], 200), None)
     handle.add_done_callback(lambda each: ended.append(each._error))
     wait_until(lambda: loop._worker is not None and loop._worker.is_over)
@@ -280,16 +285,8 @@ def test_a_chat_whose_answer_lost_its_thread_asks_again(tmp_path: Path) -> None:
     with lh.Model(path) as model, lh.Context(model, n_threads=1) as context:
         loop = context.loop
         assert isinstance(loop, Loop)
-        turn = loop._has_turned
-
-        def die() -> bool:
-            assert turn()
-            if loop._groups:
-                raise SystemExit
-            return True
-
         chat = lh.chat(context, max_tokens=200, ignore_eos=True)
-        loop._has_turned = die  # type: ignore[method-assign]
+        die_when_it_runs(loop)
         reply = chat.stream("a")
         wait_until(lambda: loop._worker is not None and loop._worker.is_over)
         del loop._has_turned
