@@ -7,6 +7,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llamaherd.core.errors import JournalWarning
+from llamaherd.core.keeping import keep_made
 from llamaherd.core.process_bound import ProcessBound
 from llamaherd.loop.threads import check_may_wait, start_thread, wait_for
 
@@ -103,7 +104,11 @@ class Job(ProcessBound, Generic[_R]):
         """
         while not self.wait(_LOOK_S):
             self.warn()
-        self.warn()
+        try:
+            self.warn()
+        except BaseException as error:
+            keep_made(error, self.outcome)  # filters turn warnings into errors
+            raise
         return self.outcome()
 
     result = results

@@ -1,0 +1,61 @@
+"""The data frame of coded texts; the labels are kept if it cannot be made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core.keeping import keep
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.frames import with_columns
+
+if TYPE_CHECKING:
+    from llamaherd.research.coding.work import CodingWork
+
+
+def coded_frame(
+    work: CodingWork,
+    new: Mapping[str, Any],
+    **fields: Any,  # noqa: ANN401 - of Coded
+) -> Coded:
+    """Return coded texts in the caller's data frame.
+
+    Args:
+        work: The texts, with their data frame.
+        new: New columns by name.
+        **fields: Further fields of `Coded`.
+
+    Raises:
+        Exception: The library of the data frame refuses the columns. The `results` of the
+            error are the coded texts in a dict of lists.
+    """
+
+    def coded(frame: object) -> Coded:
+        return Coded(
+            frame=frame,
+            text=work.text,
+            codebook=work.codebook,
+            columns=dict(work.columns),
+            **fields,
+        )
+
+    try:
+        frame = with_columns(work.frame, new)
+    except Exception as error:
+        keep(error, coded(with_columns({work.text: work.texts}, new)))
+        raise
+    return coded(frame)
+
+
+def check_frame(work: CodingWork, new: Mapping[str, Any]) -> None:
+    """Check that the library of a data frame accepts columns, before any text is coded.
+
+    Args:
+        work: The texts, with their data frame.
+        new: New columns by name, with missing values.
+
+    Raises:
+        Exception: The library refuses the columns.
+    """
+    if not isinstance(work.frame, Mapping):
+        with_columns(work.frame, new)
