@@ -16,6 +16,7 @@ import pytest
 from fake_calls import request
 from fake_engine import FakeEngine
 from journalled import FakeContext
+from llamaherd import _r
 from llamaherd.api.running import none_answered, run_to_end
 from llamaherd.core.keeping import keep, keep_made, keeping, kept
 from llamaherd.core.progress import ProgressBar, say
@@ -25,6 +26,7 @@ from llamaherd.research.pairs import run as pairs
 from llamaherd.run.call import Call
 from llamaherd.run.embed_job import EmbedWork
 from llamaherd.run.hosted import HostedCall
+from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -316,6 +318,17 @@ def test_a_call_whose_loop_fails_keeps_its_answers() -> None:
         run_to_end(lambda: HostedCall(context, asked[0]), False, range(40), none_answered)
     assert 3 < len(answers(kept(caught.value))) < 40
     assert kept(caught.value).finish_reasons.count("cancelled") > 0
+
+
+def test_r_gets_the_answers_of_a_job_that_failed() -> None:
+    asked[:] = [Call([request([i, 1], 3) for i in range(40)], seed=1)]
+    job = Job(HostedCall(FakeContext(FailingEngine(4096, 12)), asked[0]))
+    assert _r.job_result(job)["error_type"] == "EngineError"
+    assert _r.job_keep(job)["ok"]
+    texts = _r.job_result(job)["value"]["texts"]
+    assert 3 < sum(text is not None for text in texts) < 40
+    job.keep()
+    assert len(job.results()) == 40
 
 
 def test_an_error_before_the_first_answer_has_no_results(context: lh.Context) -> None:
