@@ -27,7 +27,8 @@
 #'   * [robustness()], [compare_codebooks()], [explore()]: the value for the finished variants,
 #'     candidates or models. The attribute `interrupted` of the value contains the answers of the
 #'     variant, candidate or model that was running; if it was the first, these answers are the
-#'     value. They are a table of texts and labels, after [explore()] a `llamaherd_result`.
+#'     value. They are a table of texts and labels, after [explore()] a `llamaherd_result`. If
+#'     the `sink` of [explore()] raises an error, the value is the rows that it refused.
 #'   * [evaluate_codebook()]: a table of texts and labels.
 #' @seealso [generate_parallel()], section "Interrupting a call"
 #' @export

@@ -211,6 +211,17 @@ test_that("models that explore() finished survive the error of a later one", {
   expect_identical(unique(last_results()$annotations$model_id), "first")
 })
 
+test_that("rows survive an error of a sink", {
+  local_fake()
+  local_nothing_kept()
+  models <- list(id = "first", predictor = \(prompts, data, spec) {
+    rep("a", length(prompts))
+  })
+  full <- \(chunk, model_id) stop("the disk is full")
+  expect_error(explore(models, prompts = c("x", "y"), sink = full), "disk is full")
+  expect_identical(last_results()$label, c("a", "a"))
+})
+
 test_that("results without a finished prompt replace no other results", {
   calls <- calls_on(local_context())
   local_nothing_kept()
