@@ -17,12 +17,16 @@ from fake_calls import request
 from fake_engine import FakeEngine
 from journalled import FakeContext
 from llamaherd import _r
+from llamaherd.api import classify
 from llamaherd.api.running import none_answered, run_to_end
 from llamaherd.core.keeping import keep, keep_made, keeping, kept
 from llamaherd.core.progress import ProgressBar, say
+from llamaherd.journal.journal import Journal
 from llamaherd.native.embedder import NativeEmbedder
 from llamaherd.research.coding import coded_frame, coding, head_step, steps
+from llamaherd.research.estimation import robustness
 from llamaherd.research.pairs import run as pairs
+from llamaherd.research.selection import compare, evaluation
 from llamaherd.run.call import Call
 from llamaherd.run.embed_job import EmbedWork
 from llamaherd.run.hosted import HostedCall
@@ -69,14 +73,17 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
         yield made
 
 
-def compared(context: lh.Context, progress: Any) -> lh.CodebookComparison:
+def split_sample() -> lh.GoldSample:
     sample = lh.gold_sample(MANY, 30, text="text", names=["a", "b"], seed=1)
     sample = sample.with_codes([CODES[row] for row in sample.rows])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the parts have few texts
-        gold = lh.gold_split(sample, 1 / 3, 1 / 3, 1 / 3, seed=2)
+        return lh.gold_split(sample, 1 / 3, 1 / 3, 1 / 3, seed=2)
+
+
+def compared(context: lh.Context, progress: Any) -> lh.CodebookComparison:
     tried = {"one": BOOK, "other": lh.Codebook("Say which.", ["a", "b"])}
-    return lh.compare_codebooks(MANY, tried, gold, context, progress=progress)
+    return lh.compare_codebooks(MANY, tried, split_sample(), context, progress=progress)
 
 
 CALLS: dict[str, Callable[[lh.Context, Any], Any]] = {
@@ -411,6 +418,91 @@ def test_labels_are_kept_if_no_head_can_be_fitted(
     assert len(answers(caught.value.results)) == 50
 
 
+# ---- errors when all is computed ----
+
+# Functions of this package that make the value of a call from its answers, and the part
+# of the answers that the error of such a function has.
+MAKERS: dict[str, tuple[Any, str, Callable[[Any], list[Any]]]] = {
+    "classify_parallel": (classify, "classified", lambda kept: [r.scores for r in kept]),
+    "annotate": (coding, "notes_of", lambda kept: list(kept[0].probs)),
+    "compare_pairs": (pairs, "comparison_of", list),
+    "robustness": (
+        robustness,
+        "compared",
+        lambda kept: [x for v in kept.values() for x in v],
+    ),
+    "compare_codebooks": (
+        compare,
+        "measured",
+        lambda kept: [x for v in kept.values() for x in v.labels],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_answers_are_kept_if_no_value_can_be_made_from_them(
+    name: str,
+    context: lh.Context,
+    whole: dict[str, list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OwnError
+
+    place, function, parts = MAKERS[name]
+    monkeypatch.setattr(place, function, fail)
+    with pytest.raises(OwnError) as caught:
+        CALLS[name](context, False)
+    assert len(parts(kept(caught.value))) == len(whole[name])
+
+
+def test_labels_are_kept_if_they_give_no_estimate(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OwnError
+
+    monkeypatch.setattr(robustness.Judge, "estimates", fail)
+    gold = lh.gold_sample(MANY, 30, text="text", names=["a", "b"], seed=1)
+    gold = gold.with_codes([CODES[row] for row in gold.rows])
+    with pytest.raises(OwnError) as caught:
+        lh.robustness(MANY, "text", BOOK, context, orders=1, gold=gold)
+    assert len(answers(caught.value.results)) == 120
+
+
+def test_labels_are_kept_if_they_cannot_be_evaluated(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OwnError
+
+    gold = split_sample()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tried = {"one": BOOK, "other": lh.Codebook("Say which.", ["a", "b"])}
+        choice = lh.best_codebook(lh.compare_codebooks(MANY, tried, gold, context))
+    monkeypatch.setattr(evaluation, "evaluated", fail)
+    with pytest.raises(OwnError) as caught:
+        lh.evaluate_codebook(choice, gold, context)
+    assert len(answers(caught.value.results)) == 10
+
+
+def test_a_journal_that_is_damaged_during_the_call(
+    context: lh.Context,
+    tmp_path: Path,
+    whole: dict[str, list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: object) -> None:
+        raise lh.JournalError("damaged")
+
+    monkeypatch.setattr(Journal, "n_mixed_up", property(fail))
+    given = {"labels": ["yes", "no"], "journal": tmp_path / "a.journal"}
+    with pytest.raises(lh.JournalError, match="damaged") as caught:
+        lh.classify_parallel(context, TEXTS, **given)
+    assert answers(caught.value.results) == whole["classify_parallel"]
+
+
 # ---- data frames ----
 
 
@@ -420,7 +512,7 @@ def test_a_data_frame_that_refuses_columns_is_refused_before_a_text_is_coded(
     def refused(frame: object, _new: object) -> object:
         raise OwnError(type(frame).__name__)
 
-    monkeypatch.setattr(coded_frame, "with_columns", refused)
+    monkeypatch.setattr(coding, "with_columns", refused)
     monkeypatch.setattr(HostedCall, "run", None)  # nothing runs
     with pytest.raises(OwnError, match="DataFrame"):
         CALLS["annotate in a data frame"](context, False)
@@ -429,12 +521,10 @@ def test_a_data_frame_that_refuses_columns_is_refused_before_a_text_is_coded(
 def test_a_data_frame_that_refuses_columns_at_the_end(
     context: lh.Context, whole: dict[str, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    n_made = [0]
     make = coded_frame.with_columns
 
     def refused_at_the_end(frame: Any, new: Any) -> Any:
-        n_made[0] += isinstance(frame, pd.DataFrame)
-        if isinstance(frame, pd.DataFrame) and n_made[0] == 2:
+        if isinstance(frame, pd.DataFrame):
             raise OwnError
         return make(frame, new)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.keeping import keep
@@ -10,6 +9,8 @@ from llamaherd.research.coding.coded import Coded
 from llamaherd.research.frames import with_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llamaherd.research.coding.work import CodingWork
 
 
@@ -45,17 +46,3 @@ def coded_frame(
         keep(error, coded(with_columns({work.text: work.texts}, new)))
         raise
     return coded(frame)
-
-
-def check_frame(work: CodingWork, new: Mapping[str, Any]) -> None:
-    """Check that the library of a data frame accepts columns, before any text is coded.
-
-    Args:
-        work: The texts, with their data frame.
-        new: New columns by name, with missing values.
-
-    Raises:
-        Exception: The library refuses the columns.
-    """
-    if not isinstance(work.frame, Mapping):
-        with_columns(work.frame, new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from threading import Lock
@@ -13,18 +14,19 @@ import numpy as np
 from llamaherd.asks.calibration import calibrate_batch, calibrate_contextual
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.failure import CANCELLED, Failure, code_of
-from llamaherd.core.keeping import keep_made, kept
+from llamaherd.core.keeping import keep, keep_made, kept
 from llamaherd.core.stats import Progress
 from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
 from llamaherd.research.coding.answers import Answers, bound, of_rows, summed
 from llamaherd.research.coding.asking import Asking
-from llamaherd.research.coding.coded_frame import check_frame, coded_frame
+from llamaherd.research.coding.coded_frame import coded_frame
 from llamaherd.research.coding.columns import as_results, table_of
 from llamaherd.research.coding.evidence import Quotes
 from llamaherd.research.coding.notes import notes_of
 from llamaherd.research.coding.record import record_of, thinking_record
 from llamaherd.research.coding.texts import hash_of_texts, is_blank, unique_texts
+from llamaherd.research.frames import with_columns
 from llamaherd.run.hosted import HostedCall
 from llamaherd.run.job import Job
 
@@ -143,9 +145,11 @@ class Coding:
     def check(self) -> None:
         """Raise an error for settings, labels or a data frame that cannot be used."""
         self._asking.check()
-        table = self._judged([])[1]
-        new = {name: table.columns[role] for role, name in self._work.columns.items()}
-        check_frame(self._work, new)
+        if not isinstance(self._work.frame, Mapping):
+            table = self._judged([])[1]
+            columns = self._work.columns
+            new = {name: table.columns[role] for role, name in columns.items()}
+            with_columns(self._work.frame, new)
 
     def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - it is the context's
         """Code the texts.
@@ -166,11 +170,12 @@ class Coding:
         parts: list[Answers] = []
         try:
             self._run_all(parts)
+            coded = self.collected(parts, record, self._quotes)
         except Exception as error:
             if parts:
+                keep(error, tuple(parts), converted=True)  # if no result can be made
                 keep_made(error, lambda: self.collected(parts, record, self._quotes))
             raise
-        coded = self.collected(parts, record, self._quotes)
         if self._failure is not None and settings.on_error == "stop":
             row = next(i for i, e in enumerate(coded.errors) if is_failure(e))
             raise GenerationError(f"row {row} failed: {coded.errors[row]}", coded)

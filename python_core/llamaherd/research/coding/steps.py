@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.errors import GenerationError
-from llamaherd.core.keeping import keep_made, kept
+from llamaherd.core.keeping import keep, keep_made, kept
 from llamaherd.core.stats import Progress
 from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
@@ -150,11 +150,12 @@ class Steps:
             results = self._empty()
             try:
                 self._by_steps(stack, results)
+                coded = self._collected(results)
             except Exception as error:
                 if (results.step >= 0).any():
+                    keep(error, results, converted=True)  # if no result can be made
                     keep_made(error, lambda: self._collected(results))
                 raise
-            coded = self._collected(results)
         if settings.on_error == "stop":
             self._stop_at_failure(coded)
         return coded
