@@ -195,7 +195,11 @@ annotate_texts <- function(
   names <- new_names(roles, columns, names(data), error_call)
   made <- function(columns) {
     columns <- with_invalid_texts(columns, texts$bad)
-    coded_frame(data, texts, codebook, names, columns)
+    # The class of the data frame may refuse the columns.
+    keeping(
+      coded_frame(plain_texts(texts), texts, codebook, names, columns),
+      coded_frame(data, texts, codebook, names, columns)
+    )
   }
   bar <- new_bar(display$progress)
   suspendInterrupts({
@@ -212,8 +216,8 @@ annotate_texts <- function(
         made
       )
     )
+    result <- made(run$columns)
     run$columns <- with_invalid_texts(run$columns, texts$bad)
-    result <- coded_frame(data, texts, codebook, names, run$columns)
     if (run$interrupted) {
       interrupt_coding(result, run, display$verbosity)
     }
@@ -263,8 +267,6 @@ run_coding <- function(
 }
 
 interrupt_coding <- function(result, run, verbosity) {
-  the$last_results <- result
-  is_interrupted(Sys.sleep(0))
   n_done <- sum(!is.na(as_text(run$columns[["labels"]])))
   message <- sprintf("Interrupted: %d of %d texts coded.", n_done, nrow(result))
   interrupt(message, result, verbosity, run$journal)

@@ -70,6 +70,12 @@ with_invalid_texts <- function(columns, bad) {
   columns
 }
 
+# Returns a data frame of the texts only; without columns if the texts are not a column.
+plain_texts <- function(texts) {
+  column <- if (texts$is_column) stats::setNames(list(texts$texts), texts$name)
+  new_frame(as.list(column), length(texts$texts))
+}
+
 # Returns the texts as a list with NULL in place of NA, which would become the text "NA" in Python.
 text_list <- function(x) {
   values <- as.list(unname(x))

@@ -161,9 +161,9 @@ compare_codebooks <- function(
   made <- \(done) new_comparison(plan, done, options, error_call)
   progress <- check_flag(progress)
   runs <- run_candidates(plan, tried, progress, verbosity, made, error_call)
-  found <- made(runs$done)
+  found <- keeping(if (length(runs$done) > 0) runs$done, made(runs$done))
   if (runs$interrupted) {
-    the$last_results <- found
+    found <- with_running(found, runs$running)
     message <- sprintf(
       "Interrupted: %d of %d candidates done.",
       length(runs$done),
@@ -254,27 +254,33 @@ evaluate_codebook <- function(
   plan <- py_call("evaluate_plan", choice$json, given, object, labels)
   if (is.null(labels)) {
     journal <- journal_given(journal, error_call)
+    texts <- as.list(as_text(plan[["texts"]]))
+    made <- \(columns) labels_so_far(texts, columns)
     run <- quietly(
       verbosity < 0,
       run_coding(
         object,
-        as.list(as_text(plan[["texts"]])),
+        texts,
         list(content = plan[["content"]]),
         candidate_options(plan[["settings"]], journal),
         new_bar(check_flag(progress)),
-        error_call
+        error_call,
+        made = made
       )
     )
     if (run$interrupted) {
       message <- "Interrupted: the part evaluate was not unlocked."
-      interrupt(message, NULL, verbosity, run$journal)
+      interrupt(message, made(run$columns), verbosity, run$journal)
     }
     labels <- labels_of_run(plan, run$columns)
   }
   sample <- list(json = plan[["gold"]], path = given$path)
-  found <- new_evaluation(
-    py_call("evaluate_make", choice$json, sample, labels, level),
-    choice
+  found <- keeping(
+    if (is.null(coded)) made(run$columns),
+    new_evaluation(
+      py_call("evaluate_make", choice$json, sample, labels, level),
+      choice
+    )
   )
   keeping(found, {
     for (note in found$notes) {

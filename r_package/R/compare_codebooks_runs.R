@@ -46,10 +46,11 @@ run_candidates <- function(plan, tried, progress, verbosity, made, error_call) {
   settings <- as_text(plan[["settings"]])
   bar <- new_bar(progress)
   done <- list()
+  running <- NULL # labels of a candidate that was ended early
   is_over <- FALSE
   on.exit({
     bar$end()
-    if (!is_over) keep_results(made(done))
+    if (!is_over) keep_results(with_running(made(done), running))
   })
   for (i in seq_along(tried)) {
     if (verbosity >= 1) {
@@ -63,12 +64,17 @@ run_candidates <- function(plan, tried, progress, verbosity, made, error_call) {
         list(content = tried[[i]]$codebook$content),
         candidate_options(settings[[i]], plan[["journal"]]),
         part_of_bar(bar, i, length(tried)),
-        error_call
+        error_call,
+        made = function(columns) {
+          running <<- labels_so_far(texts, columns)
+          NULL
+        }
       )
     )
     if (run$interrupted) {
       is_over <- TRUE
-      return(list(done = done, interrupted = TRUE))
+      running <- labels_so_far(texts, run$columns)
+      return(list(done = done, interrupted = TRUE, running = running))
     }
     labels <- labels_of_run(plan, run$columns)
     labels["codebook"] <- list(NULL)

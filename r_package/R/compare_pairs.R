@@ -164,7 +164,6 @@ compare_pairs <- function(
     )
     found <- made(run$columns)
     if (run$interrupted) {
-      the$last_results <- found
       message <- sprintf(
         "Interrupted: %d %s compared.",
         nrow(found$pairs),

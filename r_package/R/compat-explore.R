@@ -256,7 +256,8 @@ explore_model <- function(spec, input, settings, error_call) {
     these <- seq_len(min(size, n - start + 1L)) + start - 1L
     rows$label[these] <- answer$labels(input$prompts[these])
     if (!is.null(settings$sink)) {
-      settings$sink(rows[these, , drop = FALSE], spec$id)
+      chunk <- rows[these, , drop = FALSE]
+      keeping(chunk, settings$sink(chunk, spec$id))
     }
   }
   hashes <- list(input = lines_sha256(input$prompts), output = lines_sha256(rows$label))

@@ -107,7 +107,6 @@ new_chat <- function(python, owner, echo_default) {
     last <<- result
     text <- result$text %||% result$partial
     if (result$finish_reason == "cancelled") {
-      the$last_results <- text
       interrupt("Interrupted: the conversation keeps the text so far.", text, 0L)
     }
     if (echo) invisible(text) else text

@@ -83,8 +83,6 @@ embed_parallel <- function(
     )
     vectors <- as_vectors(run$columns, texts)
     if (run$interrupted) {
-      the$last_results <- vectors
-      is_interrupted(Sys.sleep(0))
       n <- nrow(vectors)
       n_done <- sum(is.na(attr(vectors, "errors")))
       message <- sprintf(

@@ -23,9 +23,6 @@ run_call <- function(task, context, prompts, options, display, progress, error_c
     result <- made(run$columns)
     if (run$interrupted) {
       results <- as_samples(result, prompts$names, n)
-      the$last_results <- results
-      # A second Ctrl-C must not discard the collected results.
-      is_interrupted(Sys.sleep(0))
       reason <- attr(result, "finish_reason")
       n_answered <- sum(reason %in% c("stop", "length"))
       message <- sprintf(
@@ -42,9 +39,15 @@ run_call <- function(task, context, prompts, options, display, progress, error_c
 
 # Signals an interrupt as R does on Ctrl-C: a handler for interrupts receives it; without a handler
 # the running code ends, and a script ends with exit status 1. No warning is signalled before the
-# interrupt, because a handler could catch the warning and continue. `journal` is the path of the
-# file that contains the finished results, or NULL.
+# interrupt, because a handler could catch the warning and continue. last_results() returns
+# `results` afterwards; NULL if there are none. `journal` is the path of the file that contains the
+# finished results, or NULL.
 interrupt <- function(message, results, verbosity, journal = NULL) {
+  if (!is.null(results)) {
+    the$last_results <- results
+    # A second Ctrl-C must not discard the collected results.
+    is_interrupted(Sys.sleep(0))
+  }
   signalCondition(structure(
     class = c("llamaherd_interrupt", "interrupt", "condition"),
     list(message = message, call = NULL, results = results)
@@ -90,7 +93,8 @@ run_job <- function(task, context, prompts, options, progress, made, error_call)
 # of new_bar() or part_of_bar().
 #
 # `made` converts the columns to the value of last_results(), if the function ends in another way
-# than by returning: by an error, a time limit, or a jump of a calling handler. NULL keeps nothing.
+# than by returning: by an error, also of the job, a time limit, or a jump of a calling handler.
+# NULL keeps nothing.
 # `begun` is called with the value of `start` when the job has started; an error of this function
 # ends the job.
 #
@@ -134,6 +138,7 @@ end_early <- function(job, collect, made) {
   suspendInterrupts({
     py_call("job_cancel", job)
     if (!is.null(made)) {
+      py_call("job_keep", job)
       keep_results(made(holding(collect(job))$value))
     }
   })

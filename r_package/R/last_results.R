@@ -6,8 +6,9 @@
 #' stored until another call with finished results is interrupted or ends by an error.
 #'
 #' The results are also stored if an error ends a call that has results: a time limit
-#' ([setTimeLimit()]), a warning that `options(warn = 2)` turns into an error, or a handler of a
-#' warning or message that leaves the call, as in `tryCatch(..., warning = )`. While R waits for a
+#' ([setTimeLimit()]), a warning that `options(warn = 2)` turns into an error, a handler of a
+#' warning or message that leaves the call, as in `tryCatch(..., warning = )`, a lack of memory, or
+#' a data frame whose class refuses new columns. While R waits for a
 #' model, it does not always notice a time limit: reticulate may print it, and the call continues.
 #'
 #' In scripts, catch the interrupt: it is a condition of class `llamaherd_interrupt`, whose
@@ -24,9 +25,11 @@
 #'   * [embed_parallel()]: a matrix.
 #'   * [compare_pairs()]: the pairs.
 #'   * [robustness()], [compare_codebooks()], [explore()]: the value for the finished variants,
-#'     candidates or models. After Ctrl-C, the attribute `interrupted` of the value of [explore()]
-#'     contains the answers of the model that was running; if it was the first model, these answers
-#'     are the value.
+#'     candidates or models. The attribute `interrupted` of the value contains the answers of the
+#'     variant, candidate or model that was running; if it was the first, these answers are the
+#'     value. They are a table of texts and labels, after [explore()] a `llamaherd_result`. If
+#'     the `sink` of [explore()] raises an error, the value is the rows that it refused.
+#'   * [evaluate_codebook()]: a table of texts and labels.
 #' @seealso [generate_parallel()], section "Interrupting a call"
 #' @export
 #' @examples
@@ -51,6 +54,25 @@ keep_results <- function(results) {
   if (!is.null(found) && !inherits(found, "try-error") && has_finished(found)) {
     the$last_results <- found
   }
+}
+
+# Returns the texts of a coding that was ended early, with their labels and errors; NULL if no text
+# has a label.
+labels_so_far <- function(texts, columns) {
+  labels <- as_text(columns[["labels"]])
+  if (all(is.na(labels))) {
+    return(NULL)
+  }
+  data.frame(text = as_text(texts), label = labels, error = as_text(columns[["errors"]]))
+}
+
+# Adds the labels of the part that was running to the value for the finished parts. If no part is
+# finished, the labels are the value.
+with_running <- function(finished, running) {
+  if (is.null(finished) || is.null(running)) {
+    return(finished %||% running)
+  }
+  structure(finished, interrupted = running)
 }
 
 # Returns FALSE if no prompt has finished; TRUE if results do not tell how prompts ended.

@@ -336,8 +336,10 @@ run_variants <- function(
   at <- as.integer(unlist(plan[["contexts"]])) + 1L
   runs <- list()
   bar <- new_bar(progress)
+  running <- NULL # labels of a variant that was ended early
   finished <- \() {
-    if (length(runs) > 0) new_robustness(plan, runs, NULL, texts, error_call)
+    done <- if (length(runs) > 0) new_robustness(plan, runs, NULL, texts, error_call)
+    with_running(done, running)
   }
   is_over <- FALSE
   on.exit({
@@ -361,13 +363,17 @@ run_variants <- function(
         list(content = books[[i]]),
         options,
         part_of_bar(bar, i, length(names)),
-        error_call
+        error_call,
+        made = function(columns) {
+          running <<- labels_so_far(texts, columns)
+          NULL
+        }
       )
     )
     if (run$interrupted) {
       bar$end()
+      running <- labels_so_far(texts, run$columns)
       done <- finished()
-      the$last_results <- done
       is_over <- TRUE
       message <- sprintf(
         "Interrupted: %d of %d variants done.",

@@ -11,6 +11,7 @@ bits to 0.
 from llamaherd._r.calls import (
     generate_start,
     job_cancel,
+    job_keep,
     job_result,
     job_wait,
     journal_read,
@@ -242,6 +243,7 @@ __all__ = [
     "herds_end",
     "is_closed",
     "job_cancel",
+    "job_keep",
     "job_result",
     "job_rows",
     "job_wait",

@@ -100,6 +100,13 @@ def job_cancel(job: lh.Job[Any]) -> None:
 
 
 @boundary
+def job_keep(job: lh.Job[Any]) -> None:
+    """Wait until a job of any type ends, and turn its error into its finished results."""
+    job.wait()
+    job.keep()
+
+
+@boundary
 def job_result(job: lh.Job[lh.Results]) -> dict[str, Any]:
     """Wait until a job ends; return its results as columns, ordered by prompt.
 

@@ -18,6 +18,7 @@ from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError, ChatTemplateError
+from llamaherd.core.keeping import keeping
 from llamaherd.core.thinking import Thinking, checked_thinking
 from llamaherd.core.words import setting
 from llamaherd.model.conversations import Refused, listed
@@ -101,7 +102,8 @@ def classify_parallel(
     results = run_to_end(
         lambda: prepare_classify(ctx, prompts, options), progress, prompts, nothing
     )
-    warn_notes(results.notes)
+    with keeping(results):
+        warn_notes(results.notes)
     return results
 
 

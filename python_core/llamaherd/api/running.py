@@ -1,11 +1,13 @@
-"""Execution of calls. Ctrl-C at any time keeps all finished results."""
+"""Execution of calls. Ctrl-C or an error at any time keeps all finished results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sized
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from llamaherd.core.errors import Interrupted
+from llamaherd.core.keeping import keep, kept
 from llamaherd.core.progress import reporter
 from llamaherd.core.results import Result, Results
 from llamaherd.core.stats import Stats
@@ -30,7 +32,10 @@ def run_to_end(
     prompts: object = (),
     nothing: Callable[[int], _R] | None = None,
 ) -> _R:
-    """Run a call until it ends or Ctrl-C is pressed; keep all finished results.
+    """Run a call until it ends, Ctrl-C is pressed, or code of the caller raises an error.
+
+    All finished results are kept. An error of a function for progress, or a warning that
+    a filter turned into an error, is raised with the attribute `results`.
 
     Args:
         prepare: Function that checks the arguments and creates the work of a `Job`.
@@ -51,10 +56,11 @@ def run_to_end(
             job = Job(work)
             try:
                 wait_for_end(job, report, interrupts)
-            except KeyboardInterrupt:
-                results = job.results()
+            except BaseException:
+                results = _finished(job)
                 raise
-            results = job.results()
+            results = job.outcome()  # first, because a warning may become an error
+            job.warn()
         interrupts.deliver()
         return results  # noqa: TRY300 - Ctrl-C may come as late as here
     except KeyboardInterrupt:
@@ -63,6 +69,26 @@ def run_to_end(
         if results is None:
             raise
         raise Interrupted(results) from None
+    except BaseException as error:
+        if results is not None:
+            keep(error, results)
+        raise
+
+
+def _finished(job: Job[_R]) -> _R | None:
+    """Return the finished results of a call that is ended by an error; None without any.
+
+    The error is raised next. Therefore neither an error of the job nor a filter that
+    turns the warning about its journal into an error may replace it.
+    """
+    results: _R | None
+    try:
+        results = job.outcome()
+    except Exception as error:  # noqa: BLE001 - see above
+        results = kept(error)
+    with suppress(Exception):
+        job.warn()
+    return results
 
 
 @overload

@@ -206,7 +206,14 @@ def _ending(spec: RunSpec, shard: tuple[int, int] | None) -> Iterator[None]:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Show warnings in the format of the command."""
+    """Show warnings in the format of the command.
+
+    A filter of the environment, such as PYTHONWARNINGS=error, turns no warning into an
+    error, which would end a run after its first rows.
+    """
     with warnings.catch_warnings():
+        if any(action == "error" for action, *_ in warnings.filters):
+            for category in (UserWarning, RuntimeWarning):
+                warnings.simplefilter("always", category)
         warnings.showwarning = lambda message, *_, **__: warn(str(message))
         yield

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.argument import Name, Place
 
+KEPT = "finished results are in the exception's `results`"
 _Bad = TypeVar("_Bad", bound="BadArgumentError")
 _Error = TypeVar("_Error", bound="LlamaHerdError")
 
@@ -351,11 +352,11 @@ class Interrupted(KeyboardInterrupt):
     Attributes:
         results: `Results` with the finished results; unfinished prompts have the finish
             reason "cancelled". After `embed_parallel`, `Embeddings`, in which unfinished
-            texts have an error.
+            texts have an error. After other calls, the object that the call returns.
     """
 
     def __init__(self, results: Any) -> None:  # noqa: ANN401 - as the call returns it
-        super().__init__("interrupted; finished results are in the exception's `results`")
+        super().__init__(f"interrupted; {KEPT}")
         self.results = results
 
     def __reduce__(self) -> tuple[type, tuple[Any]]:

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 # tqdm's own rate switches to seconds per prompt for long prompts.
 _FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
-_UNWRITTEN = (OSError, ValueError)  # Python raises ValueError for a closed file
 BYTES = "B"  # unit that is scaled to kB, MB, GB
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
     """Print lines to a stream, stderr by default, if it can be written.
 
-    A program may have no streams, or lose its terminal. Its work must not end with them.
+    A program may have no streams, lose its terminal, or replace a stream by an object
+    that raises any exception. Its work must not end with them.
     """
     stream = sys.stderr if stream is None else stream
     if stream is None:  # Python has no stream where a program was started without it
         return
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    shown = text.encode(encoding, "backslashreplace").decode(encoding)
-    with suppress(*_UNWRITTEN):
+    with suppress(Exception):
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        shown = text.encode(encoding, "backslashreplace").decode(encoding)
         print(shown, file=stream, flush=True)
 
 
@@ -73,22 +73,22 @@ class ProgressBar:
     def show(self, progress: JobProgress) -> None:
         """Redraw the bar.
 
-        The bar restarts if the count decreases, as it can in downloads. If stderr cannot
-        be written, for example because its terminal was closed, no more bar is drawn: the
+        The bar restarts if the count decreases, as it can in downloads. If it cannot be
+        drawn, for example because its terminal was closed, it is not drawn any more: the
         work must not end with its bar.
         """
         if self._is_off:
             return
         try:
             self._draw(progress)
-        except _UNWRITTEN:
+        except Exception:  # noqa: BLE001 - of any stream, and of tqdm's warnings
             self._is_off = True
 
     def close(self) -> None:
         """End the bar; a second call does nothing."""
         bar, self._bar = self._bar, None
         if bar is not None:
-            with suppress(*_UNWRITTEN):
+            with suppress(Exception):
                 bar.close()
 
     def _draw(self, progress: JobProgress) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import JournalError
+from llamaherd.core.keeping import keeping
 from llamaherd.core.outcome import Finish, Output
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.file import refusals
@@ -160,13 +161,16 @@ class RecordedCall:
                             self._entry(i, output, sha256)
                         ),
                     )
-            finally:
+            except BaseException:
+                self.problem = writer.problem or self._journal.notice
+                raise
+            with keeping(results):  # the journal may be damaged since it was opened
                 self.problem = (
                     writer.problem or self._journal.notice or self._mixed_up(known)
                 )
-            if self._is_stopped:
-                self.problem = ""  # the error contains it
-                raise self._stopped(writer)
+                if self._is_stopped:
+                    self.problem = ""  # the error contains it
+                    raise self._stopped(writer)
             return results
 
     def _note_failure(self, problem: str) -> None:

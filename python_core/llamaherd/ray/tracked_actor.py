@@ -172,7 +172,7 @@ def warn_of(link: ActorLink, what: str, error: BaseException) -> None:
 
     No exception leaves this function.
     """
-    with suppress(UserWarning):  # the user may have configured warnings as errors
+    with suppress(Exception):  # warnings may be errors, or have a function that raises
         warnings.warn(
             f"actor {link.number} on node {link.node[0]!r} {what}; others continue: "
             f"{error}",

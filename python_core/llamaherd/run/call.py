@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.asks.answers import CANCELLED, again, as_result, checked
 from llamaherd.core.errors import GenerationError
+from llamaherd.core.keeping import keep
 from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Progress, Stats
@@ -164,9 +165,18 @@ class Call:
                 if i not in self._copy_of and i not in self._outputs
             ]
         )
-        while self._open and self._may_go_on:
-            yield from self._run_group(loop)
-            self._open, self._wrong = sorted(self._wrong), []
+        try:
+            while self._open and self._may_go_on:
+                yield from self._run_group(loop)
+                self._open, self._wrong = sorted(self._wrong), []
+        except Exception as error:
+            if self._n_done:
+                keep(error, self._collected(n_journal))
+            raise
+        return self._judged(self._collected(n_journal))
+
+    def _collected(self, n_journal: int) -> Results:
+        """Return the results so far; requests without an output are cancelled."""
         results = [self._result(i) for i in range(len(self._requests))]
         stats = make_stats(
             results,
@@ -177,15 +187,12 @@ class Call:
             wall_s=time.perf_counter() - self._started_s,
             n=self._n,
         )
-        return self._judged(
-            Results(
-                results,
-                stats,
-                self._n,
-                layout=_layout(self._requests),
-                has_thoughts=self._thinks,
-            ),
+        return Results(
             results,
+            stats,
+            self._n,
+            layout=_layout(self._requests),
+            has_thoughts=self._thinks,
         )
 
     @property
@@ -218,7 +225,8 @@ class Call:
         if self._error is not None:
             raise self._error
 
-    def _judged(self, results: Results, every: Sequence[Result]) -> Results:
+    def _judged(self, results: Results) -> Results:
+        every = (result for samples in results.samples for result in samples)
         failed = next((result for result in every if result.error is not None), None)
         if failed is None or self._on_error != "stop":
             return results

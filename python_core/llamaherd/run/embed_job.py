@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.embeddings import Embeddings
 from llamaherd.core.errors import ModelClosedError
+from llamaherd.core.keeping import keep
 from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
@@ -85,15 +86,26 @@ class EmbedWork:
             ModelClosedError: The model was closed.
             ContextError: There is not enough memory.
         """
-        import numpy as np  # noqa: PLC0415 - calls that generate do without it
-
         try:
-            with self._model.using():  # closing a Llama waits for this release
-                self._call.run(self._model.info.n_embd_out, self._make, self._sizes)
+            self._compute()
+        except Exception as error:
+            progress = self._call.progress
+            if progress.n_done > progress.n_failed:
+                keep(error, self._embeddings())
+            raise
         finally:
             self._has_ended = True
+        return self._embeddings()
+
+    def _compute(self) -> None:
+        with self._model.using():  # closing a Llama waits for this release
+            self._call.run(self._model.info.n_embd_out, self._make, self._sizes)
         if self._was_closed:
             raise ModelClosedError("the model was closed during the call")
+
+    def _embeddings(self) -> Embeddings:
+        import numpy as np  # noqa: PLC0415 - calls that generate do without it
+
         vectors, n_embd = self._call.vectors()
         rows = np.frombuffer(vectors, dtype=np.float32).reshape(-1, n_embd)
         return Embeddings(rows, self._call.errors, self._call.stats)

@@ -156,8 +156,17 @@ class EmbedCall:
             # This order ensures that a `cancel` between the two lines is noticed.
             self._embedder = embedder
             texts = [self._texts[i].tokens for i in waiting.values()]
-            self._run_groups(embedder, groups(texts, sizes))
-            self._embedder = None
+            try:
+                self._run_groups(embedder, groups(texts, sizes))
+            finally:
+                self._embedder = None
+                self._conclude()
+        else:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        """Mark unfinished texts, and set the statistics."""
+        n_embd = self._n_embd
         for indices in self._indices_of.values():
             for i in indices:
                 if self.errors[i] is None and math.isnan(self._vectors[i * n_embd]):

@@ -367,7 +367,8 @@ def _call_back(
     try:
         fn(handle)
     except kind:
-        log.exception("exception in a callback of %r", handle)
+        with suppress(kind):  # of a handler of the log
+            log.exception("exception in a callback of %r", handle)
 
 
 def _call(fn: Callable[[], object]) -> None:

@@ -7,6 +7,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llamaherd.core.errors import JournalWarning
+from llamaherd.core.keeping import keep_made, kept
 from llamaherd.core.process_bound import ProcessBound
 from llamaherd.loop.threads import check_may_wait, start_thread, wait_for
 
@@ -103,7 +104,11 @@ class Job(ProcessBound, Generic[_R]):
         """
         while not self.wait(_LOOK_S):
             self.warn()
-        self.warn()
+        try:
+            self.warn()
+        except BaseException as error:
+            keep_made(error, self.outcome)  # filters turn warnings into errors
+            raise
         return self.outcome()
 
     result = results
@@ -136,6 +141,12 @@ class Job(ProcessBound, Generic[_R]):
         if not self._is_done.is_set():
             raise MemoryError("the job's thread ended because memory ran out")
         return self._results  # type: ignore[return-value]  # None only if `run` gave it
+
+    def keep(self) -> None:
+        """Lets `results` return the results that the error of the job has, if any."""
+        results = None if self._error is None else kept(self._error)
+        if results is not None:
+            self._results, self._error = results, None
 
     def _run(self) -> None:
         try:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from llamaherd.core.errors import GenerationError
+from llamaherd.core.keeping import keep_made, keeping, kept
 from llamaherd.run.steps import run_steps, steps_of
 
 if TYPE_CHECKING:
@@ -86,9 +87,16 @@ class Scoring(Generic[_R]):
     def steps(self, loop: GroupLoop) -> Steps[_R]:
         """Run the call in steps, with the errors of `run`."""
         try:
-            return self._convert((yield from steps_of(self._call, loop)))
+            found = yield from steps_of(self._call, loop)
         except GenerationError as error:
             results = self._convert(error.results)
             failed = ((i, why) for i, why in enumerate(results.errors) if why is not None)
             i, why = next(failed)
             raise type(error)(f"{self._name}[{i}] failed: {why}", results) from None
+        except Exception as error:
+            given = kept(error)
+            if given is not None:
+                keep_made(error, lambda: self._convert(given))
+            raise
+        with keeping(found):
+            return self._convert(found)

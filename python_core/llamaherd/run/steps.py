@@ -100,13 +100,18 @@ class Stepped(Protocol[_T_co]):
 def run_steps(steps: Steps[_T]) -> _T:
     """Run steps to their end on the current thread."""
     with closing(steps):
-        while True:
-            try:
-                end = next(steps)
-            except StopIteration as stop:
-                value: _T = stop.value
-                return value
-            end.wait()
+        try:
+            end = next(steps)
+            while True:
+                try:
+                    end.wait()
+                except BaseException as error:  # noqa: BLE001, PERF203 - the call raises it
+                    end = steps.throw(error)
+                else:
+                    end = next(steps)
+        except StopIteration as stop:
+            value: _T = stop.value
+            return value
 
 
 def steps_of(call: _Call[_T], loop: GroupLoop) -> Steps[_T]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import Interrupted
 from llamaherd.core.failure import is_cancelled
+from llamaherd.core.keeping import kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +68,8 @@ class Asker:
 
         Raises:
             Unfinished: The run was interrupted by Ctrl-C.
+            Exception: The progress callback failed, or the call. For a task without a
+                journal, its `results` are like `Unfinished.values`.
         """
         task = self._task
         try:
@@ -82,12 +85,21 @@ class Asker:
             if task.is_journalled:
                 raise Unfinished from None
             rows = _rows(task.rows(error.results))
-            done = [None if is_cancelled(row[-1]) else row for row in rows]
-            raise Unfinished(done) from None
+            raise Unfinished(_done(rows)) from None
+        except Exception as error:
+            results = kept(error)
+            if not task.is_journalled and results is not None:
+                vars(error)["results"] = _done(_rows(task.rows(results)))
+            raise
         if not self._has_noted:  # the warning is issued once per run, in its first block
             self._has_noted = True
             warn_notes(task.notes(found))
         return _rows(found)
+
+
+def _done(rows: Sequence[Values]) -> list[Values | None]:
+    """Replace unfinished rows by None."""
+    return [None if is_cancelled(row[-1]) else row for row in rows]
 
 
 def _rows(cells: Cells) -> list[Values]:

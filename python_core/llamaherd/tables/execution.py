@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError, BadArgumentError, JournalError
+from llamaherd.core.keeping import kept
 from llamaherd.journal.day import first_day
 from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
@@ -335,14 +336,18 @@ class _Run:
         keeper: RowKeeper | None,
     ) -> dict[int, Values]:
         try:
-            values = self._asker.ask(prompts, positions, report, keeper)
-        except Unfinished as unfinished:
-            found = zip(positions, unfinished.values, strict=False)
+            answers = self._asker.ask(prompts, positions, report, keeper)
+        except (Unfinished, Exception) as error:
+            values: Sequence[Values | None] | None
+            values = error.values if isinstance(error, Unfinished) else kept(error)
+            if self._task.is_journalled or values is None:
+                values = ()
+            found = zip(positions, values, strict=False)
             finished = {i: own for i, own in found if own is not None}
             if store is not None and finished:
                 store.add(list(finished), list(finished.values()))
             raise
-        return dict(zip(positions, values, strict=True))
+        return dict(zip(positions, answers, strict=True))
 
 
 def _is_last(block: Block, n_rows: int) -> bool:

@@ -64,6 +64,94 @@ test_that("results survive an error and a jump while R waits", {
   expect_identical(the$module$n_left(), 0L)
 })
 
+test_that("results survive an error of the job", {
+  calls <- calls_on(local_context())
+  local_nothing_kept()
+  for (name in names(calls)) {
+    expect_error(calls[[name]](c("x", "y", "break", "z")), "the engine failed")
+    expect_identical(n_kept(name), 2L)
+    the$last_results <- NULL
+  }
+  expect_identical(the$module$n_left(), 0L)
+})
+
+test_that("labels survive a data frame whose class refuses columns", {
+  context <- local_context()
+  local_nothing_kept()
+  registerS3method("[[<-", "refusing", \(x, i, value) stop("no new columns"))
+  data <- structure(data.frame(t = c("x", "y")), class = c("refusing", "data.frame"))
+  expect_error(annotate_texts(data, t, book(), context), "no new columns")
+  expect_identical(last_results()$t, c("x", "y"))
+  expect_false(anyNA(last_results()$label))
+  the$last_results <- NULL
+  expect_error(annotate_texts(data, paste(t, "more"), book(), context), "no new columns")
+  expect_identical(last_results()$coded_text, c("x more", "y more"))
+})
+
+test_that("interrupt() stores results, and nothing replaces earlier results", {
+  local_nothing_kept()
+  of_call <- \(results) {
+    tryCatch(interrupt("Interrupted.", results, -1L), interrupt = identity)
+  }
+  expect_identical(of_call(1:3)$results, 1:3)
+  expect_identical(last_results(), 1:3)
+  expect_null(of_call(NULL)$results)
+  expect_identical(last_results(), 1:3)
+})
+
+test_that("the part that was running is kept beside the finished parts", {
+  labels <- labels_so_far(
+    list("x", "y"),
+    list(labels = list("a", NULL), errors = list(NULL, "ended"))
+  )
+  expect_identical(labels$label, c("a", NA))
+  expect_null(labels_so_far(list("x"), list(labels = list(NULL), errors = list("ended"))))
+  expect_identical(with_running(NULL, labels), labels)
+  expect_identical(with_running("done", NULL), "done")
+  expect_identical(attr(with_running("done", labels), "interrupted"), labels)
+})
+
+test_that("variants and candidates that were running are kept beside the finished ones", {
+  local_nothing_kept()
+  columns <- list(labels = list("a", NULL), errors = list(NULL, "ended"))
+  n_runs <- 0L
+  fakes <- list(
+    run_coding = function(..., made) {
+      n_runs <<- n_runs + 1L
+      if (n_runs == n_whole + 1L) {
+        made(columns)
+        stop("no luck")
+      }
+      list(columns = columns, interrupted = FALSE)
+    },
+    new_robustness = \(plan, runs, ...) paste(length(runs), "done"),
+    labels_of_run = \(...) list()
+  )
+  # Returns a function of the package that calls the fakes.
+  faked <- function(fun) {
+    environment(fun) <- list2env(fakes, parent = environment(fun))
+    fun
+  }
+  plan <- list(names = c("one", "two"), codebooks = c("", ""), contexts = list(0L, 0L))
+  candidates <- list(texts = list("x", "y"), settings = c("{}", "{}"))
+  tried <- rep(list(list(name = "one", object = NULL, codebook = list(content = ""))), 2)
+  made <- \(done) if (length(done) > 0) paste(length(done), "done")
+  calls <- list(
+    \() faked(run_variants)(plan, list(NULL), list("x", "y"), FALSE, 0L, NULL),
+    \() faked(run_candidates)(candidates, tried, FALSE, 0L, made, NULL)
+  )
+  for (run in calls) {
+    n_whole <- n_runs <- 0L
+    expect_error(run(), "no luck")
+    expect_identical(last_results()$label, c("a", NA))
+    n_whole <- 1L
+    n_runs <- 0L
+    expect_error(run(), "no luck")
+    expect_identical(as.character(last_results()), "1 done")
+    expect_identical(attr(last_results(), "interrupted")$label, c("a", NA))
+  }
+})
+
 test_that("a warning at the start ends the job, and a warning at the end loses nothing", {
   calls <- calls_on(local_context())
   local_nothing_kept()
@@ -121,6 +209,17 @@ test_that("models that explore() finished survive the error of a later one", {
   expect_error(explore(rules, prompts = c("x", "y")), "no luck")
   expect_identical(last_results()$annotations$label, c("a", "a"))
   expect_identical(unique(last_results()$annotations$model_id), "first")
+})
+
+test_that("rows survive an error of a sink", {
+  local_fake()
+  local_nothing_kept()
+  models <- list(id = "first", predictor = \(prompts, data, spec) {
+    rep("a", length(prompts))
+  })
+  full <- \(chunk, model_id) stop("the disk is full")
+  expect_error(explore(models, prompts = c("x", "y"), sink = full), "disk is full")
+  expect_identical(last_results()$label, c("a", "a"))
 })
 
 test_that("results without a finished prompt replace no other results", {

@@ -44,6 +44,18 @@ def test_a_run_with_a_closed_stream(
         assert [row[0] for row in rows] == ["text", "a", "b"]
 
 
+def test_no_filter_turns_the_warnings_of_a_run_into_errors(
+    tiny_path: Tiny, tmp_path: Path
+) -> None:
+    (tmp_path / "in.csv").write_text("text\na\nb\n")
+    run = f"classify in.csv -m {tiny_path('llama')} --prompt '{{text}}' --labels a,b"
+    filters = "PYTHONWARNINGS=error::UserWarning"
+    done = shell(f"{filters} {LLAMAHERD} {run} -o out.csv --journal ''", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("llamaherd: warning: median coverage is")
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 3
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other pipes")
 def test_a_reader_that_ends_first_causes_no_message(
     tiny_path: Tiny, tmp_path: Path

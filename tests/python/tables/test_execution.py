@@ -238,6 +238,30 @@ def test_a_crash_within_a_block_loses_few_vectors(
     assert (np.array(found[:301], np.float32) == out.vectors).all()
 
 
+@pytest.mark.parametrize("task", ["embed", "generate"])
+def test_a_failing_function_for_progress_loses_no_row(
+    tmp_path: Path, tiny_path: Tiny, task: str
+) -> None:
+    table(tmp_path, [*TEXTS[:9], ""])
+    output = "out.parquet" if task == "embed" else "out.csv"
+    keys: dict[str, Any] = {"task": task, "output": output}
+    if task == "generate":
+        keys["prompt"] = "{text}"
+    model = tiny_path("bert" if task == "embed" else "llama")
+    spec = described(tmp_path, model, **keys)
+
+    def fail(progress: RunProgress) -> None:
+        if progress.n_done == 10:
+            raise RuntimeError("a mistake")
+
+    with pytest.raises(RuntimeError, match="a mistake"):
+        do_run(spec, progress=fail)
+    journal = tmp_path / f"{output}.journal"
+    is_embed = task == "embed"
+    assert (_n_rows(journal) if is_embed else len(lh.journal_read(journal))) == 9
+    assert do_run(spec).n_failed == 1
+
+
 def _n_rows(journal: Path) -> int:
     with closing(sqlite3.connect(journal)) as db:
         (n,) = db.execute("SELECT count(*) FROM run_row").fetchone()

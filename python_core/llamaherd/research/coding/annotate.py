@@ -14,6 +14,7 @@ from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.core.keeping import keeping
 from llamaherd.core.progress import say
 from llamaherd.core.words import setting
 from llamaherd.journal.day import first_day
@@ -100,7 +101,8 @@ def annotate(
         UserWarning: Labels contain little information about the texts, see `Coded.notes`.
     """
     coded = annotated(frame, text, codebook, context, progress=progress, **settings)
-    warn_notes(coded.notes)
+    with keeping(coded):
+        warn_notes(coded.notes)
     return coded
 
 

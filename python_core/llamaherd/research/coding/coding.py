@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from threading import Lock
@@ -13,12 +14,13 @@ import numpy as np
 from llamaherd.asks.calibration import calibrate_batch, calibrate_contextual
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.failure import CANCELLED, Failure, code_of
+from llamaherd.core.keeping import keep, keep_made, kept
 from llamaherd.core.stats import Progress
 from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
 from llamaherd.research.coding.answers import Answers, bound, of_rows, summed
 from llamaherd.research.coding.asking import Asking
-from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.coded_frame import coded_frame
 from llamaherd.research.coding.columns import as_results, table_of
 from llamaherd.research.coding.evidence import Quotes
 from llamaherd.research.coding.notes import notes_of
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from llamaherd.asks.scored_thoughts import Thought
     from llamaherd.core.stats import Stats
     from llamaherd.loop.group import GroupLoop
+    from llamaherd.research.coding.coded import Coded
     from llamaherd.research.coding.columns import CodedColumns
     from llamaherd.research.coding.settings import Settings
     from llamaherd.research.coding.work import CodingWork
@@ -102,6 +105,8 @@ class Coding:
         )  # prompts not yet prepared
         self._is_cancelled = False
         self._failure: str | None = None  # reason to end the call
+        self._error: Exception | None = None  # error to raise at the end of the call
+        self._quotes: Quotes | None = None
         self._stats: list[Stats] = []
         self.answers = Answers(errors=[])
         self.calibration = calibration
@@ -138,8 +143,13 @@ class Coding:
             block.call.cancel()
 
     def check(self) -> None:
-        """Raise an error for invalid settings or labels before anything runs."""
+        """Raise an error for settings, labels or a data frame that cannot be used."""
         self._asking.check()
+        if not isinstance(self._work.frame, Mapping):
+            table = self._judged([])[1]
+            columns = self._work.columns
+            new = {name: table.columns[role] for role, name in columns.items()}
+            with_columns(self._work.frame, new)
 
     def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - it is the context's
         """Code the texts.
@@ -157,20 +167,35 @@ class Coding:
         self._started_s = time.perf_counter()
         record = self._record()
         settings = self._work.settings
-        with self._opened_journal():
-            is_asked = settings.calibrate == "contextual" and not self._is_calibrated
-            if is_asked and self._unique:
-                results = self._results(self._started(self._prepared(CONTENT_FREE)))
-                if self._failure is not None:
-                    raise GenerationError(self._failure, self.nothing())
-                self.calibration = calibrate_contextual(results)
-            parts = self._run_blocks()
-            quotes = self._run_quotes(parts)
-        coded = self.collected(parts, record, quotes)
+        parts: list[Answers] = []
+        try:
+            self._run_all(parts)
+            coded = self.collected(parts, record, self._quotes)
+        except Exception as error:
+            if parts:
+                keep(error, tuple(parts), converted=True)  # if no result can be made
+                keep_made(error, lambda: self.collected(parts, record, self._quotes))
+            raise
         if self._failure is not None and settings.on_error == "stop":
             row = next(i for i, e in enumerate(coded.errors) if is_failure(e))
             raise GenerationError(f"row {row} failed: {coded.errors[row]}", coded)
         return coded
+
+    def _run_all(self, parts: list[Answers]) -> None:
+        """Fit the calibration, run the blocks and let the model quote."""
+        with self._opened_journal():
+            is_asked = self._work.settings.calibrate == "contextual"
+            if is_asked and not self._is_calibrated and self._unique:
+                results = self._results(self._started(self._prepared(CONTENT_FREE)))
+                if self._error is not None:
+                    raise self._error
+                if self._failure is not None:
+                    raise GenerationError(self._failure, self.nothing())
+                self.calibration = calibrate_contextual(results)
+            self._run_blocks(parts)
+            self._run_quotes(parts)
+        if self._error is not None:
+            raise self._error
 
     def collected(
         self,
@@ -206,11 +231,9 @@ class Coding:
         )
         if quotes is not None and quotes.note:
             record["notes"].append(quotes.note)
-        return Coded(
-            frame=with_columns(work.frame, new),
-            text=work.text,
-            codebook=work.codebook,
-            columns=dict(work.columns),
+        return coded_frame(
+            work,
+            new,
             names=() if work.codebook.kind.is_generated else work.codebook.names,
             labels=table.labels,
             probs=table.probs,
@@ -248,17 +271,17 @@ class Coding:
                 self.calibration = calibrate_batch(scored)
         return answers, table_of(answers, work.codebook, self.calibration)
 
-    def _run_quotes(self, parts: Sequence[Answers]) -> Quotes | None:
-        """Let the model quote support for its labels; return None without `evidence`."""
+    def _run_quotes(self, parts: Sequence[Answers]) -> None:
+        """Let the model quote support for its labels, with `evidence`."""
         if self._work.settings.evidence is None:
-            return None
+            return
         labels: list[str | None] = [None] * len(self._unique)
         for row, label in zip(
             self._rows.tolist(), self._judged(parts)[1].labels, strict=True
         ):
             if row >= 0:
                 labels[row] = label
-        found = Quotes(self._unique, labels)
+        found = self._quotes = Quotes(self._unique, labels)
         with self._lock:
             self._n_left = len(found.labelled)
         for start in range(0, len(found.labelled), BLOCK):
@@ -272,7 +295,6 @@ class Coding:
             found.take(block, self._results(job))
         with self._lock:
             self._n_left = 0
-        return found
 
     def _record(self) -> dict[str, Any]:
         work = self._work
@@ -294,9 +316,8 @@ class Coding:
         with closing(Journal(path)) as self._journal:
             yield
 
-    def _run_blocks(self) -> list[Answers]:
-        """Run the blocks and return the answers obtained."""
-        parts: list[Answers] = []
+    def _run_blocks(self, parts: list[Answers]) -> None:
+        """Run the blocks and append the answers obtained to `parts`."""
         size = max(1, BLOCK // self._asking.n_a_text)
         job: Job[Any] | None = None
         for start in range(0, len(self._unique), size):
@@ -307,14 +328,13 @@ class Coding:
             except BaseException:
                 if job is not None:
                     job.cancel()
-                    job.wait()  # `wait` stores the finished results
+                    parts.append(self._answers(job))
                 raise
             if job is not None:
                 parts.append(self._answers(job))
             job = self._started(block)
         if job is not None:
             parts.append(self._answers(job))
-        return parts
 
     def _prepared(self, texts: Sequence[str]) -> _Block:
         """Prepare a block of texts."""
@@ -349,7 +369,13 @@ class Coding:
         """Wait for the running block and return its results."""
         block = self._running
         n_parts, offsets = ([], []) if block is None else (block.n_parts, block.offsets)
-        answers = self._asking.answers(self._results(job), n_parts, offsets)
+        results = self._results(job)
+        try:
+            answers = self._asking.answers(results, n_parts, offsets)
+        except Exception:
+            if self._error is not None:  # its results were not converted
+                raise self._error from None
+            raise
         if self._work.settings.on_error == "return" and self._failure is None:
             self._failure = next(filter(is_failure, answers.errors), None)
         return answers
@@ -361,6 +387,12 @@ class Coding:
         except GenerationError as error:
             self._failure = self._failure or str(error)
             results = error.results
+        except Exception as error:
+            results = kept(error)
+            if results is None:
+                raise
+            self._failure = self._failure or str(error)
+            self._error = error  # raised when the finished results are collected
         finally:
             with self._lock:
                 if self._running is not None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.research.coding.answers import of_rows
-from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.coded_frame import coded_frame
 from llamaherd.research.coding.coding import BLANK
 from llamaherd.research.coding.columns import table_of
 from llamaherd.research.coding.notes import notes_of
 from llamaherd.research.coding.record import thinking_record
 from llamaherd.research.coding.texts import hash_of_texts, is_blank
-from llamaherd.research.frames import with_columns
 
 if TYPE_CHECKING:
     from llamaherd.core.stats import Stats
+    from llamaherd.research.coding.coded import Coded
     from llamaherd.research.coding.step_results import StepResults
     from llamaherd.research.coding.texts import Integers
     from llamaherd.research.coding.work import CodingWork
@@ -62,11 +62,9 @@ def coded_of_steps(
         "" if work.settings.thinks else record["prompts"]["empty"],
     )
     new = {name: table.columns[role] for role, name in work.columns.items()}
-    return Coded(
-        frame=with_columns(work.frame, new),
-        text=work.text,
-        codebook=work.codebook,
-        columns=dict(work.columns),
+    return coded_frame(
+        work,
+        new,
         names=work.codebook.names,
         labels=table.labels,
         probs=table.probs,

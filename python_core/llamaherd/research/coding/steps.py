@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.errors import GenerationError
+from llamaherd.core.keeping import keep, keep_made, kept
 from llamaherd.core.stats import Progress
 from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
@@ -83,6 +85,7 @@ class Steps:
         self._head: HeadStep | None = None
         self._is_cancelled = False
         self._failure: str | None = None
+        self._error: Exception | None = None  # error to raise at the end of the call
         self._codings: list[Coding] = []  # codings that have begun
         self._n_head = 0  # texts that the head has labelled
         self._stats: list[Stats] = []
@@ -124,8 +127,10 @@ class Steps:
             self._head.cancel()
 
     def check(self) -> None:
-        """Raise an error for invalid settings or labels before anything runs."""
+        """Raise an error for settings, labels or a data frame that cannot be used."""
         self._coding.check()
+        if not isinstance(self._work.frame, Mapping):
+            self.nothing()
 
     def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - each context has its own
         """Code the texts.
@@ -142,8 +147,15 @@ class Steps:
             if self._journal is None and settings.journal is not None and self._unique:
                 self._journal = stack.enter_context(closing(Journal(settings.journal)))
                 self._coding = self._of(self.context, self._sample)
-            results = self._by_steps(stack)
-            coded = self._collected(results)
+            results = self._empty()
+            try:
+                self._by_steps(stack, results)
+                coded = self._collected(results)
+            except Exception as error:
+                if (results.step >= 0).any():
+                    keep(error, results, converted=True)  # if no result can be made
+                    keep_made(error, lambda: self._collected(results))
+                raise
         if settings.on_error == "stop":
             self._stop_at_failure(coded)
         return coded
@@ -201,8 +213,7 @@ class Steps:
         )
         return Coding(context, work, self._journal, calibration)
 
-    def _by_steps(self, stack: ExitStack) -> StepResults:
-        results = self._empty()
+    def _by_steps(self, stack: ExitStack, results: StepResults) -> None:
         settings = self._work.settings
         head = None
         rest = np.setdiff1d(np.arange(len(self._unique)), self._sample)
@@ -212,7 +223,10 @@ class Steps:
         larger = self._models.opened_larger(stack)
         self._model_step(results, self._coding, self._sample, MODEL)
         if head is not None and not self._is_over:
-            self._head_step(results, head, rest)
+            try:
+                self._head_step(results, head, rest)
+            except Exception as error:  # noqa: BLE001 - raised after the record is made
+                self._end_by(error)
         unsure = self._unsure(results, rest, of_all=larger is not None)
         if len(unsure) and not self._is_over:
             first = self._coding
@@ -237,7 +251,13 @@ class Steps:
             "methods": methods(self._each),
             **models,
         }
-        return results
+        if self._error is not None:
+            raise self._error
+
+    def _end_by(self, error: Exception) -> None:
+        """End the coding by an error; the labels so far are kept."""
+        self._error = error
+        self._failure = str(error) or type(error).__name__
 
     @property
     def _is_over(self) -> bool:
@@ -257,6 +277,13 @@ class Steps:
         except GenerationError as error:
             coded = error.results
             self._failure = str(error)
+        except Exception as error:
+            coded = kept(error)
+            if coded is None and step == MODEL:
+                raise
+            self._end_by(error)
+            if coded is None:
+                return
         self._failure = self._failure or coding.failure
         self._problem = self._problem or coding.problem
         self._stats.append(coded.stats)

@@ -10,7 +10,8 @@ import numpy as np
 from llamaherd.api.scoring import open_context
 from llamaherd.core import checks
 from llamaherd.core.caller import one_warning
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError, Interrupted
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.keeping import keep_made, keeping
 from llamaherd.core.progress import reporter
 from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.research import frames
@@ -108,8 +109,9 @@ def robustness(
         ValueError: The sample was drawn from other texts, or has too few codes; codebooks
             have different labels; there is only one variant; seeds are given without a
             temperature; or see `annotate`.
-        Interrupted: Ctrl-C was pressed; `results` contains the finished variants, None if
-            no variant is finished.
+        Interrupted: Ctrl-C was pressed; `results` contains the finished variants, and
+            `inner_results` the `Coded` of the variant that was running. If no variant is
+            finished, this `Coded` is in `results`.
     """
     for name in ("columns", "journal"):
         if name in settings:
@@ -152,17 +154,10 @@ def robustness(
         )
 
     def result() -> Robustness:
-        n = len(labels)
-        found = compared(made[:n], labels, rows, runs, texts[text])
-        if judge is None:
-            return found
-        book = made[0].codebook
-        with one_warning():
-            by = [
-                judge.estimates(name, each, book, formula, outcome)
-                for name, each in zip(found.variants, labels, strict=True)
-            ]
-        return replace(found, estimates=tuple(by))
+        done = made[: len(labels)]
+        with keeping({each.name: own for each, own in zip(done, labels, strict=True)}):
+            found = compared(done, labels, rows, runs, texts[text])
+        return _estimated(found, labels, judge, made[0].codebook, formula, outcome)
 
     labels: list[list[str | None]] = []
     runs: list[dict[str, Any]] = []
@@ -178,11 +173,31 @@ def robustness(
                     progress=_of_all(report, i, len(made)) if progress else False,
                     **{**start.settings, **drawn, **variant.settings},
                 )
-            except Interrupted:
-                raise Interrupted(result() if labels else None) from None
+            except BaseException as error:
+                keep_made(error, lambda: result() if labels else None, converted=False)
+                raise
             labels.append(coded.labels)
             runs.append(coded.run)
     return result()
+
+
+def _estimated(  # noqa: PLR0917 - arguments of `Judge.estimates`
+    found: Robustness,
+    labels: Sequence[list[str | None]],
+    judge: Judge | None,
+    codebook: Codebook,
+    formula: str | None,
+    outcome: Outcome | None,
+) -> Robustness:
+    """Add the estimates from the labels of each variant, if there are codes."""
+    if judge is None:
+        return found
+    with keeping(found), one_warning():
+        by = [
+            judge.estimates(name, each, codebook, formula, outcome)
+            for name, each in zip(found.variants, labels, strict=True)
+        ]
+    return replace(found, estimates=tuple(by))
 
 
 def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, str]:  # noqa: ANN401

@@ -13,6 +13,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.keeping import keeping
 from llamaherd.research.pairs.design import DESIGNS, PAIRS_A_TEXT, n_pairs_of
 from llamaherd.research.pairs.question import LABELS, LAYOUT, PairQuestion
 from llamaherd.research.pairs.run import PairRun
@@ -100,7 +101,8 @@ def compare_pairs(
         return HostedCall(run[0].context, run[0], context)
 
     found = run_to_end(prepare, progress)
-    warn_notes(found.notes)
+    with keeping(found):
+        warn_notes(found.notes)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.api.classify import prepare_classify
+from llamaherd.core.keeping import keep, keep_made, kept
 from llamaherd.core.stats import Progress
 from llamaherd.journal.journal import Journal
 from llamaherd.research.pairs.comparison import comparison_of
@@ -55,6 +56,7 @@ class PairRun:
         self._running: LoopCall[ClassifyResults] | None = None
         self._done: list[Progress] = []
         self._is_cancelled = False
+        self._error: Exception | None = None
         self._notes: dict[str, None] = {}
         self._journal: Journal | None = None
         self._started_s = time.perf_counter()
@@ -97,10 +99,21 @@ class PairRun:
             JournalError: The journal is damaged.
         """
         self._started_s = time.perf_counter()
+        try:
+            self._run_rounds()
+            return self.result()
+        except Exception as error:
+            if self._design.results:
+                keep(error, tuple(self._design.results))  # in case that they have no fit
+                keep_made(error, self.result)
+            raise
+
+    def _run_rounds(self) -> None:
         with self._opened_journal():
             while not self._is_cancelled and (pairs := self._design.next()):
                 self._design.take(self._compared(pairs))
-        return self.result()
+                if self._error is not None:
+                    raise self._error
 
     def result(self) -> PairComparison:
         """Return the result of all rounds so far."""
@@ -141,7 +154,12 @@ class PairRun:
         if self._is_cancelled:
             job.cancel()
         try:
-            results = job.outcome()
+            results: ClassifyResults = job.outcome()
+        except Exception as error:
+            results = kept(error)
+            if results is None:
+                raise
+            self._error = error  # raised when the finished pairs are stored
         finally:
             with self._lock:
                 self._problem = self._problem or call.problem

@@ -14,6 +14,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.failure import is_cancelled, stored
+from llamaherd.core.keeping import keeping
 from llamaherd.core.plurals import count_of
 from llamaherd.core.words import setting, words
 from llamaherd.native import shim
@@ -111,7 +112,8 @@ def reproduce(
         coded = annotated(
             *replay.arguments, replay.context, progress=progress, **replay.settings
         )
-        return replay.compared(coded)
+        with keeping(coded):
+            return replay.compared(coded)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

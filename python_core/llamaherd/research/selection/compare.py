@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError, Interrupted
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.keeping import keep_made, keeping
 from llamaherd.core.plurals import part_of, verb
 from llamaherd.core.progress import reporter
 from llamaherd.research import frames
@@ -106,8 +107,9 @@ def compare_codebooks(
         TypeError: An argument has the wrong type.
         ValueError: The sample has no split or too few codes; a codebook has other labels,
             or its examples are texts of "select" or "evaluate"; or see `annotate`.
-        Interrupted: Ctrl-C was pressed; `results` compares the finished candidates, None
-            if no candidate is finished.
+        Interrupted: Ctrl-C was pressed; `results` compares the finished candidates, and
+            `inner_results` is the `Coded` of the candidate that was running. If no
+            candidate is finished, this `Coded` is in `results`.
     """
     sample = opened_sample(gold)
     check_data(data, sample, text)
@@ -144,10 +146,13 @@ def compare_codebooks(
                     progress=_of_all(report, i, len(tried)) if progress else False,
                     **{**shared, **each.settings},
                 )
-            except Interrupted:
-                raise Interrupted(result() if labels else None) from None
+            except BaseException as error:
+                if labels:
+                    keep_made(error, result, converted=False)
+                raise
             labels.append(GivenLabels.of(coded))
-    return result()
+    with keeping(dict(zip(tried, labels, strict=True))):
+        return result()
 
 
 def compared(

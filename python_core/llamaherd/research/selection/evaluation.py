@@ -14,6 +14,7 @@ from llamaherd.api.scoring import open_context
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.keeping import keeping
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.annotate import annotated
 from llamaherd.research.coding.record import model_record
@@ -181,9 +182,12 @@ def evaluate_codebook(
             argument="context",
         )
     else:
-        labels = _coded_now(choice, codes, context, journal, progress)
-    found = evaluated(choice, sample, codes, labels, level=level, path=path)
-    warn_notes(found.notes)
+        coded = _coded_now(choice, codes, context, journal, progress)
+        labels = GivenLabels.of(coded)
+    with keeping(coded):
+        found = evaluated(choice, sample, codes, labels, level=level, path=path)
+    with keeping(found):
+        warn_notes(found.notes)
     return found
 
 
@@ -311,15 +315,16 @@ def _coded_now(
     context: Host | Llama,
     journal: str | os.PathLike[str] | None,
     progress: ProgressOption,
-) -> GivenLabels:
+) -> Coded:
     """Code the texts of "evaluate" with the chosen codebook, settings and model."""
     check_chosen_model(choice, context)
     coded: Coded = annotated(
         texts_of(codes), "text", choice.codebook, context,
         journal=journal, progress=progress, **choice.settings,
     )  # fmt: skip
-    check_run(choice, coded.run)
-    return GivenLabels.of(coded)
+    with keeping(coded):
+        check_run(choice, coded.run)
+    return coded
 
 
 def _validation(

@@ -8,6 +8,7 @@ The answer to a prompt is "<prompt>!", unless its first word is one of these:
                   environment variable FAKE_SLOW_FILE names, if set, is created when R
                   waits for the job
     full          as "slow", and R receives the problem "the disk is full" of a journal
+    break         the job ends with an error, and keeps the answers before
     warn          the start and the result of the job have a warning
     draw A B ...  the first sample is A, the second sample is B
 The answer to token ids is their sum. `seen()` returns the arguments of the calls of a
@@ -36,6 +37,8 @@ def _boundary(function):
         _seen[function.__name__] = repr(args)
         status = {"ok": True, "value": None, "warnings": []}
         try:
+            if function.__name__.endswith("_result"):
+                _check_broken(args[0])
             status["value"] = function(*args)
         except Exception as error:
             status["ok"] = False
@@ -49,6 +52,11 @@ def _boundary(function):
         return status
 
     return call
+
+
+def _check_broken(job):
+    if getattr(job, "is_broken", False):
+        raise RuntimeError("the engine failed")
 
 
 def _warns(name, args, value):
@@ -99,6 +107,7 @@ def _sample(prompt, j):
 
 class Job:
     unit, line, messages = "prompts", "7 prompts/s", []
+    is_broken = False
 
     def __init__(self, prompts, options):
         n = options.get("n", 1)
@@ -112,7 +121,9 @@ class Job:
     def step(self):
         if self.n_done == len(self.prompts):
             return
-        if self.prompts[self.n_done] not in ("slow", "full"):
+        if self.prompts[self.n_done] == "break":
+            self.is_broken = self.is_cancelled = True
+        elif self.prompts[self.n_done] not in ("slow", "full"):
             self.n_done += 1
         elif "FAKE_SLOW_FILE" in os.environ:
             Path(os.environ["FAKE_SLOW_FILE"]).touch()
@@ -531,6 +542,11 @@ def job_wait(job, timeout_s):
 @_boundary
 def job_cancel(job):
     job.cancel()
+
+
+@_boundary
+def job_keep(job):
+    job.is_broken = False
 
 
 def _answer(prompt):

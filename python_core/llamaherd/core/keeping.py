@@ -1,0 +1,80 @@
+"""Results of a call that an exception ends: they stay in the exception's `results`.
+
+Code of the caller runs during a call and after it: functions for progress, filters that
+turn warnings into errors, handlers of signals, data frames. Its exceptions are raised
+unchanged, except that they get the attribute that `Interrupted` has, too.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.core.errors import KEPT, Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def keep(error: BaseException, results: object, *, converted: bool = False) -> None:
+    """Store results in an exception.
+
+    Args:
+        error: Exception that ends the call. A property or `__setattr__` of its class is
+            not used, because it could raise another exception.
+        results: Results of the call, with unfinished prompts marked as such.
+        converted: Whether these results contain the results that the exception has.
+            Otherwise these are results of a call inside of this call, or an attribute of
+            the caller's own exception, and become its attribute `inner_results`.
+    """
+    before = kept(error)
+    if before is not None and not converted:
+        vars(error)["inner_results"] = before
+    vars(error)["results"] = results
+    note = f"llamaherd: {KEPT}"
+    with suppress(Exception):  # the class of the error may refuse notes
+        if hasattr(error, "add_note") and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)  # shown below the traceback, from Python 3.11 on
+
+
+def kept(error: BaseException) -> Any:  # noqa: ANN401 - of any call
+    """Return the results in an exception; None if there are none."""
+    return vars(error).get("results")
+
+
+def keep_made(
+    error: BaseException, make: Callable[[], object], *, converted: bool = True
+) -> None:
+    """Store the results that a function returns in an exception.
+
+    Args:
+        error: Exception that ends the call.
+        make: Function that returns the results, None if nothing is finished. If the
+            function raises an error with results, these are stored.
+        converted: See `keep`.
+    """
+    try:
+        results = make()
+    except Exception as other:  # noqa: BLE001 - `error` is raised, and is more important
+        results = kept(other)
+    if results is not None:
+        keep(error, results, converted=converted)
+
+
+@contextmanager
+def keeping(results: object) -> Iterator[None]:
+    """Keep the results of a finished call if an exception leaves the block.
+
+    Args:
+        results: Results that the caller of the call would otherwise not receive.
+
+    Raises:
+        Interrupted: Ctrl-C was pressed.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(results) from None
+    except BaseException as error:
+        keep(error, results)
+        raise
