@@ -215,14 +215,21 @@ def prompt_list(
     """Return the elements of a list of prompts.
 
     Args:
-        prompts: Texts or token ids.
+        prompts: Texts or token ids, also as an array of pyarrow.
         name: Name of the argument in messages.
         single: Advice that the message adds if the user passed a single prompt.
 
     Raises:
         TypeError: `prompts` is not a list of prompts.
     """
-    if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
+    is_scalar = (
+        getattr(prompts, "shape", None) == ()
+    )  # an array of numpy without a length
+    if (
+        isinstance(prompts, (str, bytes, Mapping))
+        or is_scalar
+        or not isinstance(prompts, Iterable)
+    ):
         hint = " (was nothing read?)" if prompts is None else single
         raise ArgumentTypeError(
             f"must be a list of {name}, not {type(prompts).__name__}{hint}",
@@ -231,7 +238,13 @@ def prompt_list(
     what = no_list(prompts)
     if what:
         raise ArgumentTypeError(f"must be a list of {name}, not {what}", argument=name)
-    return list(prompts)
+    return [plain(each) for each in prompts]
+
+
+def plain(value: object) -> object:
+    """Convert a scalar of pyarrow to the Python object; return other values unchanged."""
+    convert = getattr(value, "as_py", None)
+    return value if convert is None else convert()
 
 
 def is_missing(value: object) -> bool:
