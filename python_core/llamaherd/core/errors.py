@@ -355,7 +355,10 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, results: Any) -> None:  # noqa: ANN401 - as the call returns it
-        super().__init__("interrupted; finished results are in the exception's `results`")
+        super().__init__(
+            "interrupted; finished results are in the exception's `results` (at a prompt "
+            "and in notebooks: sys.last_value.results)"
+        )
         self.results = results
 
     def __reduce__(self) -> tuple[type, tuple[Any]]:
