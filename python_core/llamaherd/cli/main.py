@@ -61,7 +61,7 @@ llamaherd serve SmolLM2
 _EPILOG = """\
 `llamaherd COMMAND --help` explains a command, with examples. Data goes to stdout. Exit
 status: 0 success; 1 failed while running; 2 invalid arguments, nothing was computed;
-3 done, but some rows failed, each with its reason; 130 Ctrl-C; 143 SIGTERM.
+3 done, but some rows failed, each with its reason; 129 SIGHUP; 130 Ctrl-C; 143 SIGTERM.
 """
 
 
@@ -119,9 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with spoken_in(COMMAND_LINE):
                 return _run(arguments, missing)
         except (KeyboardInterrupt, click.Abort):
-            return (
-                ExitStatus.TERMINATED if termination.has_come else ExitStatus.INTERRUPTED
-            )
+            return termination.status
 
 
 def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:

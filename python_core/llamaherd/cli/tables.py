@@ -20,6 +20,7 @@ from llamaherd.cli.conventions import (
 )
 from llamaherd.cli.model_flags import fits_file_to_memory
 from llamaherd.core.errors import BadArgumentError
+from llamaherd.core.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -111,7 +112,7 @@ def ended(outcome: Outcome) -> int:
     if outcome.problem:
         warn(outcome.problem)
     if outcome.summary:
-        click.echo(outcome.summary, err=True)
+        say(outcome.summary)
     if outcome.n_failed:
         warn(
             f"{outcome.n_failed} of {outcome.n_rows} rows failed; their column "
