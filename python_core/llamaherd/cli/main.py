@@ -19,8 +19,10 @@ from llamaherd.cli.conventions import (
 )
 from llamaherd.cli.streams import (
     closed_streams,
+    drop_unwritable_output,
     escape_unknown_characters,
     fill_streams,
+    name_stdout,
 )
 from llamaherd.cli.wording import COMMAND_LINE
 from llamaherd.core.starting import has_started
@@ -110,6 +112,7 @@ def _group() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status."""
     missing = fill_streams()
+    name_stdout()
     escape_unknown_characters()
     if "_LLAMAHERD_COMPLETE" in os.environ:  # a shell completes a command
         importlib.import_module("llamaherd.cli.completion").complete_files()
@@ -120,6 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _run(arguments, missing)
         except (KeyboardInterrupt, click.Abort):
             return termination.status
+        finally:
+            drop_unwritable_output()
 
 
 def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:
@@ -130,7 +135,6 @@ def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:
         error.show()
         return error.exit_code
     except BrokenPipeError:  # such as `llamaherd ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.FAILED
     except EXPECTED as error:
         return failed(closed_streams(error, missing) or error, status_of(error))

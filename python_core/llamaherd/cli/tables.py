@@ -19,6 +19,7 @@ from llamaherd.cli.conventions import (
     warn,
 )
 from llamaherd.cli.model_flags import fits_file_to_memory
+from llamaherd.cli.streams import is_of_stdout
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.progress import say
 
@@ -91,7 +92,10 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
                 block=BLOCK if cluster is None else _CLUSTER_BLOCK,
             )
         except EXPECTED as error:
-            if has_begun and not isinstance(error, (BadArgumentError, BrokenPipeError)):
+            # `main` reports errors of stdout, which may have been closed from the start.
+            if has_begun and not (
+                isinstance(error, BadArgumentError) or is_of_stdout(error)
+            ):
                 return failed(error)
             raise
     return ended(outcome)

@@ -189,7 +189,7 @@ class Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        signals = [signal.SIGINT, signal.SIGTERM]
+        signals: list[int] = [signal.SIGINT, signal.SIGTERM]
         if _HANGUP is not None and signal.getsignal(_HANGUP) is not signal.SIG_IGN:
             signals.append(_HANGUP)
         before = {sig: signal.signal(sig, self.handle_exit) for sig in signals}
