@@ -185,6 +185,7 @@ def stop_texts(name: Name, value: object) -> tuple[str, ...]:
     """
     if value is None:
         return ()
+    value = column_as_list(value)
     if isinstance(value, str):
         value = (value,)
     if not isinstance(value, (list, tuple)):
@@ -245,6 +246,19 @@ def plain(value: object) -> object:
     """Convert a scalar of pyarrow to the Python object; return other values unchanged."""
     convert = getattr(value, "as_py", None)
     return value if convert is None else convert()
+
+
+def column_as_list(value: object) -> object:
+    """Convert a column of pandas, polars, pyarrow or numpy to a list.
+
+    Other objects, also whole tables, are returned unchanged.
+    """
+    if not hasattr(value, "columns"):
+        for name in ("to_pylist", "to_list", "tolist"):
+            convert = getattr(value, name, None)
+            if callable(convert):
+                return convert()
+    return value
 
 
 def is_missing(value: object) -> bool:
@@ -311,6 +325,7 @@ def shown(value: object) -> str:
         text = repr(value)
     except Exception:  # noqa: BLE001 - the caller's class may raise anything
         text = "a value"
+    text = " ".join(line.strip() for line in text.splitlines())  # columns have several
     if len(text) > 60:
         text = text[:57] + "..."
     return words().value(value, text)

@@ -57,6 +57,50 @@ def test_prompts_of_each_kind_get_the_same_answers(ctx: lh.Context, kind: str) -
     assert answers(KINDS[kind]) == answers(list)
 
 
+LABELS: dict[str, Callable[[list[str]], Any]] = {
+    "tuple": tuple,
+    "numpy": np.array,
+    "pandas": pd.Series,
+    "pandas, category": lambda texts: pd.Categorical(texts).categories,
+    "pandas, unique": lambda texts: pd.Series(texts).unique(),
+    "polars": pl.Series,
+    "Arrow": pa.array,
+    "Arrow, chunks": lambda texts: pa.chunked_array([texts]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:median coverage")
+@pytest.mark.parametrize("kind", LABELS)
+def test_lists_of_texts_may_be_columns(ctx: lh.Context, kind: str) -> None:
+    make = LABELS[kind]
+    labels = ["a", "b"]
+    assert lh.classify_parallel(ctx, ["x"], make(labels)).names == ("a", "b")
+    assert lh.score_parallel(ctx, ["x", "y"], make(labels)).errors == [None, None]
+    assert lh.score_parallel(ctx, ["x"], [make(labels)]).errors == [None]
+    assert list(lh.Codebook("Which?", make(labels)).labels) == labels
+    expected = lh.SamplingParams(choices=labels)
+    assert lh.SamplingParams(choices=make(labels)) == expected
+    assert lh.SamplingParams(stop=make(labels)) == lh.SamplingParams(stop=labels)
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_table_is_no_list_of_texts(
+    ctx: lh.Context, table: Callable[[dict[str, list[str]]], Any]
+) -> None:
+    whole = table({"t": ["a", "b"]})
+    for call in (
+        lambda: lh.generate_parallel(ctx, whole),
+        lambda: lh.classify_parallel(ctx, ["x"], whole),
+        lambda: lh.score_parallel(ctx, ["x", "y"], whole),
+        lambda: lh.Codebook("Which?", whole),
+        lambda: lh.SamplingParams(choices=whole),
+        lambda: lh.SamplingParams(stop=whole),
+    ):
+        with pytest.raises(lh.ArgumentTypeError) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
 def test_one_prompt_may_be_a_scalar_of_arrow(ctx: lh.Context) -> None:
     prompt = pa.array(["a b"])[0]
     assert ctx.submit(prompt, max_tokens=3).result().error is None
