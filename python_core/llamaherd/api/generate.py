@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from llamaherd.api.running import none_answered, run_to_end, start, stream_pieces
 from llamaherd.asks.options import GenerateOptions, GenerateSettings, PromptSettings
-from llamaherd.asks.requests import make_requests
+from llamaherd.asks.requests import make_requests, schemas_of
 from llamaherd.asks.settings import takes
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.thinking import Thinking
@@ -212,4 +212,5 @@ def _make_call(
         n=options.n,
         retries=options.retries,
         thinks=isinstance(options.thinking, Thinking),
+        schemas=() if requests else schemas_of(options),
     )

@@ -141,6 +141,7 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
     name = "continuations"
     if isinstance(continuations, str):
         continuations = [continuations] * n
+    continuations = checks.column_as_list(continuations)
     what = checks.no_list(continuations)
     if what or not _is_listed(continuations):
         raise ArgumentTypeError(
@@ -157,7 +158,7 @@ def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
         )
     out = []
     for i, own in enumerate(each):
-        texts = [own] if isinstance(own, str) else own
+        texts = [own] if isinstance(own, str) else checks.column_as_list(own)
         what = checks.no_list(texts)
         if what or not _is_listed(texts):
             raise ArgumentTypeError(

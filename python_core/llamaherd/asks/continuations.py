@@ -97,12 +97,18 @@ class ScoreResults(OfPrompts):
             if each is None:
                 rows.append((i, None, np.nan, 0, why[i]))
             rows += [(i, c.text, c.logprob, len(c.tokens), None) for c in each or ()]
-        names = ["prompt", "continuation", "logprob", "n_tokens", "error"]
-        frame = pd.DataFrame(rows, columns=names)
-        cells = in_pandas(self.further([row[0] for row in rows]), KINDS)
-        for i, (name, values) in enumerate(cells.items()):
-            frame.insert(len(names) - 1 + i, name, values)
-        return frame
+        at, texts, logprobs, n_tokens, errors = (
+            zip(*rows, strict=True) if rows else [()] * 5
+        )
+        cells: dict[str, Any] = {
+            "prompt": np.array(at, dtype=np.int64),
+            "continuation": texts,
+            "logprob": np.array(logprobs, dtype=float),
+            "n_tokens": np.array(n_tokens, dtype=np.int64),
+            **self.further(at),
+            "error": errors,
+        }
+        return pd.DataFrame(in_pandas(cells, {**KINDS, "continuation": "string"}))
 
     def further(self, prompts: Sequence[int]) -> dict[str, list[Any]]:
         """Return the columns about thoughts, with a row for each of the given prompts."""
@@ -165,14 +171,13 @@ class PerplexityResults(OfPrompts):
         """
         import pandas as pd  # noqa: PLC0415 - optional dependency
 
-        return pd.DataFrame(
-            {
-                "perplexity": self.perplexity,
-                "logprob": self.logprob,
-                "n_tokens": self.n_tokens,
-                "error": reasons(self.errors, self.finish_reasons),
-            }
-        )
+        cells: dict[str, Any] = {
+            "perplexity": self.perplexity,
+            "logprob": self.logprob,
+            "n_tokens": self.n_tokens,
+            "error": reasons(self.errors, self.finish_reasons),
+        }
+        return pd.DataFrame(in_pandas(cells, KINDS))
 
     def __repr__(self) -> str:
         n_failed = sum(error is not None for error in self.errors)

@@ -50,6 +50,7 @@ def checked_labels(labels: object) -> Labels:
         TypeError: `labels` has another type.
         ValueError: There are no labels or too many; a label is empty or given twice.
     """
+    labels = checks.column_as_list(labels)
     is_text = isinstance(labels, (str, bytes, bytearray))
     what = checks.no_list(labels)
     if what or is_text or not isinstance(labels, Collection):

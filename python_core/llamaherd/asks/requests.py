@@ -158,6 +158,14 @@ def make_requests(
     return requests, base
 
 
+def schemas_of(options: GenerateOptions) -> tuple[str, ...]:
+    """Return the JSON Schema of all prompts of a call; () if they have none."""
+    constraints = Constraints(options.sampling, strict=options.strict)
+    of_call = params_of_call(constraints.settings)
+    schema = getattr(params_of_prompts(of_call, options.params), "schema", None)
+    return (schema,) if isinstance(schema, str) else ()
+
+
 def place_of(content: str) -> int:
     """Return a uint64 from which the seed is derived for a prompt without an index."""
     return int.from_bytes(hashlib.sha256(content.encode()).digest()[:8], "little")

@@ -199,8 +199,8 @@ class ClassifyResults(OfPrompts):
         }
         for j, name in enumerate(self.names):
             columns[f"p_{name}"] = self.probs[:, j]
-        columns |= in_pandas(self.further(), KINDS)
-        columns["error"] = reasons(self.errors, self.finish_reasons)
+        why = reasons(self.errors, self.finish_reasons)
+        columns |= in_pandas({**self.further(), "error": why}, KINDS)
         return pd.DataFrame(columns)
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ import click
 from llamaherd.cli.wording import terms_of_command
 from llamaherd.core.errors import BadArgumentError, JournalError, LlamaHerdError
 from llamaherd.core.files import is_full
+from llamaherd.core.progress import say
 from llamaherd.core.words import spoken_in
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class ExitStatus(IntEnum):
     FAILED = 1  # the command failed while it ran
     WRONG_USE = 2  # invalid arguments or input; nothing was computed
     ROWS_FAILED = 3  # finished, but some rows failed
+    HUNG_UP = 129  # ended by SIGHUP, because its terminal was closed
     INTERRUPTED = 130  # ended by Ctrl-C
     TERMINATED = 143  # ended by SIGTERM
 
@@ -206,12 +208,12 @@ def split_names(
 def tell(message: str) -> None:
     """Print a line of progress for the user."""
     if sys.stderr.isatty():
-        click.echo(message, err=True)
+        say(message)
 
 
 def warn(message: str) -> None:
     """Print a warning."""
-    click.echo(f"llamaherd: warning: {message}", err=True)
+    say(f"llamaherd: warning: {message}")
 
 
 def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
@@ -219,30 +221,32 @@ def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
     if isinstance(message, OSError) and message.filename is not None and message.strerror:
         advice = "; free space and run the command again" if is_full(message) else ""
         message = f"{message.filename!r} cannot be used: {message.strerror}{advice}"
-    click.echo(f"llamaherd: {message}", err=True)
+    say(f"llamaherd: {message}")
     return status
 
 
-_entered: list[Termination] = []  # SIGTERM handlers of the running commands
+_entered: list[Termination] = []  # handlers of the running commands
 
 
 def is_terminated() -> bool:
-    """Whether SIGTERM ends the command; a KeyboardInterrupt then is not from Ctrl-C."""
+    """Whether a signal other than Ctrl-C ends the command by a KeyboardInterrupt."""
     return any(termination.has_come for termination in _entered)
 
 
 class Termination:
-    """Context in which SIGTERM ends a command like Ctrl-C, without loss of results.
+    """Context in which SIGTERM and SIGHUP end a command like Ctrl-C, keeping its results.
 
     A shell starts background jobs with Ctrl-C ignored. The command then continues to
-    ignore Ctrl-C, but handles SIGTERM.
+    ignore Ctrl-C, but handles SIGTERM. `nohup` ignores SIGHUP, which remains ignored.
 
     Attributes:
-        has_come: Whether SIGTERM ended the command.
+        has_come: Whether one of these signals ended the command.
+        status: Exit status of the command after a KeyboardInterrupt.
     """
 
     def __init__(self) -> None:
         self.has_come = False
+        self.status = ExitStatus.INTERRUPTED
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Termination:  # noqa: PYI034 - typing.Self needs Python 3.11
@@ -251,6 +255,9 @@ class Termination:
             if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
                 self._handle(signal.SIGINT, self._interrupt)
             self._handle(signal.SIGTERM, self._terminate)
+            hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+            if hangup is not None and signal.getsignal(hangup) is signal.SIG_DFL:
+                self._handle(hangup, self._terminate)
         return self
 
     def __exit__(
@@ -269,7 +276,7 @@ class Termination:
     def _terminate(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.has_come:  # schedulers send signals to the shell and its children
             return
-        self.has_come = True
+        self.has_come, self.status = True, ExitStatus(128 + number)
         signal.raise_signal(signal.SIGINT)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002

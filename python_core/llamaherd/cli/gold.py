@@ -8,6 +8,7 @@ import click
 
 from llamaherd.cli.conventions import Command, Commands, Whole, section, split_names
 from llamaherd.cli.tables import shown_warnings
+from llamaherd.core.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -194,7 +195,7 @@ def _tell(drawn: GoldSample) -> None:
         row = (each[name] for name in ("wave", "kind", "n", "N", "seed", "n_coded"))
         click.echo("\t".join(map(str, row)))
     n_coded = sum(code is not None for code in drawn.gold)
-    click.echo(f"{len(drawn)} texts, {n_coded} coded", err=True)
+    say(f"{len(drawn)} texts, {n_coded} coded")
 
 
 def _confidence(

@@ -19,8 +19,10 @@ from llamaherd.cli.conventions import (
 )
 from llamaherd.cli.streams import (
     closed_streams,
+    drop_unwritable_output,
     escape_unknown_characters,
     fill_streams,
+    name_stdout,
 )
 from llamaherd.cli.wording import COMMAND_LINE
 from llamaherd.core.starting import has_started
@@ -61,7 +63,7 @@ llamaherd serve SmolLM2
 _EPILOG = """\
 `llamaherd COMMAND --help` explains a command, with examples. Data goes to stdout. Exit
 status: 0 success; 1 failed while running; 2 invalid arguments, nothing was computed;
-3 done, but some rows failed, each with its reason; 130 Ctrl-C; 143 SIGTERM.
+3 done, but some rows failed, each with its reason; 129 SIGHUP; 130 Ctrl-C; 143 SIGTERM.
 """
 
 
@@ -110,6 +112,7 @@ def _group() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status."""
     missing = fill_streams()
+    name_stdout()
     escape_unknown_characters()
     if "_LLAMAHERD_COMPLETE" in os.environ:  # a shell completes a command
         importlib.import_module("llamaherd.cli.completion").complete_files()
@@ -119,9 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with spoken_in(COMMAND_LINE):
                 return _run(arguments, missing)
         except (KeyboardInterrupt, click.Abort):
-            return (
-                ExitStatus.TERMINATED if termination.has_come else ExitStatus.INTERRUPTED
-            )
+            return termination.status
+        finally:
+            drop_unwritable_output()
 
 
 def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:
@@ -132,7 +135,6 @@ def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:
         error.show()
         return error.exit_code
     except BrokenPipeError:  # such as `llamaherd ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.FAILED
     except EXPECTED as error:
         return failed(closed_streams(error, missing) or error, status_of(error))

@@ -21,6 +21,7 @@ from llamaherd.cli.model_flags import (
 )
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,9 +162,9 @@ def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
     )
     if given["pairs_out"] is not None:
         write_whole(_table(found.pair_dicts()), given["pairs_out"], overwrite=overwrite)
-    click.echo(found.summary(), err=True)
+    say(found.summary())
     if people is not None or known is not None:
-        click.echo(lh.pair_agreement(found, people, known), err=True)
+        say(str(lh.pair_agreement(found, people, known)))
 
 
 def _column(data: Any, name: str) -> list[Any]:  # noqa: ANN401 - of pyarrow, or a dict

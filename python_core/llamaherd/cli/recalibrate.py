@@ -10,6 +10,7 @@ import click
 from llamaherd.cli.conventions import Command, Whole
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import shown_warnings
+from llamaherd.core.progress import say
 
 _HELP = """\
 Improve labels and probabilities by the codes of a gold sample.
@@ -90,4 +91,4 @@ def recalibrate(**options: Any) -> None:  # noqa: ANN401 - types of click
             cluster=options["cluster"],
         )
     write_whole(found.frame, options["out"], overwrite=options["overwrite"])
-    click.echo(found.summary(), err=True)
+    say(found.summary())

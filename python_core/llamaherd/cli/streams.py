@@ -6,6 +6,8 @@ import errno
 import io
 import os
 import sys
+from contextlib import suppress
+from typing import Any
 
 # Mode for each missing stream. stdin is opened for writing and stdout for reading, so
 # that their use is an error and no later file gets their descriptors. Messages that
@@ -31,6 +33,56 @@ def fill_streams() -> list[str]:
         stream = os.fdopen(null, mode, encoding="utf-8", errors="replace")
         setattr(sys, name, stream)
     return [name for name, *_ in missing if name != "stderr"]
+
+
+_STDOUT = "stdout"  # its name in errors
+
+
+def is_of_stdout(error: Exception) -> bool:
+    """Return whether stdout caused an error."""
+    is_named = isinstance(error, OSError) and error.filename == _STDOUT
+    return is_named or isinstance(error, BrokenPipeError)
+
+
+class _Named(io.FileIO):
+    """File whose errors contain its name."""
+
+    def __init__(self, number: int, named: str) -> None:
+        super().__init__(number, "w", closefd=False)
+        self._named = named
+
+    def write(self, data: Any, /) -> int:  # noqa: ANN401 - any buffer
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = self._named
+            raise
+
+
+def name_stdout() -> None:
+    """Let errors of stdout contain its name, as errors of other files do."""
+    old = sys.stdout
+    buffer = getattr(old, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)  # without buffers, Python has no other object
+    if not isinstance(old, io.TextIOWrapper) or type(raw) is not io.FileIO:
+        return  # tests and programs may replace stdout; Windows' console has another type
+    new = _Named(raw.fileno(), _STDOUT)
+    sys.stdout = io.TextIOWrapper(
+        new if buffer is raw else io.BufferedWriter(new),
+        encoding=old.encoding,
+        errors=old.errors,
+        line_buffering=old.line_buffering,
+        write_through=old.write_through,
+    )
+
+
+def drop_unwritable_output() -> None:
+    """Drop output that cannot be written; Python would report it again at its end."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):  # stdout may be closed
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def escape_unknown_characters() -> None:

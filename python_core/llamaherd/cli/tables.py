@@ -19,7 +19,9 @@ from llamaherd.cli.conventions import (
     warn,
 )
 from llamaherd.cli.model_flags import fits_file_to_memory
+from llamaherd.cli.streams import is_of_stdout
 from llamaherd.core.errors import BadArgumentError
+from llamaherd.core.progress import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -90,7 +92,10 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
                 block=BLOCK if cluster is None else _CLUSTER_BLOCK,
             )
         except EXPECTED as error:
-            if has_begun and not isinstance(error, (BadArgumentError, BrokenPipeError)):
+            # `main` reports errors of stdout, which may have been closed from the start.
+            if has_begun and not (
+                isinstance(error, BadArgumentError) or is_of_stdout(error)
+            ):
                 return failed(error)
             raise
     return ended(outcome)
@@ -111,7 +116,7 @@ def ended(outcome: Outcome) -> int:
     if outcome.problem:
         warn(outcome.problem)
     if outcome.summary:
-        click.echo(outcome.summary, err=True)
+        say(outcome.summary)
     if outcome.n_failed:
         warn(
             f"{outcome.n_failed} of {outcome.n_rows} rows failed; their column "

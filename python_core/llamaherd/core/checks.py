@@ -185,6 +185,7 @@ def stop_texts(name: Name, value: object) -> tuple[str, ...]:
     """
     if value is None:
         return ()
+    value = column_as_list(value)
     if isinstance(value, str):
         value = (value,)
     if not isinstance(value, (list, tuple)):
@@ -215,14 +216,21 @@ def prompt_list(
     """Return the elements of a list of prompts.
 
     Args:
-        prompts: Texts or token ids.
+        prompts: Texts or token ids, also as an array of pyarrow.
         name: Name of the argument in messages.
         single: Advice that the message adds if the user passed a single prompt.
 
     Raises:
         TypeError: `prompts` is not a list of prompts.
     """
-    if isinstance(prompts, (str, bytes, Mapping)) or not isinstance(prompts, Iterable):
+    is_scalar = (
+        getattr(prompts, "shape", None) == ()
+    )  # an array of numpy without a length
+    if (
+        isinstance(prompts, (str, bytes, Mapping))
+        or is_scalar
+        or not isinstance(prompts, Iterable)
+    ):
         hint = " (was nothing read?)" if prompts is None else single
         raise ArgumentTypeError(
             f"must be a list of {name}, not {type(prompts).__name__}{hint}",
@@ -231,7 +239,26 @@ def prompt_list(
     what = no_list(prompts)
     if what:
         raise ArgumentTypeError(f"must be a list of {name}, not {what}", argument=name)
-    return list(prompts)
+    return [plain(each) for each in prompts]
+
+
+def plain(value: object) -> object:
+    """Convert a scalar of pyarrow to the Python object; return other values unchanged."""
+    convert = getattr(value, "as_py", None)
+    return value if convert is None else convert()
+
+
+def column_as_list(value: object) -> object:
+    """Convert a column of pandas, polars, pyarrow or numpy to a list.
+
+    Other objects, also whole tables, are returned unchanged.
+    """
+    if not hasattr(value, "columns"):
+        for name in ("to_pylist", "to_list", "tolist"):
+            convert = getattr(value, name, None)
+            if callable(convert):
+                return convert()
+    return value
 
 
 def is_missing(value: object) -> bool:
@@ -298,6 +325,7 @@ def shown(value: object) -> str:
         text = repr(value)
     except Exception:  # noqa: BLE001 - the caller's class may raise anything
         text = "a value"
+    text = " ".join(line.strip() for line in text.splitlines())  # columns have several
     if len(text) > 60:
         text = text[:57] + "..."
     return words().value(value, text)

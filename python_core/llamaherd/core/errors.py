@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from llamaherd.core.argument import Name, Place
 
-KEPT = "finished results are in the exception's `results`"
+KEPT = (
+    "finished results are in the exception's `results` (at a prompt and in notebooks: "
+    "sys.last_value.results)"
+)
 _Bad = TypeVar("_Bad", bound="BadArgumentError")
 _Error = TypeVar("_Error", bound="LlamaHerdError")
 

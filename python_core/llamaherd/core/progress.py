@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from llamaherd.core import checks
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 # tqdm's own rate switches to seconds per prompt for long prompts.
 _FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 BYTES = "B"  # unit that is scaled to kB, MB, GB
+# Limits on the interval between two frames that stay, and its share of the elapsed time.
+_SHORTEST_S, _LONGEST_S, _SHARE = 0.1, 60.0, 0.02
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
@@ -58,8 +61,31 @@ class JobProgress:
         return ()
 
 
+class Pace:
+    """Intervals between the frames of a bar whose frames all stay.
+
+    A file, and a notebook that runs without a browser, keep each frame: ten frames per
+    second would be 36,000 in an hour. At this pace the interval grows with the elapsed
+    time, so that an hour has about 400 frames.
+    """
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    def is_due(self, elapsed_s: float) -> bool:
+        """Return whether to draw a frame now; if so, count it as drawn."""
+        if elapsed_s < self._next_s:
+            return False
+        interval_s = max(_SHORTEST_S, min(_LONGEST_S, _SHARE * elapsed_s))
+        self._next_s = elapsed_s + interval_s
+        return True
+
+
 class ProgressBar:
     """A tqdm bar on stderr, drawn at the first report.
+
+    If stderr is not a terminal, frames follow each other at the `Pace` of frames that
+    stay.
 
     Args:
         leave: Keep the finished bar on the screen.
@@ -68,7 +94,13 @@ class ProgressBar:
     def __init__(self, *, leave: bool = True) -> None:
         self._leave = leave
         self._bar: Any = None  # tqdm has no types
+        self._last: JobProgress | None = None  # latest report, drawn or not
         self._is_off = sys.stderr is None  # in a program without streams
+        self._pace: Pace | None = None  # None on a terminal, where frames are replaced
+        if not self._is_off:
+            with suppress(Exception):
+                self._pace = None if sys.stderr.isatty() else Pace()
+        self._started_s = monotonic()
 
     def show(self, progress: JobProgress) -> None:
         """Redraw the bar.
@@ -79,23 +111,31 @@ class ProgressBar:
         """
         if self._is_off:
             return
+        if self._last is not None and self._last.n_done > progress.n_done:
+            self.close()
+        self._last = progress
+        pace = self._pace
+        if pace is not None and not pace.is_due(monotonic() - self._started_s):
+            return
         try:
             self._draw(progress)
         except Exception:  # noqa: BLE001 - of any stream, and of tqdm's warnings
             self._is_off = True
 
     def close(self) -> None:
-        """End the bar; a second call does nothing."""
-        bar, self._bar = self._bar, None
+        """Draw the latest report and end the bar; a second call does nothing."""
+        (bar, self._bar), (last, self._last) = (self._bar, None), (self._last, None)
+        self._pace = None if self._pace is None else Pace()
+        self._started_s = monotonic()
         if bar is not None:
             with suppress(Exception):
+                if last is not None:
+                    _put(bar, last)
                 bar.close()
 
     def _draw(self, progress: JobProgress) -> None:
         from tqdm import tqdm  # noqa: PLC0415 - slow, and few calls show a bar
 
-        if self._bar is not None and self._bar.n > progress.n_done:
-            self.close()
         if self._bar is None:
             is_bytes = progress.unit == BYTES
             self._bar = tqdm(
@@ -105,9 +145,13 @@ class ProgressBar:
                 bar_format=_FORMAT,
                 leave=self._leave,
             )
-        self._bar.total = progress.n_total or None
-        self._bar.set_postfix_str(progress.line, refresh=False)
-        self._bar.update(progress.n_done - self._bar.n)
+        _put(self._bar, progress)
+
+
+def _put(bar: Any, progress: JobProgress) -> None:  # noqa: ANN401 - tqdm has no types
+    bar.total = progress.n_total or None
+    bar.set_postfix_str(progress.line, refresh=False)
+    bar.update(progress.n_done - bar.n)
 
 
 def check_option(option: object) -> None:

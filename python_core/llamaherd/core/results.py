@@ -178,11 +178,12 @@ class Results(Sequence[Result]):
         If the model could think before the answers, "thinking", "n_thinking_tokens" and
         "thinking_complete" are columns before "error".
 
-        The columns depend only on the schema, not on the results. Without a schema there
-        is a column "text". If a schema allows answers other than objects with known
-        fields, the column "value" contains the whole answer. Columns can hold lists and
-        objects. Integers have the type "Int64", booleans "boolean", which allow missing
-        values. An integer of more than 64 bits is missing, with the reason in "error".
+        The columns and their types depend only on the schema, not on the results. Without
+        a schema there is a column "text". If a schema allows answers other than objects
+        with known fields, the column "value" contains the whole answer. Columns can hold
+        lists and objects. Integers have the type "Int64", booleans "boolean", which allow
+        missing values. An integer of more than 64 bits is missing, with the reason in
+        "error".
 
         The index is new, 0 to n - 1. To add a column to a data frame with another index,
         assign its values: `frame["text"] = results.texts`, or `table["text"].to_numpy()`.
@@ -196,13 +197,14 @@ class Results(Sequence[Result]):
         import pandas as pd  # noqa: PLC0415 - optional dependency
 
         table: dict[str, Any] = {"text": self.texts}
+        kinds: Mapping[str, str] = {"text": "string"}
         problems: dict[int, str] = {}
         if self._layout is not None:
             values = self._columns(dotted=dotted)
             table, problems = self._layout.held(values, dotted=dotted)
-            table = in_pandas(table, self._layout.kinds(dotted=dotted))
+            kinds = self._layout.kinds(dotted=dotted)
         more = in_pandas(self._further(problems), KINDS)
-        return pd.DataFrame(with_columns(table, more))
+        return pd.DataFrame(with_columns(in_pandas(table, kinds), more))
 
     def to_arrow(self, *, dotted: bool = False) -> pa.Table:
         """Return the results as a table of pyarrow, see `to_pandas`.

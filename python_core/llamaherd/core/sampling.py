@@ -6,6 +6,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
@@ -69,11 +70,13 @@ def _checked_choices(name: str, choices: object) -> _Texts:
     """Return sorted choices without duplicates, so that equal settings compare equal."""
     if isinstance(choices, _Texts):
         return choices
-    if isinstance(choices, (str, bytes, bytearray, Mapping)) or not isinstance(
-        choices, Collection
-    ):
+    choices = checks.column_as_list(choices)
+    what = "" if isinstance(choices, AbstractSet) else checks.no_list(choices)
+    is_one = isinstance(choices, (str, bytes, bytearray, Mapping))
+    if what or is_one or not isinstance(choices, Collection):
         raise ArgumentTypeError(
-            f"must be {words().texts}, not {checks.shown(choices)}", argument=name
+            f"must be {words().texts}, not {what or checks.shown(choices)}",
+            argument=name,
         )
     texts = list(choices)
     if not texts:

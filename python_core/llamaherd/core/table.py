@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from llamaherd.core.failure import CANCELLED
+from llamaherd.core.failure import CANCELLED, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,34 +52,42 @@ def columns(
     return {name: [_at(row, path) for row in rows] for name, path in paths.items()}
 
 
-def nullable(values: Sequence[object], kind: str) -> Any:  # noqa: ANN401 - of pandas
-    """Return a pandas column of integers or booleans that allows missing values.
+def of_kind(values: Sequence[object], kind: str) -> Any:  # noqa: ANN401 - of pandas
+    """Return a pandas column whose type depends only on its kind, not on its values.
 
     Args:
-        values: Parsed JSON.
-        kind: "integer" or "boolean"; values of other kinds are not changed.
+        values: Parsed JSON; None where a value is missing.
+        kind: "string", "integer", "number" or "boolean". Columns of other kinds hold any
+            objects.
     """
     import pandas as pd  # noqa: PLC0415 - optional dependency
 
-    kinds = {"integer": (int, "Int64"), "boolean": (bool, "boolean")}
-    if kind not in kinds:
-        return values
-    type_, dtype = kinds[kind]
-    if all(value is None or type(value) is type_ for value in values):
-        return pd.array(list(values), dtype=dtype)
-    return values  # values returned by a validator
+    kinds: dict[str, tuple[tuple[type, ...], Any]] = {
+        # Reasons are texts of a subclass. The dtype of texts is object before pandas 3.
+        "string": ((str, Failure), pd.Series([""]).dtype),
+        "integer": ((int,), "Int64"),
+        "number": ((float, int), "float64"),
+        "boolean": ((bool,), "boolean"),
+    }
+    types, dtype = kinds.get(kind, ((), "object"))
+    if not all(value is None or type(value) in types for value in values):
+        dtype = "object"  # values returned by a validator
+    return pd.Series(list(values), dtype=dtype)
 
 
 def in_pandas(
     cells: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return columns for pandas, in which integers and booleans may be missing.
+    """Return columns for pandas, whose types do not depend on the values.
 
     Args:
         cells: Values by name of the column.
-        kinds: Kinds of some columns, see `nullable`.
+        kinds: Kinds of columns, see `of_kind`. Other columns are not changed.
     """
-    return {name: nullable(each, kinds.get(name, "")) for name, each in cells.items()}
+    return {
+        name: of_kind(each, kinds[name]) if name in kinds else each
+        for name, each in cells.items()
+    }
 
 
 def reasons(

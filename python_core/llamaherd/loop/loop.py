@@ -126,8 +126,12 @@ class Loop(ThreadedLoop):
         self._sizing.n_sharing = n
 
     def close(self) -> None:
-        """End all groups with ContextClosedError and free the engine."""
-        shim.check_process()
+        """End all groups with ContextClosedError and free the engine.
+
+        In a forked child this does nothing, so that a `with` block can end there.
+        """
+        if shim.is_forked():
+            return
         with self._lock:
             self._is_closed = True
             if self._is_gone:

@@ -72,6 +72,7 @@ def single(prompt: object) -> list[object]:
     Raises:
         TypeError: The prompt is missing.
     """
+    prompt = checks.plain(prompt)
     if checks.is_missing(prompt):
         raise ArgumentTypeError(
             f"must be text or a sequence of token ids, not {checks.shown(prompt)}",

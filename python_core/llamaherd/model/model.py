@@ -376,7 +376,12 @@ class Model(ClosedByWith):
                 self._contexts.add(context)
 
     def close(self) -> None:
-        """Close all contexts, then free the model. Idempotent."""
+        """Close all contexts, then free the model. Idempotent.
+
+        In a forked child this does nothing.
+        """
+        if shim.is_forked():
+            return
         with self._contexts_lock:
             self._was_closed = True
             self._native, contexts = None, list(self._contexts)

@@ -139,6 +139,14 @@ def check_process() -> None:
     check(lib.lh_process_check(error), error)
 
 
+def is_forked() -> bool:
+    """Return whether this process was forked after a model was loaded.
+
+    Such a process frees nothing: locks may have been held when it was forked.
+    """
+    return bool(lib.lh_process_check(ffi.new("lh_error *")) == lib.LH_FORKED)
+
+
 def own_threads() -> bool:
     """Return whether ggml runs on the threads of llamaherd, see `lh_own_threads`."""
     return bool(lib.lh_own_threads())

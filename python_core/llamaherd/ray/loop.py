@@ -117,8 +117,9 @@ class HerdLoop(ThreadedLoop):
             group.worker = self._worker
 
     def close(self) -> None:
-        """See `GroupLoop`; also ends the actors."""
-        shim.check_process()
+        """See `GroupLoop`; also ends the actors. In a forked child this does nothing."""
+        if shim.is_forked():
+            return
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
             if not self._is_gone:

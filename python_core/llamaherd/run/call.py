@@ -41,6 +41,7 @@ class Call:
         n: Number of samples per prompt.
         retries: Maximum number of retries for an answer that violates its schema.
         thinks: Whether the caller requested thoughts, even if no request has a thought.
+        schemas: JSON Schemas of the answers if there are no requests, for the columns.
 
     Attributes:
         problem: Warning for the caller; always "" in this class, see `LoopCall`.
@@ -57,8 +58,10 @@ class Call:
         n: int = 1,
         retries: int = 0,
         thinks: bool = False,
+        schemas: tuple[str, ...] = (),
     ) -> None:
         self._requests = requests
+        self._schemas = schemas
         self._thinks = thinks or any(each.thought is not None for each in requests)
         self._n = n
         self._retries = retries
@@ -155,7 +158,12 @@ class Call:
         """Answer the prompts in steps, with the arguments and errors of `run`."""
         self._started_s = time.perf_counter()
         if not self._requests:
-            return Results([], Stats(seed=self._seed), has_thoughts=self._thinks)
+            return Results(
+                [],
+                Stats(seed=self._seed),
+                layout=SchemaLayout(self._schemas) if self._schemas else None,
+                has_thoughts=self._thinks,
+            )
         n_journal = self._take_known(known or {})
         self._on_output = on_output
         self._open = self._reject(

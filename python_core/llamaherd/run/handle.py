@@ -193,7 +193,11 @@ class Handle(ProcessBound):
         return self._await_result().__await__()
 
     async def __aiter__(self) -> AsyncIterator[TextPiece]:
-        """Iterate over pieces in asyncio. Leaving early does not cancel the request."""
+        """Iterate over pieces in asyncio.
+
+        Cancelling the task that waits for a piece cancels the request. Leaving early does
+        not: call `cancel` in a `finally` clause if nobody needs the rest.
+        """
         async for piece in self._iterate_async():
             if piece.kind == "answer":
                 yield piece
@@ -219,6 +223,9 @@ class Handle(ProcessBound):
                 if is_done:
                     break
                 await wait_or_look(event, self._check_alive)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
         finally:
             with self._changed:
                 self._listeners.remove(listener)

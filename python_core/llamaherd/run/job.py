@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
+from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llamaherd.core.errors import JournalWarning
 from llamaherd.core.keeping import keep_made, kept
 from llamaherd.core.process_bound import ProcessBound
+from llamaherd.core.progress import JobProgress
 from llamaherd.loop.threads import check_may_wait, start_thread, wait_for
+from llamaherd.run.looking import wait_or_look
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from llamaherd.loop.threads import Worker
 
 
@@ -44,6 +50,8 @@ class Runnable(Protocol[_R_co]):
 class Job(ProcessBound, Generic[_R]):
     """Work that runs in a thread: a call to a model, a download, the start of a herd.
 
+    A job may be used in any thread. In asyncio, `await job` returns its results.
+
     Args:
         work: The work. The value that its `run` returns is the result of the job.
 
@@ -57,6 +65,7 @@ class Job(ProcessBound, Generic[_R]):
         self._told = ""  # last problem that was reported
         self._results: _R | None = None
         self._error: BaseException | None = None
+        self._listeners: list[Callable[[], object]] = []  # called at the end
         self._worker: Worker | None = None
         self._worker = start_thread(self, self._run)
 
@@ -113,6 +122,23 @@ class Job(ProcessBound, Generic[_R]):
 
     result = results
 
+    def __await__(self) -> Generator[object, None, _R]:
+        """Waits for the results in asyncio. Cancelling the wait cancels the job."""
+        return self._await_results().__await__()
+
+    async def _await_results(self) -> _R:
+        running = asyncio.get_running_loop()
+        event = asyncio.Event()
+        self._listeners.append(lambda: running.call_soon_threadsafe(event.set))
+        try:
+            while not self.wait(0):
+                await wait_or_look(event, self.warn)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        self.warn()
+        return self.outcome()
+
     def warn(self) -> None:
         """Warns once of each problem of the journal; call this method while you wait.
 
@@ -154,4 +180,16 @@ class Job(ProcessBound, Generic[_R]):
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._error = error
         finally:
-            self._is_done.set()
+            self._is_done.set()  # before the listeners, which look for it
+            for listener in list(self._listeners):
+                with suppress(RuntimeError):  # the event loop may be closed
+                    listener()
+
+    def __repr__(self) -> str:
+        name, state = type(self).__name__, "running"
+        if self._is_done.is_set():
+            state = "done" if self._error is None else f"failed: {self._error}"
+        progress = self.progress
+        if isinstance(progress, JobProgress):
+            state = f"{progress.n_done} of {progress.n_total} {progress.unit}, {state}"
+        return f"<{name}: {state}>"

@@ -112,8 +112,8 @@ FIELDS: Mapping[str, UnusedField] = {
     "echo": UnusedField(FLAG, (False,)),  # in chats
     "enable_response_messages": UnusedField(FLAG, (False,)),
     "enable_thinking": UnusedField(FLAG),
-    "function_call": UnusedField(TEXT + OBJECT, ("none", "auto")),
-    "functions": UnusedField(LIST, ([],)),
+    "function_call": UnusedField(TEXT + OBJECT, ("none", "auto"), "use tool_choice"),
+    "functions": UnusedField(LIST, ([],), "use tools"),
     "generation_prompt": UnusedField(TEXT, ("",)),
     "grammar_lazy": UnusedField(FLAG, (False,)),
     "grammar_triggers": UnusedField(LIST, ([],)),

@@ -30,7 +30,7 @@ def chat_messages(given: Mapping[str, object]) -> list[dict[str, object]]:
     """
     messages = given.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise bad_field("messages", "messages must be a list of messages")
+        raise bad_field("messages", "messages must be a list of at least one message")
     return [_message(f"messages[{i}]", message) for i, message in enumerate(messages)]
 
 

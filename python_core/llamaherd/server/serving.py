@@ -30,6 +30,7 @@ _OTHER_FILES = 32  # open files for models, logs and the event loop
 _KEEP_ALIVE_S = 60  # seconds; longer than clients keep idle connections
 _LAST_S = 2  # seconds to send errors to the remaining clients
 _LOOK_S = 0.05  # seconds between checks for the end of all requests
+_HANGUP: int | None = getattr(signal, "SIGHUP", None)  # Windows has none
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -168,8 +169,11 @@ class Server(uvicorn.Server):
         timer.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Handle a signal: the first ends the server gracefully, the second at once."""
-        if self.should_exit:
+        """Handle a signal: the first ends the server gracefully, the second at once.
+
+        A shell may repeat SIGHUP to a server whose terminal was closed.
+        """
+        if self.should_exit and sig != _HANGUP:
             self.force_exit = True
             self.status = 128 + sig
             # uvicorn would log each aborted request as cancelled.
@@ -178,11 +182,16 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM while serving, if on the main thread."""
+        """Handle the signals that end a server, if on the main thread.
+
+        `nohup` ignores SIGHUP, which remains ignored.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        signals = (signal.SIGINT, signal.SIGTERM)
+        signals: list[int] = [signal.SIGINT, signal.SIGTERM]
+        if _HANGUP is not None and signal.getsignal(_HANGUP) is not signal.SIG_IGN:
+            signals.append(_HANGUP)
         before = {sig: signal.signal(sig, self.handle_exit) for sig in signals}
         try:
             yield

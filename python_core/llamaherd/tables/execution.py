@@ -23,7 +23,7 @@ from llamaherd.tables.sharding import own_rows
 from llamaherd.tables.spec import STREAM
 from llamaherd.tables.spec_keys import KEYS
 from llamaherd.tables.store import RowKeeper, Store
-from llamaherd.tables.writing import checked_output, writing
+from llamaherd.tables.writing import check_reader, checked_output, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -159,7 +159,9 @@ def do_run(
         run = _Run(
             spec, task=task, source=source, record=record, host=host, journal=journal
         )
-        meter = stack.enter_context(Meter(progress))
+        is_stream = shard is None and spec.output == STREAM
+        meter = Meter(progress, check_reader) if is_stream else Meter(progress)
+        stack.enter_context(meter)
         if shard is None:
             run.whole(meter, block)
         else:

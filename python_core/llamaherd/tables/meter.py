@@ -45,14 +45,21 @@ class RunProgress(JobProgress):
 class Meter:
     """Adds up the progress of blocks. Use: `with Meter(option) as meter`.
 
+    Args:
+        option: True to show a bar, or a function that is called with `RunProgress`.
+        check: Function that is called before each report. Its error ends the run.
+
     Attributes:
         n_total: Number of rows of the run.
         n_done: Number of rows in finished blocks.
         n_failed: Number of failed rows in finished blocks.
     """
 
-    def __init__(self, option: ProgressOption) -> None:
+    def __init__(
+        self, option: ProgressOption, check: Callable[[], object] = lambda: None
+    ) -> None:
         self._option = option
+        self._check = check
         self._stack = ExitStack()
         self._report: Callable[[RunProgress], object] = lambda _: None
         self._started_s = perf_counter()
@@ -85,6 +92,7 @@ class Meter:
         self._report_progress(0, 0)
 
     def _report_progress(self, n_done: int, n_failed: int) -> None:
+        self._check()
         self._report(
             RunProgress(
                 n_done=self.n_done + n_done,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import re
+import select
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -111,6 +113,23 @@ class TextWriter:
             for name, value in zip(names, values, strict=True)
         )
         return f"{{{inner}}}\n"
+
+
+def check_reader() -> None:
+    """Check that the program that reads stdout has not ended, as `head` does.
+
+    Raises:
+        BrokenPipeError: It has ended.
+    """
+    if not hasattr(select, "poll"):  # on Windows
+        return
+    try:
+        watched = select.poll()
+        watched.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):  # stdout is not a file of the system
+        return
+    if any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0)):
+        raise BrokenPipeError(errno.EPIPE, "nobody reads stdout any more")
 
 
 def cell_text(value: object) -> str:

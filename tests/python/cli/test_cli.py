@@ -103,6 +103,25 @@ sys.exit(main(["serve", "no.gguf"]))
         assert (done.returncode, done.stderr) == (143, "")
 
 
+def test_nohup_keeps_a_command_that_lost_its_terminal() -> None:
+    code = """
+import os, signal, sys
+from llamaherd.cli import main
+from llamaherd.server import serving
+def bind(*_):
+    os.kill(os.getpid(), signal.SIGHUP)
+    raise OSError("reached")
+serving.bind = bind
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+sys.exit(main(["serve", "no.gguf"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "reached" in done.stderr
+
+
 @pytest.mark.parametrize("is_module", [True, False])
 def test_ctrl_c_while_parts_are_imported(tmp_path: Path, is_module: bool) -> None:
     interrupt = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n"

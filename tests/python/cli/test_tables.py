@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import pty
 import random
 import signal
 import subprocess
@@ -74,7 +75,8 @@ def test_kill_9_at_any_moment_and_the_same_command_again(tiny_path: Tiny) -> Non
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
+    ("number", "status"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)],
 )
 def test_a_signal_keeps_what_is_finished_and_says_how_to_go_on(
     tiny_path: Tiny, number: int, status: int
@@ -90,6 +92,30 @@ def test_a_signal_keeps_what_is_finished_and_says_how_to_go_on(
     assert b"out.csv.journal has the finished rows" in error
     assert b"the same command continues" in error
     assert b"Traceback" not in error
+    assert 100 <= n_stored("out.csv.journal") < 5000
+    assert not list(Path().glob("out.csv*part"))
+
+
+# Starts a program on a terminal, its path first, as the leader of a session.
+ON_TERMINAL = """
+import os, sys
+terminal = os.open(sys.argv[1], os.O_RDWR)
+for number in range(3):
+    os.dup2(terminal, number)
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+
+
+def test_a_terminal_that_is_closed_ends_a_run_like_ctrl_c(tiny_path: Tiny) -> None:
+    table(5000)
+    run = ["run", "in.csv", "-m", tiny_path("llama"), *EXACT, "-o", "out.csv", "--quiet"]
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", ON_TERMINAL, os.ttyname(theirs), *COMMAND[1:], *run]
+    process = subprocess.Popen(list(map(str, command)), start_new_session=True)
+    wait_for_rows(process, "out.csv.journal", 100)
+    os.close(theirs)
+    os.close(ours)  # the system sends SIGHUP, and nothing can be printed any more
+    assert process.wait(600) == 129
     assert 100 <= n_stored("out.csv.journal") < 5000
     assert not list(Path().glob("out.csv*part"))
 

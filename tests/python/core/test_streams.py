@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import pytest
-from llamaherd.core.progress import JobProgress, ProgressBar, reporter, say
+from llamaherd.core import progress
+from llamaherd.core.progress import JobProgress, Pace, ProgressBar, reporter, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,3 +105,45 @@ def test_a_program_without_streams_gets_its_results(
         ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command], check=False, timeout=600
     )
     assert (tmp_path / "done").read_text(encoding="utf-8") == "2 2"
+
+
+def test_frames_that_stay_become_rare() -> None:
+    def n_frames(hours: float) -> int:
+        pace = Pace()
+        return sum(pace.is_due(tenth / 10) for tenth in range(int(36_000 * hours)))
+
+    assert 25 <= n_frames(5 / 3600) <= 50  # at first about as on a terminal
+    assert n_frames(1) < 400
+    assert 600 < n_frames(8) < 900  # at least one a minute
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_bar_ends_with_the_last_report(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with reporter(option=True) as report:
+        for n_done in range(2000):
+            report(Counts(n_done=n_done, n_total=2000))
+        for n_done in range(501):  # a second bar, as in downloads
+            report(Counts(n_done=n_done, n_total=1000))
+    first, second, end = stream.getvalue().split("\n")
+    assert "1999/2000" in first.rpartition("\r")[2]
+    assert "500/1000" in second.rpartition("\r")[2]
+    assert not end
+
+
+def test_a_file_gets_no_frame_while_the_pace_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "monotonic", lambda: 0.0)
+    bar = ProgressBar()
+    for n_done in range(100):
+        bar.show(Counts(n_done=n_done, n_total=100))
+    assert stream.getvalue().count("\r") == 1
+    bar.close()
+    assert "99/100" in stream.getvalue()

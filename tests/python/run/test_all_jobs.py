@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import asyncio
 import copy
 import os
 import pickle
@@ -221,6 +222,60 @@ def test_cancelling_ends_the_work(starter: Starter, moment: str) -> None:
     assert is_cancelled(starter.kind, job.results())
 
 
+def test_asyncio_waits_for_a_job_without_a_thread(starter: Starter) -> None:
+    async def main() -> Any:
+        job = starter.start()
+        await asyncio.to_thread(starter.gate.entered.wait, 60)
+        n_threads = threading.active_count()
+        both = asyncio.gather(job, job)
+        await asyncio.sleep(0)
+        assert threading.active_count() == n_threads
+        assert not both.done()
+        starter.gate.opened.set()
+        first, second = await both
+        assert first is second is await job is job.results()
+        return first
+
+    assert not is_cancelled(starter.kind, asyncio.run(main()))
+
+
+def test_cancelling_a_wait_in_asyncio_cancels_the_job(starter: Starter) -> None:
+    async def main() -> lh.Job[Any]:
+        job = starter.start()
+        await asyncio.to_thread(starter.gate.entered.wait, 60)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(job, 0.01)
+        starter.gate.opened.set()
+        return job
+
+    assert is_cancelled(starter.kind, asyncio.run(main()).results())
+
+
+def test_an_event_loop_that_ends_first_does_no_harm(starter: Starter) -> None:
+    job = starter.start()
+    events = asyncio.new_event_loop()
+    waiting = events.create_task(job._await_results())
+    events.call_soon(events.stop)
+    events.run_forever()
+    waiting._log_destroy_pending = False
+    events.close()
+    starter.gate.opened.set()
+    assert not is_cancelled(starter.kind, job.results())
+
+
+def test_a_job_is_shown_with_its_progress(starter: Starter) -> None:
+    job = starter.start()
+    assert starter.gate.entered.wait(60)
+    assert repr(job).startswith(f"<{type(job).__name__}: ")
+    assert repr(job).endswith("running>")
+    starter.gate.opened.set()
+    job.results()
+    assert repr(job).endswith("done>")
+    if starter.kind != "herd":
+        n, unit = job.progress.n_total, job.progress.unit
+        assert f"{n} of {n} {unit}" in repr(job)
+
+
 def test_an_error_is_raised_where_the_results_are_asked_for(
     starter: Starter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +289,11 @@ def test_an_error_is_raised_where_the_results_are_asked_for(
     monkeypatch.setattr(type(first._work), "run", fail)
     job = starter.start()
     assert job.wait(60)
-    for ask in (job.results, job.results, job.result, job.outcome):
+    assert repr(job).endswith("failed: no luck>")
+    for ask in (
+        *(job.results, job.results, job.result, job.outcome),
+        lambda: asyncio.run(job._await_results()),
+    ):
         with pytest.raises(OddError, match="no luck"):
             ask()
     starter.gate.opened.set()

@@ -153,6 +153,38 @@ def test_a_child_may_load_a_model_when_its_parent_has_none(
     assert run.stdout.strip() == "7", run.stderr
 
 
+# Programs that fork within a `with` block: its end must not hide the child's own end.
+INSIDE = """
+import os, signal, sys, warnings
+import llamaherd as lh
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+with lh.Model(sys.argv[1]) as model, lh.Context(model) as context:
+    with lh.chat(model) as chat:
+        running = lh.start_parallel(context, ["a"] * 3, max_tokens=400, ignore_eos=True)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)  # ends a child that hangs, with another status
+            model.close()
+            context.close()
+            chat.close()
+            sys.exit(5)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        print(len(running.results()))
+"""
+
+
+def test_a_block_ends_in_a_child_without_an_error(tmp_path: Path) -> None:
+    path = tiny_models.write(tmp_path / "tiny.gguf", "llama", chat_template=TEMPLATE)
+    run = subprocess.run(
+        [sys.executable, "-c", INSIDE, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert (run.stdout.split(), run.stderr) == (["5", "3"], "")
+
+
 SPAWNED = """
 import multiprocessing, sys
 import llamaherd as lh

@@ -350,14 +350,23 @@ def test_cancelling_a_wait_in_asyncio_cancels_the_request() -> None:
     is_cancelled = threading.Event()
     engine.before_run = lambda _: is_cancelled.wait(60)
 
-    async def main() -> Handle:
-        handle = Handle(loop, long_request(), None)
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(handle, 0.03)
-        is_cancelled.set()
-        return handle
+    async def read(handle: Handle) -> list[str]:
+        return [piece async for piece in handle]
 
-    assert asyncio.run(main()).result(60).finish_reason == "cancelled"
+    async def read_all(handle: Handle) -> list[str]:
+        return [piece async for piece in handle.pieces()]
+
+    async def main() -> list[Handle]:
+        handles = []
+        for wait in (Handle._await_result, read, read_all):
+            handles.append(Handle(loop, long_request(), None))
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(wait(handles[-1]), 0.03)
+        is_cancelled.set()
+        return handles
+
+    ended = [handle.result(60).finish_reason for handle in asyncio.run(main())]
+    assert ended == ["cancelled"] * 3
 
 
 def test_an_event_loop_that_is_gone_does_no_harm(loop: object) -> None:

@@ -77,7 +77,7 @@ def _started(client: Client, body: dict[str, Any]) -> socket.socket:
     return link
 
 
-@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_running_requests_end_after_a_signal_and_nobody_new_comes_in(
     chat_model: lh.Model, sig: signal.Signals
 ) -> None:

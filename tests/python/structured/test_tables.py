@@ -9,6 +9,7 @@ from datetime import date  # noqa: TC003 - pydantic reads it
 from typing import Any
 
 import llamaherd as lh
+import pandas as pd
 import pyarrow as pa
 import pydantic
 import pytest
@@ -63,6 +64,9 @@ def test_columns_and_types_are_the_schemas(values: list[Any]) -> None:
         assert table.column_names == NAMES
         assert table.schema.types == [*TYPES, pa.float64(), pa.string()]
         assert same.to_arrow(dotted=True).schema.types == table.schema.types
+        text = pd.Series([""]).dtype
+        expected = ["Int64", object, "boolean", object, text, float, text]
+        assert same.to_pandas().dtypes.tolist() == expected
 
 
 def test_values_are_in_the_columns_of_their_fields() -> None:

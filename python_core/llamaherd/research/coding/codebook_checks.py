@@ -74,9 +74,10 @@ def _pairs(labels: object, kind: str, least: int) -> list[tuple[Any, Any]]:
             code="missing",
             form="{problem}",
         )
+    labels = checks.column_as_list(labels)
     if isinstance(labels, (str, bytes)) or not isinstance(labels, (Mapping, Sequence)):
         raise ArgumentTypeError(
-            "must be a list of labels or map them to definitions, not be "
+            "must be a list of labels, or a mapping from labels to definitions, not "
             f"{checks.shown(labels)}",
             argument="labels",
         )

@@ -169,7 +169,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"labels": "ab"}, TypeError, "labels must be a list of labels or map"),
+        ({"labels": "ab"}, TypeError, "labels must be a list of labels, or a map"),
         ({"labels": ["a", ""]}, ValueError, r"labels\[1\] must not be empty"),
         ({"labels": ["a", " b"]}, ValueError, "one line without space at its ends"),
         ({"labels": ["a", "b"], "schema": _SCHEMA}, ValueError, "schema goes with"),
