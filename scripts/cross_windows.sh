@@ -62,7 +62,7 @@ make_llama() {
   levels+=("-DOpenMP_gomp_LIBRARY=$name")
   fetch_source
   sed -i '/cpu_backend_variant(.* AMX_/d' "$DIR/src/vendor/llama.cpp/ggml/src/CMakeLists.txt"
-  say "libllama for Windows (25 minutes on one core, once)"
+  say "libllama for Windows (40 minutes on one core, once)"
   logged cross-windows-llama build_llama "${levels[@]}" -DCMAKE_C_FLAGS="$flags $names" \
     -DCMAKE_CXX_FLAGS="$flags -fno-dse"
   collect_llama '*.dll' '*.dll.a'
