@@ -110,7 +110,7 @@ LH_API int32_t lh_process_check(lh_error* error);
 
 /* Makes ggml compute on llamaherd's threads, which remain fast when other programs use
  * the CPU. Returns 1 on success. Returns 0 if ggml was compiled without OpenMP or with an
- * OpenMP library other than GCC's, or if this is not Linux. */
+ * OpenMP library other than GCC's, or if this is neither Linux nor Windows. */
 LH_API int32_t lh_own_threads(void);
 
 /* Returns 1 if the loaded libllama supports a GPU, else 0. */

@@ -9,8 +9,8 @@
 #
 # These C tests are not compiled for Windows, because they test what Windows lacks:
 #   base/test_fork_guard.cpp     fork: all its tests
-#   platform/test_threads.cpp    teams of threads, which use Linux' futex; address-space
-#                                limits and fork; errors instead of ggml's assertions
+#   platform/test_threads.cpp    limits of address space and fork; errors instead of ggml's
+#                                assertions
 #   base/test_memory.cpp         the malloc of glibc
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -37,29 +37,49 @@ export WINEPREFIX=$DIR/wine WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml=' LC
 export WINEPATH
 WINEPATH="$(on_windows "$DIR/windows-root/lib");$(on_windows "$DIR/windows-shim/capi_shim")"
 
-# libgcc, libstdc++ and winpthreads are shared libraries, because an exception may pass from
+# libgcc, libgomp, libstdc++ and winpthreads are shared libraries, because an exception may pass from
 # one library to another.
 runtime() {
   local name
-  for name in libstdc++-6.dll libgcc_s_seh-1.dll libwinpthread-1.dll; do
+  for name in libstdc++-6.dll libgcc_s_seh-1.dll libwinpthread-1.dll libgomp-1.dll; do
     "$TARGET-g++-posix" -print-file-name="$name"
   done
 }
 
-# SSE4.2, because GCC aligns the stack for AVX wrongly on Windows (GCC's bug 54412). Debian's
-# headers lack the names THREAD_POWER_THROTTLING_*; the struct and numbers for processes are
-# the same.
+# GCC aligns the stack for AVX wrongly on Windows (GCC's bug 54412), so the assembler replaces
+# each move that needs an aligned address. The level with AMX is left out, because GCC 12's
+# header for AMX does not compile where long has 32 bits. Debian's headers lack the names
+# THREAD_POWER_THROTTLING_*; the struct and numbers for processes are the same.
 make_llama() {
-  local libraries name flags=-DTHREAD_POWER_THROTTLING_STATE=PROCESS_POWER_THROTTLING_STATE
+  local libraries name flags=-Wa,-muse-unaligned-vector-move
+  local levels=(-DGGML_BACKEND_DL=ON -DGGML_CPU_ALL_VARIANTS=ON)
+  local names=-DTHREAD_POWER_THROTTLING_STATE=PROCESS_POWER_THROTTLING_STATE
   for name in CURRENT_VERSION EXECUTION_SPEED; do
-    flags+=" -DTHREAD_POWER_THROTTLING_$name=PROCESS_POWER_THROTTLING_$name"
+    names+=" -DTHREAD_POWER_THROTTLING_$name=PROCESS_POWER_THROTTLING_$name"
   done
+  # CMake searches the libraries of the target, not those of the compiler.
+  name=$("$TARGET-gcc-posix" -print-file-name=libgomp.dll.a)
+  levels+=("-DOpenMP_gomp_LIBRARY=$name")
   fetch_source
-  say "libllama for Windows (20 minutes on one core, once)"
-  logged cross-windows-llama build_llama -DGGML_SSE42=ON -DGGML_OPENMP=OFF -DCMAKE_C_FLAGS="$flags"
+  sed -i '/cpu_backend_variant(.* AMX_/d' "$DIR/src/vendor/llama.cpp/ggml/src/CMakeLists.txt"
+  say "libllama for Windows (40 minutes on one core, once)"
+  logged cross-windows-llama build_llama "${levels[@]}" -DCMAKE_C_FLAGS="$flags $names" \
+    -DCMAKE_CXX_FLAGS="$flags -fno-dse"
   collect_llama '*.dll' '*.dll.a'
+  check_moves "$DIR"/windows-root/lib/ggml-cpu-*.dll
   mapfile -t libraries < <(runtime)
   cp "${libraries[@]}" "$DIR/windows-root/lib"
+}
+
+# check_moves LIBRARY...: stops if a library moves 32 or 64 bytes with an instruction that
+# needs an aligned address.
+check_moves() {
+  local library found
+  for library in "$@"; do
+    found=$("$TARGET-objdump" -d --no-show-raw-insn "$library" |
+      grep -E 'vmov(aps|apd|dqa|dqa32|dqa64) .*[(].*%[yz]mm|vmov(aps|apd|dqa|dqa32|dqa64) .*%[yz]mm.*[(]' || true)
+    [[ -z $found ]] || die "$library has moves that need aligned addresses: ${found%%$'\n'*}"
+  done
 }
 
 make_shim() {

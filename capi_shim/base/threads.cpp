@@ -2,18 +2,14 @@
 
 #include <atomic>
 
-#if defined(__linux__)
-#include <linux/futex.h>
-#include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
+#if defined(__linux__) || defined(_WIN32)
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "thread_system.hpp"
 
 namespace lh {
 namespace {
@@ -22,14 +18,6 @@ namespace {
 // than most operations of ggml, and much shorter than the time slice of a thread that
 // lost its processor.
 constexpr int kLooks = 1000;
-
-void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("isb" ::: "memory");
-#endif
-}
 
 // Counter that threads can wait for until it changes.
 class alignas(64) Signal {
@@ -44,21 +32,16 @@ class alignas(64) Signal {
     // The order of these lines is opposite to the order in `raise`. Therefore either
     // `raise` sees a sleeping thread, or the kernel sees the new value.
     ++n_asleep_;
-    while (value() == old) futex(FUTEX_WAIT_PRIVATE, old);
+    while (value() == old) sleep_on(value_, old);
     --n_asleep_;
   }
 
   void raise() {
     ++value_;
-    if (n_asleep_ != 0) futex(FUTEX_WAKE_PRIVATE, INT32_MAX);
+    if (n_asleep_ != 0) wake_all(value_);
   }
 
  private:
-  void futex(int operation, uint32_t argument) {
-    static_assert(sizeof(value_) == sizeof(uint32_t));
-    syscall(SYS_futex, &value_, operation, argument, nullptr, nullptr, 0);
-  }
-
   std::atomic<uint32_t> value_{0};
   std::atomic<uint32_t> n_asleep_{0};
 };
@@ -71,48 +54,19 @@ struct OwnPlace : Place {
   uint32_t n_singles = 0;
 };
 
-// Not thread_local: a library that is loaded late allocates such a variable when a thread
-// first accesses it, and the process ends if that allocation fails.
-struct PlaceKey {
-  pthread_key_t key{};
-  bool is_made = pthread_key_create(&key, nullptr) == 0;
-};
-
-const PlaceKey& place_key() {
-  static const PlaceKey key;
-  return key;
+const ThreadPointer& place() {
+  static const ThreadPointer pointer;
+  return pointer;
 }
 
-OwnPlace* own_place() {
-  return static_cast<OwnPlace*>(pthread_getspecific(place_key().key));
-}
+OwnPlace* own_place() { return static_cast<OwnPlace*>(place().get()); }
 
-void run_at(OwnPlace place, void (*run)(void*), void* data) {
+void run_at(OwnPlace inner, void (*run)(void*), void* data) {
   OwnPlace* const outer = own_place();
-  pthread_setspecific(place_key().key, &place);
+  place().set(&inner);
   run(data);
-  pthread_setspecific(place_key().key, outer);
+  place().set(outer);
 }
-
-// Blocks signals, which are meant for the threads of the program. Faults are still
-// delivered to the thread that causes them.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP}) {
-      sigdelset(&all, number);
-    }
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 // Threads that wait for work, with the caller of `run` as the first.
 class Team {
@@ -204,7 +158,7 @@ Idle* idle = new Idle;
 void forget_in_child() { idle = new Idle; }
 
 std::unique_ptr<Team> take_team(int32_t n_threads) {
-  static const int registered = pthread_atfork(nullptr, nullptr, forget_in_child);
+  static const bool registered = call_in_forked_child(forget_in_child);
   static_cast<void>(registered);
   {
     const std::scoped_lock lock(idle->mutex);
@@ -231,7 +185,7 @@ void give_back(std::unique_ptr<Team> team, int32_t n_wanted) {
 
 }  // namespace
 
-bool can_make_teams() noexcept { return place_key().is_made; }
+bool can_make_teams() noexcept { return place().is_made(); }
 
 void run_team(void (*run)(void*), void* data, int32_t n_threads) noexcept {
   if (!can_make_teams()) {

@@ -1,7 +1,7 @@
 // Threads for ggml's computations; openmp.hpp passes them to ggml. A waiting thread polls
 // briefly and then sleeps. If another program occupies the processor of one thread, the
-// other threads are therefore not delayed (docs/decisions/0031). Linux only; on other
-// systems one thread does all work.
+// other threads are therefore not delayed (docs/decisions/0031). Linux and Windows; on
+// other systems one thread does all work.
 #pragma once
 
 #include <cstddef>

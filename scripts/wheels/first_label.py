@@ -2,10 +2,10 @@
 
     first_label.py [MODEL]
 
-Prints the loaded backend of ggml, which shows the level of the processor, and the seconds
-from the start of Python to the label. Fails if the label is not one of the codebook's
-labels, or if the process has loaded two copies of libllama. Without a model, prints only
-the backend.
+Prints the loaded backend of ggml (on Linux), the processor's instructions that it uses, and
+the seconds from the start of Python to the label. Fails if the label is not one of the
+codebook's labels, if ggml does not compute on llamaherd's threads (Linux and Windows), or
+if the process has loaded two copies of libllama. Without a model, computes no label.
 """
 
 import sys
@@ -39,13 +39,16 @@ def label(path: str) -> str | None:
 def main(path: str | None = None) -> None:
     """Label one text if a model is given, and print the backend."""
     found = label(path) if path else None
-    import llama_cpp  # noqa: F401, PLC0415 - shares the libraries, in this order too
+    import llama_cpp  # noqa: PLC0415 - shares the libraries, in this order too
 
     loaded = libraries()
     if sys.platform == "linux" and sum("libllama." in name for name in loaded) != 1:
         sys.exit(f"not one libllama: {sorted(loaded)}")
     backends = [Path(name).name for name in loaded if "libggml-cpu" in name]
-    print(f"ggml: {' '.join(backends)}; own threads: {shim.own_threads()}")
+    system = llama_cpp.llama_print_system_info().decode()
+    print(f"ggml: {' '.join(backends)} {system.strip(' |')}; own threads: {shim.own_threads()}")
+    if sys.platform != "darwin" and not shim.own_threads():
+        sys.exit("ggml does not compute on llamaherd's threads")
     if not path:
         return
     print(f"label {found!r} after {time.perf_counter() - START:.1f} s")

@@ -12,14 +12,7 @@
 static const struct newrllama_parallel_params kGreedy = {16, 40,   1.0f, 0.0f,
                                                          0,  1.0f, 1234};
 
-/* Threads wait for each other in loops where other programs run. On Windows these are the
- * threads of llama.cpp, which never sleep: next to other programs, each step would take
- * seconds. scripts/wheels/first_label.py computes on several threads there. */
-#if defined(_WIN32)
-static const int kThreads = 1;
-#else
-static const int kThreads = 2;
-#endif
+enum { kThreads = 2 };
 
 static const char* kPrompts[20] = {"The capital of France is",
                                    "Water boils at",

@@ -37,7 +37,7 @@ TEST_CASE("whether ggml's threads are ours does not change") {
   CHECK(lh::own_threads() == lh::own_threads());
 }
 
-#if defined(__linux__)  // other systems have no teams
+#if defined(__linux__) || defined(_WIN32)  // other systems have no teams
 
 namespace {
 
@@ -45,26 +45,6 @@ namespace {
 template <class Body>
 void on_team(int32_t n_threads, Body body) {
   lh::run_team([](void* data) { (*static_cast<Body*>(data))(); }, &body, n_threads);
-}
-
-// Returns the result of a function in a forked child. The child is killed, so that no
-// leak checker reports memory of threads that the child does not have.
-[[maybe_unused]] int32_t in_child(int32_t (*body)()) {
-  std::array<int, 2> ends{};
-  REQUIRE(pipe(ends.data()) == 0);
-  const pid_t pid = fork();
-  REQUIRE(pid >= 0);
-  if (pid == 0) {
-    const int32_t value = body();
-    if (write(ends[1], &value, sizeof value) != sizeof value) std::abort();
-    kill(getpid(), SIGKILL);
-  }
-  close(ends[1]);
-  int32_t value = -1;
-  CHECK(read(ends[0], &value, sizeof value) == sizeof value);
-  close(ends[0]);
-  CHECK(waitpid(pid, nullptr, 0) == pid);
-  return value;
 }
 
 }  // namespace
@@ -142,6 +122,34 @@ TEST_CASE("several threads have teams at a time") {
   for (std::thread& caller : callers) caller.join();
   CHECK(n_done == 4 * 50 * 3);
 }
+
+#endif
+
+#if defined(__linux__)
+
+namespace {
+
+// Returns the result of a function in a forked child. The child is killed, so that no
+// leak checker reports memory of threads that the child does not have.
+[[maybe_unused]] int32_t in_child(int32_t (*body)()) {
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  const pid_t pid = fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    const int32_t value = body();
+    if (write(ends[1], &value, sizeof value) != sizeof value) std::abort();
+    kill(getpid(), SIGKILL);
+  }
+  close(ends[1]);
+  int32_t value = -1;
+  CHECK(read(ends[0], &value, sizeof value) == sizeof value);
+  close(ends[0]);
+  CHECK(waitpid(pid, nullptr, 0) == pid);
+  return value;
+}
+
+}  // namespace
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("without memory for threads there are fewer of them, and all is done") {

@@ -220,6 +220,7 @@ def test_a_file_that_cannot_be_replaced_is_written(
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
 def test_a_draft_of_a_private_file_is_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ with lh.Model(sys.argv[1]) as model, lh.Context(model, n_threads=1) as context:
 """
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX closes the streams")
 def test_a_program_without_streams_gets_its_results(
     tiny_path: Callable[[str], Path], tmp_path: Path
 ) -> None:
