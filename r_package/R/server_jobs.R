@@ -23,7 +23,8 @@
 #' @param server Name of the server.
 #' @param model Name of a model or adapter of the server. NULL uses the server's first model.
 #' @param job A job of `job_submit()`.
-#' @param cancel TRUE cancels the job; results that were already computed are kept.
+#' @param cancel TRUE cancels the job; results that were already computed are kept. A job that has
+#'   ended does not change.
 #' @param wait TRUE waits for the end of the job. With FALSE, a job that has not ended causes an
 #'   error.
 #' @returns `job_submit()`: a list of class `llamaherd_server_job` with `id`, `server`, `task`, `n`
