@@ -252,6 +252,7 @@ tell_problem <- function(problem) {
 }
 
 begin_bar <- function(n) {
+  rlang::local_options(cli.progress_handlers = bar_handlers())
   cli::cli_progress_bar(
     total = n,
     format = "{cli::pb_extra$bar}{cli::pb_extra$counts} | ETA {cli::pb_eta}",
@@ -260,6 +261,23 @@ begin_bar <- function(n) {
     auto_terminate = FALSE,
     .auto_close = FALSE
   )
+}
+
+# Returns the names of cli's handlers of progress bars. In a Shiny app cli shows the bar in the
+# browser, and fails where no session is being served: in global code, and in functions that later
+# or promises call.
+bar_handlers <- function(session = shiny_session) {
+  handlers <- getOption("cli.progress_handlers", c("shiny", "cli"))
+  if ("shiny" %in% handlers && is.null(session())) {
+    setdiff(handlers, "shiny")
+  } else {
+    handlers
+  }
+}
+
+# Returns the session of Shiny that is being served; NULL if there is none.
+shiny_session <- function() {
+  if (isNamespaceLoaded("shiny")) asNamespace("shiny")$getDefaultReactiveDomain()
 }
 
 # Formats the numbers of finished and of all units, and the progress line from Python.
