@@ -206,7 +206,10 @@ shows_progress <- function(progress) {
 }
 
 # Shows the progress of a job: its messages, unless `verbosity` is below 0, and a progress bar.
-new_bar <- function(progress, verbosity = 0L) {
+# progressr ends a bar when the function whose frame is `owner` returns, or when the bar is full. A
+# full bar is therefore not shown: end() follows, and progressr refuses an end after an end.
+new_bar <- function(progress, verbosity = 0L, owner = parent.frame()) {
+  force(owner)
   shown <- shows_progress(progress)
   id <- NULL
   n_said <- 0L
@@ -221,7 +224,7 @@ new_bar <- function(progress, verbosity = 0L) {
       say(state[["messages"]])
       tell_problem(state[["problem"]])
     }
-    if (!shown || state[["n_total"]] == 0) {
+    if (!shown || state[["n_done"]] >= state[["n_total"]]) {
       return(invisible())
     }
     if (is.null(id)) {
@@ -231,12 +234,13 @@ new_bar <- function(progress, verbosity = 0L) {
       set = state[["n_done"]],
       total = state[["n_total"]],
       extra = list(bar = draw_bar(state), counts = format_counts(state)),
-      id = id
+      id = id,
+      .envir = owner
     )
   }
   end <- function() {
     if (!is.null(id)) {
-      cli::cli_progress_done(id = id)
+      cli::cli_progress_done(id = id, .envir = owner)
       id <<- NULL
     }
   }

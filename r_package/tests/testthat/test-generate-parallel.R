@@ -426,12 +426,3 @@ test_that("progress bars stay out of knitted documents", {
   expect_true(shows_progress(TRUE))
   expect_false(shows_progress(FALSE))
 })
-
-test_that("a bar is shown in a browser only where a session of Shiny is served", {
-  rlang::local_options(cli.progress_handlers = NULL)
-  expect_identical(bar_handlers(\() list()), c("shiny", "cli"))
-  expect_identical(bar_handlers(\() NULL), "cli")
-  rlang::local_options(cli.progress_handlers = c("progressr", "shiny", "say"))
-  expect_identical(bar_handlers(\() NULL), c("progressr", "say"))
-  expect_identical(bar_handlers(\() list()), c("progressr", "shiny", "say"))
-})
