@@ -88,7 +88,8 @@
 #' @param seed Seed of the random numbers. Each prompt has its own seed, derived from `seed` and the
 #'   index of the prompt. A negative value or NULL chooses a new seed per call, which `attr(result,
 #'   "stats")$seed` contains.
-#' @param progress TRUE shows a progress bar.
+#' @param progress TRUE shows a progress bar. In a Shiny app the bar appears in the browser; with
+#'   `options(cli.progress_handlers = "progressr")` progressr shows it.
 #' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.
 #' @param clean TRUE removes white space at both ends of answers, and chat template markers that the
 #'   model wrote as text.

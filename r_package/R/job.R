@@ -211,7 +211,10 @@ shows_progress <- function(progress) {
 }
 
 # Shows the progress of a job: its messages, unless `verbosity` is below 0, and a progress bar.
-new_bar <- function(progress, verbosity = 0L) {
+# progressr ends a bar when the function whose frame is `owner` returns, or when the bar is full. A
+# full bar is therefore not shown: end() follows, and progressr refuses an end after an end.
+new_bar <- function(progress, verbosity = 0L, owner = parent.frame()) {
+  force(owner)
   shown <- shows_progress(progress)
   id <- NULL
   n_said <- 0L
@@ -226,7 +229,7 @@ new_bar <- function(progress, verbosity = 0L) {
       say(state[["messages"]])
       tell_problem(state[["problem"]])
     }
-    if (!shown || state[["n_total"]] == 0) {
+    if (!shown || state[["n_done"]] >= state[["n_total"]]) {
       return(invisible())
     }
     if (is.null(id)) {
@@ -236,12 +239,13 @@ new_bar <- function(progress, verbosity = 0L) {
       set = state[["n_done"]],
       total = state[["n_total"]],
       extra = list(bar = draw_bar(state), counts = format_counts(state)),
-      id = id
+      id = id,
+      .envir = owner
     )
   }
   end <- function() {
     if (!is.null(id)) {
-      cli::cli_progress_done(id = id)
+      cli::cli_progress_done(id = id, .envir = owner)
       id <<- NULL
     }
   }
@@ -257,6 +261,7 @@ tell_problem <- function(problem) {
 }
 
 begin_bar <- function(n) {
+  rlang::local_options(cli.progress_handlers = bar_handlers())
   cli::cli_progress_bar(
     total = n,
     format = "{cli::pb_extra$bar}{cli::pb_extra$counts} | ETA {cli::pb_eta}",
@@ -265,6 +270,23 @@ begin_bar <- function(n) {
     auto_terminate = FALSE,
     .auto_close = FALSE
   )
+}
+
+# Returns the names of cli's handlers of progress bars. In a Shiny app cli shows the bar in the
+# browser, and fails where no session is being served: in global code, and in functions that later
+# or promises call.
+bar_handlers <- function(session = shiny_session) {
+  handlers <- getOption("cli.progress_handlers", c("shiny", "cli"))
+  if ("shiny" %in% handlers && is.null(session())) {
+    setdiff(handlers, "shiny")
+  } else {
+    handlers
+  }
+}
+
+# Returns the session of Shiny that is being served; NULL if there is none.
+shiny_session <- function() {
+  if (isNamespaceLoaded("shiny")) asNamespace("shiny")$getDefaultReactiveDomain()
 }
 
 # Formats the numbers of finished and of all units, and the progress line from Python.

@@ -23,7 +23,8 @@
 #' @param server Name of the server.
 #' @param model Name of a model or adapter of the server. NULL uses the server's first model.
 #' @param job A job of `job_submit()`.
-#' @param cancel TRUE cancels the job; results that were already computed are kept.
+#' @param cancel TRUE cancels the job; results that were already computed are kept. A job that has
+#'   ended does not change.
 #' @param wait TRUE waits for the end of the job. With FALSE, a job that has not ended causes an
 #'   error.
 #' @returns `job_submit()`: a list of class `llamaherd_server_job` with `id`, `server`, `task`, `n`
@@ -137,16 +138,28 @@ columns_of_task <- function(task, options, error_call) {
     return(c(list(label = factor(levels = names)), measures, probs))
   }
   book <- options$codebook
-  if (!inherits(book, "llamaherd_codebook") || !book$type %in% c("label", "ordinal")) {
+  if (!inherits(book, "llamaherd_codebook")) {
     return(list())
   }
-  label <- factor(levels = names(book$labels), ordered = book$type == "ordinal")
-  quotes <- list(quote = texts, start = integer(), end = integer())
-  c(
-    list(label = if (book$is_numeric) numbers else label),
-    if (isTRUE(options$evidence)) quotes
-  )
+  kinds <- py_call("job_columns", options_json(options, error_call))
+  kinds <- kinds[setdiff(names(kinds), "error")]
+  columns <- lapply(kinds, \(kind) vector(types_of_kinds[[kind]], 0L))
+  if (book$type %in% c("label", "ordinal") && !book$is_numeric) {
+    columns$label <- factor(
+      levels = names(book$labels),
+      ordered = book$type == "ordinal"
+    )
+  }
+  columns
 }
+
+# R's types for the kinds of columns in Python.
+types_of_kinds <- c(
+  string = "character",
+  integer = "integer",
+  number = "double",
+  boolean = "logical"
+)
 
 # Converts the columns of a job to the types of its task, and adds the columns that no row contains.
 typed_columns <- function(frame, columns) {

@@ -115,6 +115,7 @@ validate <- function(
   n_imputations = 20L
 ) {
   error_call <- rlang::current_env()
+  check_not_shiny(substitute(annotations), error_call)
   check_given(annotations)
   if (!all(nzchar(rlang::names2(as.list(substitute(list(...)))[-1])))) {
     return(validate_by_place(sys.call(), parent.frame()))

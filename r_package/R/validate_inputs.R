@@ -1,6 +1,22 @@
 # Inputs of validate(): the model's labels and probabilities, the texts that were coded, and human
 # codes.
 
+# Refuses validate(need(...)), which calls the function of Shiny that this package masks if it is
+# attached after Shiny. `annotations` is the unevaluated argument.
+check_not_shiny <- function(annotations, error_call) {
+  if (rlang::is_call(annotations, "need", ns = c("", "shiny"))) {
+    abort(
+      c(
+        "{.code validate(need(...))} is a call for Shiny, but this is {.fn llamaherd::validate}.",
+        i = "Write {.code shiny::validate(need(...))}, or attach this package by
+             {.code library(llamaherd, exclude = \"validate\")}."
+      ),
+      "argument",
+      error_call
+    )
+  }
+}
+
 # Returns the labels of a model: a list with `labels`, `names` (all possible labels), `prob`,
 # `probs` (a matrix), `texts` and the data frame itself.
 coded_parts <- function(x, label_col, is_default, prob, error_call) {

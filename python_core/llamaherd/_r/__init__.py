@@ -97,6 +97,7 @@ from llamaherd._r.plots import plot_picture
 from llamaherd._r.ready import codebook_ready, codebooks_ready, models_recommended
 from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd._r.remote import (
+    job_columns,
     job_rows,
     remote_at,
     remote_job,
@@ -244,6 +245,7 @@ __all__ = [
     "is_closed",
     "job_cancel",
     "job_keep",
+    "job_columns",
     "job_result",
     "job_rows",
     "job_wait",

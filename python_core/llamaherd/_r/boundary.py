@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.core.argument import Step
     from llamaherd.core.stats import RequestStats
 
+_DELETED = "the working directory was deleted, choose another one with setwd()"
 _P = ParamSpec("_P")
 Status = dict[str, Any]
 
@@ -90,6 +91,8 @@ def described(error: Exception) -> dict[str, Any]:
         return {"message": clean(str(error)), "code": error.code}
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return {"message": clean(_of_file(error))}
+    if isinstance(error, FileNotFoundError) and not _folder():
+        return {"message": _DELETED}
     if not isinstance(error, BadArgumentError):
         return {"message": clean(str(error))}
     return {
@@ -106,7 +109,18 @@ def _of_file(error: OSError) -> str:
     path = str(error.filename)
     advice = "; free space and try again" if is_full(error) else ""
     text = f"{path!r} cannot be used: {error.strerror}{advice}"
-    return text if os.path.isabs(path) else f"{text}; relative to {os.getcwd()!r}"  # noqa: PTH109, PTH117
+    if os.path.isabs(path):  # noqa: PTH117
+        return text
+    folder = _folder()
+    return f"{text}; {f'relative to {folder!r}' if folder else _DELETED}"
+
+
+def _folder() -> str:
+    """Return the working directory; "" if it was deleted."""
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return ""
 
 
 def _from_one(step: Step) -> Step:

@@ -14,6 +14,7 @@ from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.quotes import rows_of_r
 from llamaherd.core.progress import JobProgress
 from llamaherd.remote.processes import launched
+from llamaherd.tasks.annotate import Annotate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -198,6 +199,28 @@ def remote_submit(
     server = remote.server_named(name)
     given = json.loads(options)
     return _job(remote.submit_job(server, task, list(texts), given, model))
+
+
+@boundary
+def job_columns(options: str) -> dict[str, str]:
+    """Return the types of the columns of a job that labels texts by a codebook, by name.
+
+    Args:
+        options: Options of the job as JSON, with a codebook.
+
+    Returns:
+        Kind of each column, see `Column`; {} for a codebook of fields or passages, and
+        if an option is invalid, which `remote_submit` or the server reports.
+    """
+    given = json.loads(options)
+    book = lh.Codebook.from_dict(given.pop("codebook"))
+    try:
+        columns = Annotate(book, given).columns
+    except (TypeError, ValueError):
+        return {}
+    if book.kind.is_generated:
+        return {}
+    return {clean(name): column.kind for name, column in columns.items()}
 
 
 @boundary

@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x6C686A6C  # "lhjl"
 FORMAT = 1  # version of SCHEMA; the SQL text of the tables in a file must equal SCHEMA
-_DISK_ERRORS = (10, 13)  # SQLITE_IOERR, SQLITE_FULL
+# Advice by SQLite's error code: SQLITE_IOERR, SQLITE_FULL, SQLITE_CANTOPEN.
+_ADVICE = {
+    10: "; is the disk full?",
+    13: "; is the disk full?",
+    14: "; may you read and write the file and its folder?",
+}
 _SOUND = "ok"  # result of SQLite's integrity_check for an undamaged file
 SCHEMA = f"""
 BEGIN;
@@ -165,7 +170,7 @@ def _what_is_wrong(error: Exception) -> str:
     is_name = isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError)
     is_usable = not is_name and not isinstance(error, sqlite3.OperationalError)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # new in Python 3.11
-    advice = "; is the disk full?" if code in _DISK_ERRORS else ""
+    advice = _ADVICE.get(code, "")
     return f"{'is damaged' if is_usable else 'cannot be used'}: {error}{advice}"
 
 

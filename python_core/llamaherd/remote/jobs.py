@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.asks.interfaces import SERVER
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ServerError
+from llamaherd.core.plurals import part_of
 from llamaherd.core.words import words
 from llamaherd.remote.job_options import (
     check_of_several_requests,
@@ -102,7 +103,8 @@ class JobOutput:
         rows: A row for each text, in order: the fields of the answer and `error`. Rows
             without an answer have only `error`; a row of an answer that was cut off
             inside its schema also has the text so far as `partial`.
-        notes: Notes of the task.
+        notes: Notes of the task on the first request with notes. If several requests
+            were answered, each note states how many of them have notes.
     """
 
     rows: list[dict[str, Any]]
@@ -194,10 +196,19 @@ def job_status(server: RemoteServer, job_id: str) -> RemoteJob:
 def cancel_job(server: RemoteServer, job_id: str) -> RemoteJob:
     """Cancel a job; finished answers are kept.
 
+    A job that has ended does not change; this is not an error, because a job may end just
+    before the request arrives.
+
     Raises:
-        ServerError: The job has ended, or the server does not answer.
+        ServerError: No job has this id, or the server does not answer.
     """
-    return _job(server.ask_json("POST", f"/v1/batches/{_safe(job_id)}/cancel"))
+    try:
+        return _job(server.ask_json("POST", f"/v1/batches/{_safe(job_id)}/cancel"))
+    except ServerError:
+        job = job_status(server, job_id)
+        if not job.is_done:
+            raise
+        return job
 
 
 def list_jobs(server: RemoteServer) -> list[RemoteJob]:
@@ -218,7 +229,7 @@ def job_results(server: RemoteServer, job_id: str) -> JobOutput:
     if job.status == "failed":
         raise ServerError(f"the job {job.id} failed: {'; '.join(job.errors)}")
     rows: list[dict[str, Any]] = [{"error": None} for _ in range(job.n)]
-    notes: dict[str, None] = {}
+    notes: dict[int, list[str]] = {}
     unseen = set(range(job.n))
     for file_id in job.content:
         content = server.ask("GET", f"/v1/files/{file_id}/content")
@@ -229,11 +240,30 @@ def job_results(server: RemoteServer, job_id: str) -> JobOutput:
             for place, row in zip(places, _rows(outcome, len(places)), strict=True):
                 rows[place] = row
             body = (outcome["response"] or {}).get("body") or {}
-            notes.update(dict.fromkeys(body.get("notes") or ()))
+            notes[places[0]] = body.get("notes") or []
     reasons = {"cancelled": "the job was cancelled", "completed": "the text is missing"}
     for place in unseen:
         rows[place] = {"error": reasons.get(job.status, f"the job {job.status}")}
-    return JobOutput(rows, list(notes))
+    return JobOutput(rows, _notes(notes))
+
+
+def _notes(notes: Mapping[int, Sequence[str]]) -> list[str]:
+    """Return the notes of the first request that has any.
+
+    The server writes notes on each request: a large job would otherwise have hundreds of
+    notes that differ only in a number.
+
+    Args:
+        notes: Notes on each answered request, by the index of its first text.
+    """
+    noted = sorted(place for place, texts in notes.items() if texts)
+    if not noted:
+        return []
+    first = notes[noted[0]]
+    if len(notes) == 1:
+        return list(first)
+    share = f"{part_of(len(noted), len(notes), 'request')} notes, for example"
+    return [f"{share}: {text}" for text in first]
 
 
 def _rows(outcome: Mapping[str, Any], n: int) -> list[dict[str, Any]]:

@@ -221,3 +221,19 @@ test_that("objects of another session are refused", {
   expect_error(tokenize(old$model, "x"), class = "llamaherd_error_model")
   expect_null(close(old))
 })
+
+test_that("a deleted working directory is named", {
+  skip_on_os("windows") # which does not delete it
+  local_real()
+  folder <- withr::local_tempdir()
+  withr::local_dir(folder)
+  unlink(folder, recursive = TRUE)
+  reason <- "working\\s+directory\\s+was\\s+deleted"
+  expect_error(model_load("missing.gguf"), reason, class = "llamaherd_error_argument")
+  topics <- codebook("Which?", c("a", "b"))
+  expect_error(
+    write_codebook(topics, "a.yaml"),
+    reason,
+    class = "llamaherd_error_argument"
+  )
+})

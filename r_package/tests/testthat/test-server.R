@@ -239,6 +239,39 @@ test_that("a job without any result has the columns of its task", {
   expect_identical(names(frame), c("text", "finish_reason", "error"))
 })
 
+test_that("a coding job without any result has the columns of annotate_texts()", {
+  local_real()
+  empty <- function(book, ...) {
+    options <- list(codebook = book, ...)
+    columns <- columns_of_task("annotate", options, rlang::current_env())
+    typed_columns(rows_frame(list(list(error = "cancelled")), NULL), columns)
+  }
+  measures <- c("prob", "margin", "entropy", "coverage")
+  topics <- codebook("Which?", c("a", "b"))
+  frame <- empty(topics, evidence = TRUE, chat = TRUE, thinking = 20, n_thoughts = 3)
+  quote <- c("quote", "start", "end", "between")
+  thought <- c("thinking", "n_thinking_tokens", "thinking_complete")
+  expect_named(frame, c("label", measures, "p_a", "p_b", quote, thought, "error"))
+  expect_identical(frame$label, factor(NA, c("a", "b")))
+  expect_identical(frame$p_a, NA_real_)
+  expect_identical(frame$start, NA_integer_)
+  expect_identical(frame$thinking_complete, NA)
+  expect_named(empty(topics, method = "generate"), c("label", "error"))
+  tone <- codebook("Tone?", c("low", "high"), type = "ordinal")
+  expect_named(empty(tone), c("label", measures, "mean", "p_low", "p_high", "error"))
+  several <- codebook("Which?", c("a", "b"), type = "multiple")
+  frame <- empty(several)
+  expect_named(frame, c("label", "coverage", "p_a", "p_b", "error"))
+  expect_identical(frame$label, NA_character_)
+  size <- number_scale(0, 10)
+  frame <- empty(codebook("How large?", size))
+  expect_named(frame, c("label", "mean", "sd", measures, "error"))
+  expect_identical(frame$label, NA_integer_)
+  expect_identical(columns_of_task("annotate", list(codebook = topics, cat = 1), NULL), {
+    list(label = factor(levels = c("a", "b")))
+  })
+})
+
 test_that("wrong arguments are refused before anything is sent", {
   local_real()
   expect_error(job_submit(1), class = "llamaherd_error_argument")
