@@ -671,7 +671,7 @@ def test_a_prompt_is_sent_to_as_many_actors_as_its_failure_says(
     work = GroupWork(Group(requests(1), listener), 1)
     n_sent = 0
     while not outputs:
-        chunk = Chunk(number=n_sent, work=work, indices=work.take(0, 1))
+        chunk = Chunk(number=n_sent, actor=0, work=work, indices=work.take(0, 1))
         work.sent(chunk)
         n_sent += 1
         chunk.has_arrived = has_arrived
