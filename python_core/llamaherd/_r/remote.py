@@ -13,7 +13,6 @@ from llamaherd import remote
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.quotes import rows_of_r
 from llamaherd.core.progress import JobProgress
-from llamaherd.remote.processes import launched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,15 +70,13 @@ class StartWork:
     """Work of a `Job`: starts a server, which may have to download its model.
 
     Args:
-        start: Function that starts the server. Its argument is a function that returns
-            True after `cancel`.
+        start: Function that starts the server. Its argument `is_cancelled` is a function
+            that returns True after `cancel`.
     """
 
     problem = ""
 
-    def __init__(
-        self, start: Callable[[Callable[[], bool]], remote.RemoteServer]
-    ) -> None:
+    def __init__(self, start: Callable[..., remote.RemoteServer]) -> None:
         self._start = start
         self._is_cancelled = False
         self._is_complete = False
@@ -100,7 +97,7 @@ class StartWork:
             ServerError: The server did not start.
         """
         try:
-            made = self._start(lambda: self._is_cancelled)
+            made = self._start(is_cancelled=lambda: self._is_cancelled)
         except lh.ServerError:
             if self._is_cancelled:
                 return None
@@ -140,8 +137,8 @@ def remote_start(  # noqa: PLR0917 - R names none
     elif len(models) == 1:
         model = models[0]
     start = partial(
-        launched,
-        model=model,
+        remote.start_server,
+        model,
         lora=dict(zip(lora_names, loras, strict=True)),
         name=name,
         port=port,
