@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd import remote
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.quotes import rows_of_r
-from llamaherd.core.progress import JobProgress
+from llamaherd._r.starts import StartProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,16 +53,6 @@ def remote_at(folder: str) -> None:
         os.environ[remote.FOLDER_VARIABLE] = folder
     else:
         os.environ.pop(remote.FOLDER_VARIABLE, None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartProgress(JobProgress):
-    """Progress of the start of a server, without counts until the server is ready."""
-
-    n_done: int
-    n_total: int = 0
-
-    unit: ClassVar[str] = "servers"
 
 
 class StartWork:

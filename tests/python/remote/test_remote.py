@@ -19,6 +19,7 @@ import tiny_loras
 import tiny_models
 from llamaherd import remote
 from llamaherd._r.remote import StartWork, remote_started
+from llamaherd._r.starts import StartProgress
 from llamaherd.cli import main, serve
 from llamaherd.core.locks import take_lock
 from llamaherd.core.words import PYTHON, R, spoken_in, words
@@ -230,6 +231,7 @@ def test_r_waits_for_a_start_in_a_job_that_it_can_cancel() -> None:
 
     job = lh.Job(StartWork(start))
     assert not job.wait(0)
+    assert job.progress == StartProgress(n_done=0)
     job.cancel()
     assert remote_started(job) == {
         "ok": True,
