@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -108,7 +107,7 @@ def test_a_server_that_does_not_answer_runs_until_it_is_stopped(
     child = processes._CHILDREN[server.pid]
     if not is_child:
         monkeypatch.setattr(processes, "_CHILDREN", {})
-    child.send_signal(signal.SIGSTOP)
+    psutil.Process(server.pid).suspend()
     assert server.is_running
     assert remote.start_server(path) == server
     with pytest.raises(lh.ServerError, match=rf"process {server.pid} runs, so it"):
