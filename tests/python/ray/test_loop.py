@@ -96,7 +96,7 @@ def test_actors_share_a_call_and_what_they_did_adds_up() -> None:
     assert [row.actor for row in stats.actors] == [0, 1]
     assert [row.node for row in stats.actors] == ["node0", "node1"]
     assert sum(row.n_done for row in stats.actors) == 300
-    assert all(row.n_done > 50 for row in stats.actors)
+    assert all(row.n_done >= 24 for row in stats.actors)  # of the first chunk
     assert sum(row.n_batches for row in stats.actors) == stats.n_batches > 0
     assert stats.n_slots == 24
     assert 0.3 < stats.mean_batch_occupancy <= 1
