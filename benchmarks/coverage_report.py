@@ -12,9 +12,13 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bounds import at_least, at_most
 from marked import replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs/estimates-simulated.md"
@@ -33,6 +37,12 @@ _NAMES = {
 }
 
 
+def ends(coverages: Sequence[float]) -> tuple[str, str]:
+    """Return the ends of the range of some coverages."""
+    lowest = at_least(min(coverages), 1, as_percent=True)
+    return lowest, at_most(max(coverages), 1, as_percent=True)
+
+
 def setting(found: dict[str, Any]) -> str:
     """Return a sentence on the simulation."""
     error = 3 * math.sqrt(found["level"] * (1 - found["level"]) / found["draws"])
@@ -44,14 +54,13 @@ def setting(found: dict[str, Any]) -> str:
         if name.endswith(f", {found['n_gold']}")
     )
     inside = [abs(row["coverage"] - found["level"]) <= error for row in valid]
-    lowest = min(row["coverage"] for row in valid)
-    highest = max(row["coverage"] for row in valid)
+    lowest, highest = ends([row["coverage"] for row in valid])
     return (
         f"{found['draws']:,} draws of {found['n_texts']:,} texts with a gold sample of "
         f"{found['n_gold']}; labels are right in {found['accuracy']:.1%}. Monte Carlo "
         f"error (three standard errors): ±{error:.1%}. {sum(inside)} of {len(valid)} "
         "coverages of valid methods differ from the nominal value by at most this "
-        f"error; the coverages are from {lowest:.1%} to {highest:.1%}. Number of "
+        f"error; the coverages are from {lowest} to {highest}. Number of "
         f"estimates without a solution: {n_failed}.\n"
     )
 
@@ -89,9 +98,10 @@ def few_codes(found: dict[str, Any]) -> str:
             for row in found["rows"]
             if row["n_gold"] == n_gold and row["method"] != "naive"
         ]
+        lowest, highest = ends(coverages)
         told.append(
             f"With {n_gold} codes, the {len(coverages)} coverages of valid methods are "
-            f"from {min(coverages):.1%} to {max(coverages):.1%}; number of estimates "
+            f"from {lowest} to {highest}; number of estimates "
             f"without a solution: {found['n_failed'][f'simple, {n_gold}']}.\n"
         )
     return "".join(told)
@@ -111,12 +121,13 @@ def hard_designs(found: dict[str, Any]) -> str:
     low = [row for row in found["designs"] if row["coverage"] < _GOAL]
     quiet = [row for row in low if row["warned"] < _GOAL]
     names = "; ".join(row["design"] for row in quiet) or "none"
+    goal = at_least(_GOAL, 0, as_percent=True)
     head = (
         f"{found['draws']:,} draws per design (standard error of a coverage of 95%: "
         f"{math.sqrt(0.95 * 0.05 / found['draws']):.1%}). In "
         f"{len(found['designs']) - len(low)} of {len(found['designs'])} designs every "
-        f"method has a coverage of at least {_GOAL:.0%}; in {len(low) - len(quiet)} "
-        f"others you get a warning in at least {_GOAL:.0%} of the draws. Designs without "
+        f"method has a coverage of at least {goal}; in {len(low) - len(quiet)} "
+        f"others you get a warning in at least {goal} of the draws. Designs without "
         f"such a coverage or warning: {names}.\n"
     )
     return head + "\n" + "\n".join(lines) + "\n"
@@ -153,11 +164,12 @@ def head_designs(found: dict[str, Any]) -> str:
     level = found["level"]
     error = 3 * math.sqrt(level * (1 - level) / n)
     fewest = min(row["draws"] for row in found["heads"])
+    lowest, highest = ends(coverages)
     intro = (
         f"{n} draws per design ({fewest} with embeddings); Monte Carlo error of a "
         f"coverage, three standard errors: ±{error:.1%}. Coverages by probabilities "
-        f"and recalibrated probabilities are from {min(coverages):.1%} to "
-        f"{max(coverages):.1%}. Widths are medians.\n"
+        f"and recalibrated probabilities are from {lowest} to {highest}. Widths are "
+        "medians.\n"
     )
     return intro + "\n" + "\n".join(lines) + "\n"
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import numpy as np
+from bounds import at_least, at_most
 from llama_cpp import Llama
 from llamaherd.memory import hardware
 
@@ -74,8 +75,8 @@ def main() -> None:
     vectors = {name: run() for name, run in ways.items()}  # this call is also the warm-up
     for name, found in vectors.items():
         found = found / np.linalg.norm(found, axis=1, keepdims=True)  # noqa: PLW2901
-        least = (found * vectors["llamaherd"]).sum(axis=1).min()
-        print(f"{name}: least cosine with llamaherd's {least:.6f}")
+        least = (found * vectors["llamaherd"]).sum(axis=1, dtype=np.float64).min()
+        print(f"{name}: least cosine with llamaherd's {at_least(least, 6)}")
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(n_rounds):
         for name, run in ways.items():
@@ -92,8 +93,9 @@ def main() -> None:
     own = median(seconds["llamaherd"])
     for name, taken in seconds.items():
         middle = median(taken)
+        least, greatest = at_least(min(taken), 2), at_most(max(taken), 2)
         print(
-            f"| {name} | {middle:.2f} | {min(taken):.2f} | {max(taken):.2f} "
+            f"| {name} | {middle:.2f} | {least} | {greatest} "
             f"| {middle / own:.2f} | {len(texts) / middle:.0f} |"
         )
 

@@ -22,6 +22,7 @@ import llama_cpp
 import llamaherd as lh
 import marked
 import numpy as np
+from bounds import at_least
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,10 +105,10 @@ def main() -> None:
                     lambda each=each: lh.embed_parallel(each, texts, n_threads=1)
                 )  # type: ignore[misc]
                 vectors = lh.embed_parallel(each, texts, n_threads=1).vectors
-            cosine = float((own * vectors).sum(axis=1).min())
+            cosine = float((own * vectors).sum(axis=1, dtype=np.float64).min())
+            shown = "" if file == path else f"at least {at_least(cosine, 4)}"
             lines.append(
-                f"| {name} | {len(texts) / took:.0f} | {took / bound:.2f} | "
-                f"{cosine:.4f} at least |"
+                f"| {name} | {len(texts) / took:.0f} | {took / bound:.2f} | {shown} |"
             )
     tokenizing = seconds(lambda: [lh.tokenize(model, text) for text in texts])
     said = (

@@ -15,6 +15,7 @@ import re
 import sys
 from pathlib import Path
 
+from bounds import at_least, at_most
 from figures import Row, Summary, title, workloads
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -215,7 +216,7 @@ def conditions(summary: Summary) -> str:
     if setups := [row["setup_s"] for row in own if "setup_s" in row]:
         lines.append(
             "- Before the measured time, llamaherd allocated its KV cache in "
-            f"{min(setups):.2f} to {max(setups):.2f} s."
+            f"{at_least(min(setups), 2)} to {at_most(max(setups), 2)} s."
         )
     return "".join(f"{line}\n" for line in lines)
 

@@ -133,7 +133,7 @@ def main() -> None:
     head = (
         f"{name}, {options.threads} threads, {options.passes} alternating passes "
         f"(streams: {options.stream_passes}) after a warm-up{small}{swa}; load of the "
-        f"machine {min(loads):.0f} to {max(loads):.0f}."
+        f"machine about {min(loads):.0f} to {max(loads):.0f}."
     )
     print(about)
     text = "\n\n".join([head, *("\n".join(table) for table in tables)])

@@ -199,7 +199,7 @@ def main() -> None:
     text = (
         f"{' and '.join(names)}, vLLM {version}, {options.threads} threads, "
         f"{options.passes} alternating passes after a warm-up; load of the machine "
-        f"{min(loads):.0f} to {max(loads):.0f}. Median seconds of a pass, and in "
+        f"about {min(loads):.0f} to {max(loads):.0f}. Median seconds of a pass, and in "
         "brackets the median of ratios to llamaherd in the same pass."
     )
     text = "\n".join([text, "", *table(measured)])

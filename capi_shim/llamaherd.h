@@ -817,6 +817,11 @@ LH_API void lh_engine_wake(lh_engine* engine);
 LH_API int32_t lh_client_pause(lh_engine* engine, int64_t id, lh_error* error);
 LH_API int32_t lh_client_resume(lh_engine* engine, int64_t id, lh_error* error);
 
+/* Changes the priority of a request from its next batch on, see lh_request. A paused
+ * request keeps the new priority when it is resumed. */
+LH_API int32_t lh_client_set_priority(lh_engine* engine, int64_t id, int32_t priority,
+                                      lh_error* error);
+
 /* Ends a client. reason: LH_FINISH_CANCELLED keeps the text generated so far;
  * LH_FINISH_ERROR marks the client as failed with `message`, which is copied. */
 LH_API int32_t lh_client_end(lh_engine* engine, int64_t id, int32_t reason,

@@ -159,6 +159,11 @@ int32_t lh_client_resume(lh_engine* engine, int64_t id, lh_error* error) {
   return guard(error, [&] { deref(engine, "engine").resume(id); });
 }
 
+int32_t lh_client_set_priority(lh_engine* engine, int64_t id, int32_t priority,
+                               lh_error* error) {
+  return guard(error, [&] { deref(engine, "engine").set_priority(id, priority); });
+}
+
 int32_t lh_client_end(lh_engine* engine, int64_t id, int32_t reason, const char* message,
                       lh_error* error) {
   return guard(error, [&] {

@@ -361,6 +361,11 @@ void lh_engine::resume(int64_t id) {
   client.state = is_whole ? LH_STATE_DECODE : LH_STATE_PREFILL;
 }
 
+void lh_engine::set_priority(int64_t id, int32_t priority) {
+  const std::scoped_lock lock(mutex_);
+  find(id).priority = priority;
+}
+
 void lh_engine::end(int64_t id, lh_finish reason, const char* message) {
   const std::scoped_lock lock(mutex_);
   Client& client = find(id);

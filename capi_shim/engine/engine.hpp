@@ -40,6 +40,7 @@ struct lh_engine {
                 lh_run_result& result, std::string& message);
   void pause(int64_t id);
   void resume(int64_t id);
+  void set_priority(int64_t id, int32_t priority);
   void end(int64_t id, lh_finish reason, const char* message);
   void release(int64_t id);
   void reset();

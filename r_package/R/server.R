@@ -7,8 +7,9 @@
 #' OpenAI's API, such as ellmer, can also use the server.
 #'
 #' Each server has a name and a folder of that name, with its log, its jobs and their results. If a
-#' server of this name already runs, it is returned. If the computer or the server stopped, start
-#' the server again: its jobs continue.
+#' server of this name already runs, it is returned. A server runs as long as its process exists,
+#' even if it is too busy to answer. If the computer or the server stopped, start the server again:
+#' its jobs continue.
 #'
 #' The folders are in `~/.local/state/llamaherd`, or in the folder that the environment variable
 #' `LLAMAHERD_SERVERS` names. Only you can read the folders. Other users of the computer cannot use

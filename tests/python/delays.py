@@ -88,6 +88,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     global _now  # noqa: PLW0603 - a plugin has no other state
     _now = _Delays(item.nodeid)
     sys.setprofile(_sleep_in_functions)  # a test may have removed it
+
+
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Stop processes from here on: Ray itself may not start if it is stopped."""
     if any(part in item.nodeid for part in _STOPPED):
         _start_stopping()
         _may_stop.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -206,6 +206,11 @@ class FakeEngine:
         slot.sequence = self._sequence()
         slot.cells = [self._new_cell() for _ in range(slot.n_saved)]
         slot.n_saved = None
+
+    def set_priority(self, id_: int, priority: int) -> None:
+        slot = self.slots[id_]
+        assert slot.is_active or slot.n_saved is not None
+        slot.request = replace(slot.request, priority=priority)
 
     def end(self, id_: int, finish: Finish, message: str) -> None:
         slot = self.slots[id_]

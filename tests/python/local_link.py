@@ -50,6 +50,11 @@ class LocalLink:
         self._pool = ThreadPoolExecutor(1)
         self._actor = self._made()
 
+    @property
+    def handed_in(self) -> list[HandIn]:
+        """Orders with requests; an actor may also be told that a group has ended."""
+        return [order for order in self.orders if isinstance(order, HandIn)]
+
     def _made(self) -> Actor:
         actor = Actor()
         actor._loop = actor._outbox.loop = make_loop(n_cells=1 << 15)

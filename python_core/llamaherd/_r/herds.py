@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
+from llamaherd._r.starts import StartProgress
 from llamaherd.core.errors import ClusterError
-from llamaherd.core.progress import JobProgress
 from llamaherd.ray import connect
 from llamaherd.ray.herd import Herd
 
@@ -25,16 +24,6 @@ _REMEDIES = {
     "no_cluster": ': "local"',
 }
 _ARGUMENT = "cluster"  # name of the argument `address` in R
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HerdProgress(JobProgress):
-    """Progress of the start of a herd, without counts until all actors are ready."""
-
-    n_done: int
-    n_total: int = 0
-
-    unit: ClassVar[str] = "herds"
 
 
 class HerdWork:
@@ -62,9 +51,9 @@ class HerdWork:
         self._is_complete = False
 
     @property
-    def progress(self) -> HerdProgress:
+    def progress(self) -> StartProgress:
         """Progress of the start; `n_done` is 1 when the herd is ready."""
-        return HerdProgress(n_done=int(self._is_complete))
+        return StartProgress(n_done=int(self._is_complete))
 
     def cancel(self) -> None:
         """End all actors, including actors that are still starting."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd import remote
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.quotes import rows_of_r
-from llamaherd.core.progress import JobProgress
-from llamaherd.remote.processes import launched
+from llamaherd._r.starts import StartProgress
 from llamaherd.tasks.annotate import Annotate
 
 if TYPE_CHECKING:
@@ -58,29 +56,17 @@ def remote_at(folder: str) -> None:
         os.environ.pop(remote.FOLDER_VARIABLE, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartProgress(JobProgress):
-    """Progress of the start of a server, without counts until the server is ready."""
-
-    n_done: int
-    n_total: int = 0
-
-    unit: ClassVar[str] = "servers"
-
-
 class StartWork:
     """Work of a `Job`: starts a server, which may have to download its model.
 
     Args:
-        start: Function that starts the server. Its argument is a function that returns
-            True after `cancel`.
+        start: Function that starts the server. Its argument `is_cancelled` is a function
+            that returns True after `cancel`.
     """
 
     problem = ""
 
-    def __init__(
-        self, start: Callable[[Callable[[], bool]], remote.RemoteServer]
-    ) -> None:
+    def __init__(self, start: Callable[..., remote.RemoteServer]) -> None:
         self._start = start
         self._is_cancelled = False
         self._is_complete = False
@@ -101,7 +87,7 @@ class StartWork:
             ServerError: The server did not start.
         """
         try:
-            made = self._start(lambda: self._is_cancelled)
+            made = self._start(is_cancelled=lambda: self._is_cancelled)
         except lh.ServerError:
             if self._is_cancelled:
                 return None
@@ -141,8 +127,8 @@ def remote_start(  # noqa: PLR0917 - R names none
     elif len(models) == 1:
         model = models[0]
     start = partial(
-        launched,
-        model=model,
+        remote.start_server,
+        model,
         lora=dict(zip(lora_names, loras, strict=True)),
         name=name,
         port=port,

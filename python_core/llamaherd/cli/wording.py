@@ -84,6 +84,7 @@ COMMAND_LINE = _CommandLine(
     markers="--set thinking.start=... --set thinking.end=...",
     annotate="llamaherd annotate",
     start_server="llamaherd serve",
+    stop_server="Ctrl-C",
     template="leave --chat out and write prompts that the model can continue, or pass "
     "--template FILE",
 )

@@ -40,6 +40,7 @@ class LanguageTerms:
         markers: Settings of a thought with markers that the caller gives.
         annotate: Function that codes a column of texts.
         start_server: Function that starts a server in another process.
+        stop_server: How to stop such a server.
         template: Advice for a model without a chat template.
         fetch: Advice to download a model: the words before the name of the model.
         fetched: The words of this advice after the name of the model.
@@ -62,6 +63,7 @@ class LanguageTerms:
     markers: str
     annotate: str
     start_server: str
+    stop_server: str
     template: str
     fetch: str = "`llamaherd models download "
     fetched: str = "` downloads it"
@@ -144,6 +146,7 @@ PYTHON = LanguageTerms(
     markers="Thinking(start=, end=)",
     annotate="annotate()",
     start_server="start_server()",
+    stop_server="stop_server()",
     template=_TEMPLATE,
 )
 R = _R(
@@ -161,6 +164,7 @@ R = _R(
     markers="thinking(start =, end =)",
     annotate="annotate_texts()",
     start_server="server_start()",
+    stop_server="server_stop()",
     template=_TEMPLATE,
     fetch='download_model("',
     fetched='") downloads it',

@@ -341,6 +341,8 @@ class Runner:
             self._pause(client)
         elif action.kind is Kind.RELEASE:
             self._release(client)
+        elif action.kind is Kind.RAISE:
+            self.engine.set_priority(client.id, client.priority)
         else:
             message = f"the KV cache is too small for the prompt, even alone: {reason}"
             self.engine.end(client.id, Finish.ERROR, message)

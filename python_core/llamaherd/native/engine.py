@@ -199,6 +199,10 @@ class NativeEngine:
     def resume(self, id_: int) -> None:
         check(lib.lh_client_resume(self._engine, id_, self._error), self._error)
 
+    def set_priority(self, id_: int, priority: int) -> None:
+        status = lib.lh_client_set_priority(self._engine, id_, priority, self._error)
+        check(status, self._error)
+
     def end(self, id_: int, finish: Finish, message: str) -> None:
         status = lib.lh_client_end(
             self._engine, id_, finish, message.encode(), self._error

@@ -23,6 +23,7 @@ from llamaherd.ray.member import ActorState, Death
 from llamaherd.ray.tracked_actor import Tracked, together, warn_of
 from llamaherd.ray.wire import Change, HandIn, Report, for_wire
 from llamaherd.ray.work import Chunk, GroupWork
+from llamaherd.ray.works import Works
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,10 +70,9 @@ class HerdLoop(ThreadedLoop):
         self._problem = problem
         self._on_close = on_close
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        # Maps from the number of the group. Works of `_arrived` wait in `_events`; in
-        # `_works`, the next group to serve is first.
+        # By number of the group; these works wait in `_events`.
         self._arrived: dict[int, GroupWork] = {}
-        self._works: dict[int, GroupWork] = {}
+        self._works = Works()
         self._numbers = count()
         self._n_deaths = 0
 
@@ -138,7 +138,9 @@ class HerdLoop(ThreadedLoop):
 
     def _every(self) -> list[Group]:
         # In the order of a work's way, because the thread moves works meanwhile.
-        groups = [work.group for work in {**self._arrived, **self._works}.values()]
+        groups = dict.fromkeys(
+            w.group for w in [*self._arrived.copy().values(), *self._works]
+        )
         return [group for group in groups if self.why_lost(group) is None]
 
     def _note(self, group: Group) -> None:
@@ -154,7 +156,7 @@ class HerdLoop(ThreadedLoop):
 
     def _run(self) -> None:
         self._thread = get_ident()
-        for work in list(self._works.values()):  # an earlier thread died
+        for work in self._works:  # an earlier thread died
             text = "the herd's thread ended because memory ran out"
             self._end(work, MemoryError(text))
         while not self._may_leave():
@@ -165,12 +167,13 @@ class HerdLoop(ThreadedLoop):
         try:
             self._take_events()
             self._check_silence()
-            for work in list(self._works.values()):
-                self._end_if_through(work)
+            for actor in self._actors:
+                self._look(actor)
+            self._end_some()
             self._hand_out()
             self._send_all()
         except BaseException as error:  # noqa: BLE001 - reported to the waiting caller
-            for work in list(self._works.values()):
+            for work in self._works:
                 self._end(work, error)
             with suppress(Exception):
                 self._send_all()  # so that actors stop cancelled requests
@@ -199,7 +202,7 @@ class HerdLoop(ThreadedLoop):
             return
         with self._lock:
             work.group.worker = self._worker  # an earlier thread may have died
-        self._works[work.group.number] = work
+        self._works.add(work)
         self._arrived.pop(work.group.number, None)
 
     def _pass_on(self, group: Group) -> None:
@@ -210,12 +213,13 @@ class HerdLoop(ThreadedLoop):
         if group.is_cancelled:
             kind = "give_up"
             work.given_up_s = work.given_up_s or monotonic()
+        self._works.note(work)
         self._change_all(work, kind)
 
     def _change_all(self, work: GroupWork, kind: Kind) -> None:
-        """Send a change of a group to all actors."""
-        for actor in self._actors:
-            actor.orders += [Change(kind, number) for number in actor.chunks_of(work)]
+        """Send a change of a group to the actors that have its requests."""
+        for chunk in work.chunks.values():
+            self._actors[chunk.actor].orders.append(Change(kind, chunk.number))
 
     def _check_silence(self) -> None:
         for actor in self._actors:
@@ -238,8 +242,6 @@ class HerdLoop(ThreadedLoop):
     # ---- requests to actors ----
 
     def _hand_out(self) -> None:
-        for actor in self._actors:
-            self._look(actor)
         ready = [actor for actor in self._actors if actor.is_ready]
         for actor in ready:
             if not actor.chunks:
@@ -261,36 +263,36 @@ class HerdLoop(ThreadedLoop):
         Returns: The actor, or None; and the priority that other requests must exceed to
             be sent to it.
         """
-        for work in self._works.values():
+        for work in self._works.suspicious():
             suited = [actor for actor in ready if work.suits(actor.link.number)]
-            if work.suspects and suited and not any(a.has_suspects for a in suited):
+            if suited and not any(actor.n_suspects for actor in suited):
                 return min(suited, key=lambda actor: actor.n_open), work.priority
         return None, -inf
 
     def _hand_out_suspects(self, actor: Tracked) -> None:
-        for work in self._works.values():
-            if work.suspects and work.suits(actor.link.number):
+        for work in self._works.suspicious():
+            if work.suits(actor.link.number):
                 self._give(actor, work, work.suspects.popleft(), is_suspect=True)
+                self._works.update(work)
                 return
 
     def _hand_out_some(self, actor: Tracked, n_ready: int, above: float) -> bool:
         """Send requests with a priority above a limit; return whether any were sent."""
         number = actor.link.number
-        works = (w for w in self._works.values() if w.n_waiting and w.priority > above)
-        waiting = [work for work in works if work.suits(number)]
-        if not waiting or actor.has_suspects:
+        work, n_waiting = self._works.next(number, above)
+        if work is None or actor.n_suspects:
             return False
-        work = max(waiting, key=lambda work: work.priority)  # with the fewest prompts
         slots = self._n_slots if actor.plan is None else actor.plan.n_seq_max
-        n_all = sum(w.n_waiting for w in waiting) + sum(a.n_open for a in self._actors)
+        n_all = n_waiting + sum(a.n_open for a in self._actors)
         share = -(-n_all // n_ready)  # so that all actors finish at about the same time
-        n_open = actor.n_open
-        is_urgent = work.priority > 0  # sent even if all slots are busy
-        if not is_urgent and n_open >= min(_REFILL * slots, share):
+        # An urgent request is sent even if less urgent ones have all slots.
+        is_urgent = work.priority > 0
+        n_open = actor.n_open_from(work.priority) if is_urgent else actor.n_open
+        if n_open >= min(_REFILL * slots, share):
             return False
         n = 1 if is_urgent else int(min(_AHEAD * slots, share)) - n_open
         self._give(actor, work, work.take(number, max(1, n)))
-        self._works[work.group.number] = self._works.pop(work.group.number)
+        self._works.served(work)
         return True
 
     def _give(
@@ -302,11 +304,15 @@ class HerdLoop(ThreadedLoop):
         is_suspect: bool = False,
     ) -> None:
         chunk = Chunk(
-            number=next(self._numbers), work=work, indices=indices, is_suspect=is_suspect
+            number=next(self._numbers),
+            actor=actor.link.number,
+            work=work,
+            indices=indices,
+            is_suspect=is_suspect,
         )
         group = work.group
         work.sent(chunk)
-        actor.chunks[chunk.number] = chunk
+        actor.add(chunk)
         order = HandIn(
             chunk=chunk.number,
             requests=[for_wire(group.requests[i]) for i in indices],
@@ -371,12 +377,17 @@ class HerdLoop(ThreadedLoop):
             chunk = actor.chunks.get(number)
             if chunk is not None:
                 self._n_deaths = 0
+                self._works.note(chunk.work)
+                actor.answered(chunk, index)
                 chunk.work.answered(chunk, index, output, stats, actor.link.number)
         for ended in report.ended:
-            chunk = actor.chunks.pop(ended.chunk, None)
-            if chunk is not None and ended.error is None:
+            chunk = actor.remove(ended.chunk)
+            if chunk is None:
+                continue
+            self._works.note(chunk.work)
+            if ended.error is None:
                 chunk.work.ended(chunk, ended)
-            elif chunk is not None and ended.error is not None:
+            else:
                 self._has_refused(actor, chunk.work, ended.error)
                 chunk.work.refused(chunk)
 
@@ -407,6 +418,7 @@ class HerdLoop(ThreadedLoop):
             error = Death(str(error), is_crash=False)
         for work in {chunk.work for chunk in chunks}:
             work.died(actor.link.number)
+            self._works.note(work)
         for chunk in chunks:
             if not chunk.work.group.is_over:
                 chunk.work.lost(
@@ -418,7 +430,7 @@ class HerdLoop(ThreadedLoop):
         self._n_deaths += bool(chunks)
         if self._n_deaths >= _MOST_DEATHS:
             reason = f"{self._n_deaths} actors died one after the other: {error}"
-            for work in list(self._works.values()):
+            for work in self._works:
                 self._end(work, ContextError(reason))
         actor.link.restart(generation)
 
@@ -429,27 +441,30 @@ class HerdLoop(ThreadedLoop):
             work.refusals[number] = error
             warn_of(actor.link, "does not answer these prompts", error)
 
-    def _end_if_through(self, work: GroupWork) -> None:
-        late_s = work.given_up_s
-        is_late = late_s is not None and monotonic() - late_s > _CANCEL_S
-        error = None
-        if work.group.open and not work.is_through and not is_late:
-            error = self._why_nobody(work)
-            if error is None:
-                return
-        else:
+    def _end_some(self) -> None:
+        """End the groups that are through, are cancelled too long, or cannot run."""
+        for work in self._works.take_changed():
+            if work.group.open and not work.is_through:
+                self._works.update(work)
+            else:
+                work.cancel_rest()
+                self._end(work, None)
+        for work in self._works.late(_CANCEL_S):
             work.cancel_rest()
-        self._end(work, error)
+            self._end(work, None)
+        for one in self._works.of_each_kind():
+            if self._why_nobody(one) is not None:
+                for work in self._works.of_kind(one):
+                    self._end(work, self._why_nobody(work))
 
     def _end(self, work: GroupWork, error: BaseException | None) -> None:
-        if self._works.pop(work.group.number, None) is None:
+        if not self._works.remove(work):
             return
         try:
             self._change_all(work, "give_up")
             if error is not None:
-                for actor in self._actors:
-                    for number in actor.chunks_of(work):
-                        del actor.chunks[number]
+                for chunk in work.chunks.values():
+                    self._actors[chunk.actor].remove(chunk.number)
             work.count()
             work.group.plan = self.plan
         except BaseException as problem:
@@ -459,7 +474,7 @@ class HerdLoop(ThreadedLoop):
 
     def _end_all(self) -> None:
         error = ContextClosedError("the herd was closed while it generated")
-        for work in list(self._works.values()):
+        for work in self._works:
             self._end(work, error)
 
     def _why_nobody(self, work: GroupWork) -> BaseException | None:

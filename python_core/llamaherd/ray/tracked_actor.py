@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from llamaherd.memory.plan import Plan
     from llamaherd.ray.wire import Change, HandIn, Report
-    from llamaherd.ray.work import Chunk, GroupWork
+    from llamaherd.ray.work import Chunk
 
 
 _MOST_S = 1.0  # time between checks; after a longer time, the process was suspended
@@ -94,7 +95,9 @@ class Tracked:
         link: Link to the actor.
         generation: Generation of the actor to which the attributes below belong; -1 if
             the actor is lost.
-        chunks: Chunks on the actor, by number.
+        chunks: Chunks on the actor, by number; changed only by the methods below.
+        n_open: Number of prompts on the actor.
+        n_suspects: Number of chunks of suspect requests on the actor.
         orders: Orders to send.
         is_polled: Whether a request for the actor's report is in progress.
         silence: Time since the start of this request.
@@ -106,21 +109,14 @@ class Tracked:
         self.link = link
         self.generation = link.generation
         self.chunks: dict[int, Chunk] = {}
+        self.n_open = 0
+        self.n_suspects = 0
+        self._n_open: Counter[int] = Counter()  # by priority
         self.orders: list[HandIn | Change] = []
         self.is_polled = False
         self.silence = Silence(silence_s)
         self.plan: Plan | None = None
         self.n_batches = 0
-
-    @property
-    def n_open(self) -> int:
-        """Number of prompts on the actor."""
-        return sum(len(chunk.open) for chunk in self.chunks.values())
-
-    @property
-    def has_suspects(self) -> bool:
-        """Whether suspect requests run on the actor."""
-        return any(chunk.is_suspect for chunk in self.chunks.values())
 
     @property
     def is_ready(self) -> bool:
@@ -132,9 +128,35 @@ class Tracked:
         """Whether the attributes still belong to an actor that was replaced."""
         return self.is_ready and self.generation not in (-1, self.link.generation)
 
-    def chunks_of(self, work: GroupWork) -> list[int]:
-        """Return the numbers of the chunks on this actor that belong to a group."""
-        return [number for number, chunk in self.chunks.items() if chunk.work is work]
+    def n_open_from(self, priority: int) -> int:
+        """Return the number of prompts on the actor of at least this priority."""
+        return sum(n for each, n in self._n_open.items() if each >= priority)
+
+    def add(self, chunk: Chunk) -> None:
+        """Record a chunk that was sent to the actor."""
+        self.chunks[chunk.number] = chunk
+        self.n_suspects += chunk.is_suspect
+        self._count(chunk, len(chunk.open))
+
+    def answered(self, chunk: Chunk, index: int) -> None:
+        """Record the output of a request of a chunk."""
+        n_before = len(chunk.open)
+        chunk.open.discard(chunk.indices[index])
+        self._count(chunk, len(chunk.open) - n_before)
+
+    def remove(self, number: int) -> Chunk | None:
+        """Remove a chunk and return it; None if it is not there."""
+        chunk = self.chunks.pop(number, None)
+        if chunk is not None:
+            self.n_suspects -= chunk.is_suspect
+            self._count(chunk, -len(chunk.open))
+        return chunk
+
+    def _count(self, chunk: Chunk, n: int) -> None:
+        self.n_open += n
+        self._n_open[chunk.work.priority] += n
+        if not self._n_open[chunk.work.priority]:
+            del self._n_open[chunk.work.priority]
 
     def look(self) -> None:
         """Reset the state if the actor was replaced."""
@@ -145,7 +167,9 @@ class Tracked:
 
     def forget(self) -> list[Chunk]:
         """Record the loss of the actor, and return its chunks."""
-        chunks, self.chunks = list(self.chunks.values()), {}
+        chunks = list(self.chunks.values())
+        for chunk in chunks:
+            self.remove(chunk.number)
         self.orders = []
         self.is_polled = False
         self.generation = -1

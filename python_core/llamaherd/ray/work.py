@@ -31,6 +31,7 @@ class Chunk:
 
     Attributes:
         number: Number of the chunk.
+        actor: Number of the actor.
         work: Group to which the requests belong.
         indices: Indices of the requests in the group.
         open: Indices, in the group, of the chunk's requests without an output.
@@ -41,6 +42,7 @@ class Chunk:
     """
 
     number: int
+    actor: int
     work: GroupWork
     indices: list[int]
     open: set[int] = field(default_factory=set)
@@ -130,7 +132,6 @@ class GroupWork:
     ) -> None:
         """Record the output of a request."""
         i = chunk.indices[index]
-        chunk.open.discard(i)
         if i not in self.group.open:
             return
         if output.finish is not Finish.CANCELLED:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from llamaherd.core.errors import ServerError
 from llamaherd.core.words import words
+from llamaherd.remote.process_start import start_of_process
 
 _TIMEOUT_S = 60.0
 
@@ -28,6 +29,7 @@ class RemoteServer:
         folder: Folder of its data and its log.
         stays: Whether the server outlives the process that started it.
         options: Further arguments of `llamaherd serve` with which it was started.
+        started: Start of its process, see `start_of_process`; "" if it is unknown.
     """
 
     name: str
@@ -38,15 +40,15 @@ class RemoteServer:
     folder: str
     stays: bool
     options: list[str] = field(default_factory=list)
+    started: str = field(default="", repr=False)
 
     @property
     def is_running(self) -> bool:
-        """Return whether the server answers a request that contains its key."""
-        try:
-            self.ask("GET", "/v1/models", timeout_s=5.0)
-        except ServerError:
-            return False
-        return True
+        """Return whether the server's process runs, even if it is too busy to answer.
+
+        Another process with the same id is not taken for the server.
+        """
+        return start_of_process(self.pid) == self.started
 
     def ask(
         self,
@@ -69,17 +71,25 @@ class RemoteServer:
             answer = http.getresponse()
             content = answer.read()
         except (OSError, HTTPException) as error:
-            text = (
-                f"the server {self.name!r} at {self.url} does not answer ({error}): if "
-                f"it was stopped, start it again with {words().start_server}, and its "
-                "jobs continue"
-            )
-            raise ServerError(text) from error
+            what = f"the server {self.name!r} at {self.url} does not answer ({error})"
+            raise ServerError(f"{what}: {self._advice()}") from error
         finally:
             http.close()
         if answer.status >= 400:
             raise ServerError(_message(self.name, answer.status, content))
         return content
+
+    def _advice(self) -> str:
+        """Return the advice for a server that does not answer."""
+        if self.is_running:
+            return (
+                f"its process {self.pid} runs, so it is busy or suspended: try again, "
+                f"or stop it ({words().stop_server})"
+            )
+        return (
+            f"if it was stopped, start it again with {words().start_server}, and its "
+            "jobs continue"
+        )
 
     def ask_json(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """Send a request with JSON, and return the parsed answer.

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING
 from llamaherd.core import checks, files
 from llamaherd.core.checks import quoted
 from llamaherd.core.errors import ArgumentError, ServerError
+from llamaherd.core.locks import LockHeldError, take_lock
 from llamaherd.core.words import words
 from llamaherd.remote.client import RemoteServer
 from llamaherd.remote.models import lora_arguments, model_arguments
+from llamaherd.remote.process_start import start_of_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from llamaherd.core.locks import LockFile
     from llamaherd.remote.models import Models, StrPath
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -33,7 +36,7 @@ FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
 # server's messages about the start to its user.
 LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
 KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
-_INFO, _READY, _LOG = "server.json", "ready.json", "server.log"
+_INFO, _READY, _LOG, _LOCK = "server.json", "ready.json", "server.log", "start.lock"
 _LOOK_S = 0.05
 _LOG_LINES = 5
 _IS_WINDOWS = sys.platform == "win32"
@@ -57,11 +60,14 @@ def start_server(
     stay: bool = False,
     options: Sequence[str] = (),
     timeout_s: float = 600.0,
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> RemoteServer:
     """Start a server in a separate process, or return the one that is already running.
 
     The server listens only on this machine and has its own API key. Its folder stores
-    files and batches, so that a server continues its jobs after a restart.
+    files and batches, so that a server continues its jobs after a restart. A server runs
+    as long as its process exists, even if it is too busy to answer. If another program
+    starts a server of this name at the same time, both get the same server.
 
     Args:
         model: Path of a model, or a source as in `download_model`. For several models,
@@ -75,49 +81,14 @@ def start_server(
         stay: Whether the server outlives this process.
         options: Further arguments of `llamaherd serve`, such as `["--n-ctx", "8192"]`.
         timeout_s: Maximum time in seconds until the model is loaded.
+        is_cancelled: Function that is called repeatedly during the start; the start ends
+            if it returns True.
 
     Raises:
         ArgumentError: An argument is invalid; or a server with this name is running
             with another model, or with other options.
         ServerError: The server did not start; the message contains the end of its log.
-    """
-    return launched(
-        lambda: False,
-        model,
-        lora=lora,
-        name=name,
-        port=port,
-        stay=stay,
-        options=options,
-        timeout_s=timeout_s,
-    )
-
-
-def launched(
-    is_cancelled: Callable[[], bool],
-    model: Models,
-    *,
-    lora: Mapping[str, StrPath] | None = None,
-    name: str = "default",
-    port: int = 0,
-    stay: bool = False,
-    options: Sequence[str] = (),
-    timeout_s: float = 600.0,
-) -> RemoteServer:
-    """Start a server, see `start_server`, unless another thread cancels the start.
-
-    Args:
-        is_cancelled: Function called repeatedly; the start ends if it returns True.
-        model: See `start_server`.
-        lora: See `start_server`.
-        name: See `start_server`.
-        port: See `start_server`.
-        stay: See `start_server`.
-        options: See `start_server`.
-        timeout_s: See `start_server`.
-
-    Raises:
-        ServerError: The start was cancelled.
+            Or the start was cancelled.
     """
     folder = _folder(name)
     checks.flag("stay", stay)
@@ -126,73 +97,150 @@ def launched(
     loras = lora_arguments(lora)
     if loras:
         shown = f"{shown}, {', '.join(loras[1::2])}"
-    found = _info(folder)
-    if found is not None and found.is_running:
-        if found.model != shown:
-            raise ArgumentError(
-                f"is the name of a running server with {quoted(found.model)}: stop it, "
-                "or choose another name",
-                argument="name",
-            )
-        if options and list(options) != found.options:
-            raise ArgumentError(
-                "is the name of a running server that was started with other settings: "
-                "stop it, choose another name, or leave out the settings to use it",
-                argument="name",
-            )
-        return found
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ready = folder / _READY
-    ready.unlink(missing_ok=True)
-    key = secrets.token_hex(24)
-    command = [
-        *(sys.executable, "-m", "llamaherd.cli", "serve", *models, *loras),
-        *("--port", str(port), "--data", str(folder / "data")),
-        *("--ready-file", str(ready), *([] if stay else ["--while-stdin-open"])),
-        *options,
-    ]
-    with (folder / _LOG).open("wb") as log:
-        process = subprocess.Popen(  # noqa: S603 - our own program
-            command,
-            stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**_environment(), KEY_VARIABLE: key},
-            start_new_session=True,  # Ctrl-C in this process does not reach the server
-            creationflags=_NEW_GROUP,  # the same on Windows
+    start = _Start(folder, timeout_s, is_cancelled)
+    command = [*models, *loras, "--port", str(port), *options]
+    with start.alone():
+        found = _info(folder)
+        if found is None or not found.is_running:
+            return start.run(command, shown, stay=stay, options=list(options))
+    if found.model != shown:
+        raise ArgumentError(
+            f"is the name of a running server with {quoted(found.model)}: stop it, or "
+            "choose another name",
+            argument="name",
         )
-    _CHILDREN[process.pid] = process
-    try:
-        url = _wait_until_ready(process, ready, folder / _LOG, timeout_s, is_cancelled)
-        server = RemoteServer(
-            name, url, key, process.pid, shown, str(folder), stay, list(options)
+    if options and list(options) != found.options:
+        raise ArgumentError(
+            "is the name of a running server that was started with other settings: stop "
+            "it, choose another name, or leave out the settings to use it",
+            argument="name",
         )
-        _write(folder / _INFO, json.dumps(asdict(server)))
-    except BaseException:  # without its description no program could stop the server
-        process.kill()
-        _forget(process)
-        raise
-    return server
+    return found
 
 
-def _wait_until_ready(
-    process: subprocess.Popen[bytes],
-    ready: Path,
-    log: Path,
-    timeout_s: float,
-    is_cancelled: Callable[[], bool],
-) -> str:
-    """Wait until a server answers and return its address."""
-    end_s = time.monotonic() + timeout_s
-    while not ready.exists():
-        if is_cancelled():
+class _Start:
+    """Start of a server.
+
+    Args:
+        folder: Folder of the server.
+        timeout_s: Maximum time of the start in seconds.
+        is_cancelled: See `start_server`.
+    """
+
+    def __init__(
+        self, folder: Path, timeout_s: float, is_cancelled: Callable[[], bool]
+    ) -> None:
+        self._folder = folder
+        self._timeout_s = timeout_s
+        self._end_s = time.monotonic() + timeout_s
+        self._is_cancelled = is_cancelled
+        self._lock: LockFile | None = None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until no other process, and no other thread, starts this server.
+
+        Raises:
+            ServerError: The other start takes too long, or this start was cancelled.
+        """
+        while (holder := self._take_lock()) is not None:
+            self._wait(f"process {holder} is still starting it")
+        try:
+            yield
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    def _take_lock(self) -> str | None:
+        """Take the lock; return the process that holds it, or None."""
+        try:
+            self._lock = take_lock(self._folder / _LOCK)
+        except LockHeldError as error:
+            return error.process
+        return None
+
+    def _wait(self, why_late: str) -> None:
+        """Wait a moment.
+
+        Raises:
+            ServerError: The time is over, or the start was cancelled.
+        """
+        if self._is_cancelled():
             raise ServerError("the start of the server was cancelled")
-        is_late = time.monotonic() > end_s
-        if is_late or process.poll() is not None:
-            why = f"was not ready in {timeout_s:g} s" if is_late else "did not start"
-            raise ServerError(f"the server {why}: {_tail(log)}")
+        if time.monotonic() > self._end_s:
+            raise ServerError(
+                f"the server was not ready in {self._timeout_s:g} s: {why_late}"
+            )
         time.sleep(_LOOK_S)
-    return str(json.loads(ready.read_text(encoding="utf-8"))["url"])
+
+    def run(
+        self, arguments: list[str], shown: str, *, stay: bool, options: list[str]
+    ) -> RemoteServer:
+        """Start the process, and wait until it answers.
+
+        Args:
+            arguments: Arguments of `llamaherd serve`.
+            shown: Models of the server, for display.
+            stay: See `start_server`.
+            options: See `start_server`.
+
+        Raises:
+            ServerError: See `start_server`.
+        """
+        ready = self._folder / _READY
+        ready.unlink(missing_ok=True)
+        key = secrets.token_hex(24)
+        command = [
+            *(sys.executable, "-m", "llamaherd.cli", "serve", *arguments),
+            *("--data", str(self._folder / "data"), "--ready-file", str(ready)),
+            *([] if stay else ["--while-stdin-open"]),
+        ]
+        process = self._process(command, key, stay=stay)
+        _CHILDREN[process.pid] = process
+        try:
+            url = self._url(process, ready)
+            server = RemoteServer(
+                name=self._folder.name,
+                url=url,
+                key=key,
+                pid=process.pid,
+                model=shown,
+                folder=str(self._folder),
+                stays=stay,
+                options=options,
+                started=start_of_process(process.pid) or "",
+            )
+            _write(self._folder / _INFO, json.dumps(asdict(server)))
+        except BaseException:  # without its description no program could stop the server
+            process.kill()
+            _forget(process)
+            raise
+        return server
+
+    def _process(
+        self, command: list[str], key: str, *, stay: bool
+    ) -> subprocess.Popen[bytes]:
+        with (self._folder / _LOG).open("wb") as log:
+            return subprocess.Popen(  # noqa: S603 - our own program
+                command,
+                stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**_environment(), KEY_VARIABLE: key},
+                # Ctrl-C in this process does not reach the server.
+                start_new_session=True,
+                creationflags=_NEW_GROUP,  # the same on Windows
+            )
+
+    def _url(self, process: subprocess.Popen[bytes], ready: Path) -> str:
+        """Wait until a server answers and return its address."""
+        log = self._folder / _LOG
+        while not ready.exists():
+            if process.poll() is not None:
+                raise ServerError(f"the server did not start: {_tail(log)}")
+            self._wait(_tail(log))
+        return str(json.loads(ready.read_text(encoding="utf-8"))["url"])
 
 
 def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
@@ -204,15 +252,13 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
         ServerError: The server did not end in time.
     """
     child = _CHILDREN.get(server.pid)
-    # A busy server may answer too late, so a child is asked nothing. The pid of another
-    # server that does not answer may belong to another process.
-    is_running = server.is_running if child is None else child.poll() is None
+    is_running = server.is_running
     if is_running:
         _ask_to_end(server.pid, child)
     elif child is None:
         return False
     end_s = time.monotonic() + timeout_s
-    while server.is_running if child is None else child.poll() is None:
+    while server.is_running:
         if time.monotonic() > end_s:
             text = f"the server {server.name!r} did not end in {timeout_s:g} s"
             raise ServerError(text)
@@ -227,7 +273,10 @@ def _ask_to_end(pid: int, child: subprocess.Popen[bytes] | None) -> None:
     if _IS_WINDOWS and child is not None and child.stdin is not None:
         child.stdin.close()
     else:
-        os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # it may end by itself
+            os.kill(pid, signal.SIGTERM)
+            if not _IS_WINDOWS:
+                os.kill(pid, signal.SIGCONT)  # a stopped process cannot end
 
 
 def _forget(process: subprocess.Popen[bytes]) -> None:

@@ -33,6 +33,7 @@ class Kind(Enum):
     SUBMIT = auto()
     RESUME = auto()
     PAUSE = auto()
+    RAISE = auto()  # the priority of a running or paused prefix, to that of its request
     RELEASE = auto()  # a held prefix
     FAIL = auto()  # the client does not fit into the cache, even if it runs alone
 

@@ -79,6 +79,9 @@ class Engine(Protocol):
             NoSpaceError: Too few cells are free.
         """
 
+    def set_priority(self, id_: int, priority: int) -> None:
+        """Change the priority of a request that runs or is paused."""
+
     def end(self, id_: int, finish: Finish, message: str) -> None:
         """End a request as `Finish.CANCELLED` or `Finish.ERROR`."""
 

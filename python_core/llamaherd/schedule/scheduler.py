@@ -53,6 +53,7 @@ class Scheduler:
         self._n_slots_used = 0
         self._n_hold_used = 0  # prefixes that are running, held or paused
         self._n_admitted = 0
+        self._raised: dict[Client, None] = {}  # prefixes whose priority increased
 
     # ---- state ----
 
@@ -128,14 +129,14 @@ class Scheduler:
     # ---- decisions ----
 
     def admit(self, n_cells_taken: int) -> list[Action]:
-        """Return actions that start or resume clients, in the order of execution.
+        """Return actions that start, resume or raise clients, in order of execution.
 
         Args:
             n_cells_taken: Number of cells in use or reserved by prompts in prefill.
         """
         cells = self._limits.n_cells
         free = math.inf if cells is None else cells - n_cells_taken
-        actions: list[Action] = []
+        actions = self._raise_submitted()
         while True:
             if self._cache.n_idle and self._is_pool_to_be_cleared():
                 free += self._evict(actions)
@@ -459,6 +460,13 @@ class Scheduler:
         prefix.request = replace(prefix.request, priority=priority)
         if is_paused:
             heappush(self._paused, (-priority, prefix.age, prefix))
+        self._raised[prefix] = None
+
+    def _raise_submitted(self) -> list[Action]:
+        """Return actions that raise prefixes whose old priority the engine still has."""
+        raised, self._raised = self._raised, {}
+        in_engine = (State.RUNNING, State.PAUSED)
+        return [Action(Kind.RAISE, p) for p in raised if p.state in in_engine]
 
     def _make_children_ready(self, prefix: Client) -> None:
         for child in prefix.take_dependents():

@@ -50,6 +50,7 @@ JSON = _Json(
     markers='"thinking": {"start": ..., "end": ...}',
     annotate="/v1/annotate",
     start_server="llamaherd serve",
+    stop_server="Ctrl-C",
     template="use /v1/completions, or start the server with --template FILE",
 )
 # Terms for paths whose requests have no field `chat`.

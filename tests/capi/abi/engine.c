@@ -252,6 +252,7 @@ static void test_life_of_requests(lh_model* model) {
   CHECK(client.state == LH_STATE_PAUSED && client.n_reused > 2);
   CHECK(lh_engine_get_info(engine, &info, &error) == LH_OK);
   CHECK(info.n_seq_max == 4 && info.n_ctx >= 1024 && info.n_seq_used == 2);
+  CHECK(lh_client_set_priority(engine, 1, 3, &error) == LH_OK);
   CHECK(lh_client_resume(engine, 1, &error) == LH_OK);
   CHECK(lh_client_end(engine, 2, LH_FINISH_ERROR, "not wanted", &error) == LH_OK);
   run_all(engine);
@@ -263,6 +264,7 @@ static void test_life_of_requests(lh_model* model) {
   CHECK(lh_client_release(engine, 7, &error) == LH_NOT_FOUND);
   CHECK(lh_client_pause(engine, 7, &error) == LH_NOT_FOUND);
   CHECK(lh_client_resume(engine, 7, &error) == LH_NOT_FOUND);
+  CHECK(lh_client_set_priority(engine, 7, 3, &error) == LH_NOT_FOUND);
   CHECK(lh_client_get(engine, 7, &client, &error) == LH_NOT_FOUND);
   CHECK(lh_engine_reset(engine, &error) == LH_OK);
   CHECK(lh_engine_get_info(engine, &info, &error) == LH_OK);

@@ -154,6 +154,22 @@ TEST_CASE("prompts of a higher priority come first, and equals as they came") {
   }
 }
 
+TEST_CASE("a prefix whose priority is raised comes before older prompts") {
+  const auto prompt = toy::tokens(std::string(200, 'x'));
+  for (const bool is_paused : {false, true}) {
+    Fixture f(1024, 4);
+    toy::submit(f.engine, Request(1, prompt, 1));
+    toy::submit(f.engine, Request(2, prompt, 0).priority(-1));
+    toy::run(f.engine, 1);
+    if (is_paused) f.engine.pause(2);
+    f.engine.set_priority(2, 1);
+    if (is_paused) f.engine.resume(2);
+    CHECK(toy::run(f.engine).events == std::vector<int64_t>{2});
+    CHECK(f.engine.get(2).state == LH_STATE_HELD);
+    CHECK(toy::run(f.engine).events == std::vector<int64_t>{1});
+  }
+}
+
 TEST_CASE("drafts are of those requests that may have them") {
   Fixture f(512, 4, false);
   fake::settings().eos_share = 0;

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_calls import assert_right, long_request, request
-from fake_engine import answer, make_loop
+from fake_engine import FakeEngine, answer, make_loop
+from llamaherd.loop.group import Group
+from llamaherd.loop.runner import Runner
 from llamaherd.run.call import Call
+from llamaherd.schedule.client import State
 from stepping import Stepping, plan, run_together, stepping, submit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.core.outcome import Output
     from llamaherd.core.request import Request
+    from llamaherd.core.stats import RequestStats
     from llamaherd.run.handle import Handle
 
 
@@ -82,6 +87,66 @@ def test_of_two_priorities_the_higher_one_goes_first() -> None:
         assert handle.result(60).is_finished
     order = [tokens[0] for tokens in engine.started if tokens[0] >= 100]
     assert order == sorted(order)
+
+
+class Order:
+    """Listener that adds its name to a list when its first request ends."""
+
+    def __init__(self, name: str, ended: list[str]) -> None:
+        self._name, self._ended = name, ended
+
+    def on_output(self, _i: int, output: Output, _stats: RequestStats) -> None:
+        assert not output.message
+        if self._name not in self._ended:
+            self._ended.append(self._name)
+
+    def on_end(self, error: BaseException | None) -> None:
+        assert error is None
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.PAUSED])
+def test_a_prefix_in_the_engine_gets_the_priority_of_an_urgent_prompt(
+    state: State,
+) -> None:
+    """Otherwise the urgent prompt waits behind prompts of a middle priority."""
+    sizes = plan(n_slots=8)
+    runner = Runner(FakeEngine(sizes.n_ctx, sizes.n_sequences, pooled=False), sizes)
+    ended: list[str] = []
+
+    def add(name: str, prompts: list[Request]) -> None:
+        runner.add(Group(prompts, Order(name, ended), is_alone=len(prompts) == 1))
+        runner.run_slice()
+
+    stem = [3] * 2000
+    add("low", [request([*stem, i], 5, priority=-1) for i in range(3)])
+    add("middle", [request([i] * 2500, 5) for i in (5, 6)])
+    (prefix,) = (c for c in runner._live.values() if c.is_prefix)
+    if state is State.PAUSED:
+        runner.resize(plan(n_slots=9))
+    assert prefix.state is state
+    add("high", [request([*stem, 9], 5, priority=1)])
+    assert prefix.priority == 1
+    while runner.groups:
+        runner.run_slice()
+    assert ended == ["high", "middle", "low"]
+
+
+def test_an_urgent_prompt_that_is_cancelled_leaves_no_trace_of_its_prefix() -> None:
+    sizes = plan(n_slots=8)
+    runner = Runner(FakeEngine(sizes.n_ctx, sizes.n_sequences, pooled=False), sizes)
+    ended: list[str] = []
+    prompts = [[request([3] * 2000 + [i], 5) for i in range(3)]]
+    prompts.append([request([3] * 2000 + [9], 5, priority=1)])
+    groups = [Group(p, Order("", ended), is_alone=len(p) == 1) for p in prompts]
+    runner.add(groups[0])
+    runner.run_slice()
+    (prefix,) = (c for c in runner._live.values() if c.is_prefix)
+    runner.add(groups[1])
+    assert prefix.priority == 1
+    for group in groups:  # the raised prefix leaves the engine, too
+        runner.drop(group)
+    assert not runner.engine.slots
+    runner.run_slice()
 
 
 def test_cancelling_one_call_leaves_the_other_alone() -> None:

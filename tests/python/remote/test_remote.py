@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import llamaherd as lh
@@ -14,9 +18,11 @@ import tiny_loras
 import tiny_models
 from llamaherd import remote
 from llamaherd._r.remote import StartWork, remote_started
+from llamaherd._r.starts import StartProgress
 from llamaherd.cli import main, serve
+from llamaherd.core.locks import take_lock
 from llamaherd.core.words import PYTHON, R, spoken_in, words
-from llamaherd.remote import client, jobs, processes
+from llamaherd.remote import client, jobs, process_start, processes
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -93,19 +99,86 @@ def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_server_that_does_not_answer_in_time_is_stopped(
+@pytest.mark.parametrize("is_child", [True, False])
+def test_a_server_that_does_not_answer_runs_until_it_is_stopped(
+    path: Path, monkeypatch: pytest.MonkeyPatch, *, is_child: bool
+) -> None:
+    server = remote.start_server(path, options=ONE)
+    child = processes._CHILDREN[server.pid]
+    if not is_child:
+        monkeypatch.setattr(processes, "_CHILDREN", {})
+    psutil.Process(server.pid).suspend()
+    assert server.is_running
+    assert remote.start_server(path) == server
+    with pytest.raises(lh.ServerError, match=rf"process {server.pid} runs, so it"):
+        server.ask("GET", "/v1/models", timeout_s=0.2)
+    assert remote.stop_server(server)
+    assert not server.is_running
+    assert not remote.stop_server(server)
+    assert server.pid not in processes._CHILDREN
+    child.communicate()
+
+
+@pytest.mark.usefixtures("folder")
+def test_programs_that_start_a_server_at_the_same_time_get_the_same_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ask(*_: object, **__: object) -> bytes:
-        raise lh.ServerError("it is busy")
+    made: list[object] = []
+    at_start, run = threading.Barrier(2), processes._Start.run
 
-    server = remote.start_server(path, options=ONE)
-    with monkeypatch.context() as patch:
-        patch.setattr(remote.RemoteServer, "ask", ask)
-        assert not server.is_running
-        assert remote.stop_server(server)
-        assert not remote.stop_server(server)
-    assert server.pid not in processes._CHILDREN
+    def counted(*args: Any, **options: Any) -> remote.RemoteServer:
+        made.append(args)
+        return run(*args, **options)
+
+    def start() -> remote.RemoteServer:
+        at_start.wait(60)
+        return remote.start_server(path, options=ONE)
+
+    monkeypatch.setattr(processes._Start, "run", counted)
+    with ThreadPoolExecutor(2) as pool:
+        one, other = (pool.submit(start) for _ in range(2))
+    assert one.result() == other.result()
+    assert len(made) == 1
+
+
+def test_a_start_that_another_process_does_not_finish_is_not_waited_for_forever(
+    path: Path, folder: Path
+) -> None:
+    (folder / "default").mkdir()
+    lock = take_lock(folder / "default" / "start.lock")
+    assert lock is not None
+    with pytest.raises(lh.ServerError, match=rf"process {os.getpid()} is still starting"):
+        remote.start_server(path, timeout_s=0.2)
+    with pytest.raises(lh.ServerError, match="was cancelled"):
+        remote.start_server(path, is_cancelled=lambda: True)
+    lock.release()
+
+
+def test_another_process_with_the_same_id_is_not_the_server() -> None:
+    own = process_start.start_of_process(os.getpid())
+    here = replace(SERVER, pid=os.getpid())
+    assert own
+    assert replace(here, started=own).is_running
+    assert not replace(here, started=f"{own}0").is_running
+    assert not remote.stop_server(here)  # otherwise this test would end
+    ended = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
+    started = process_start.start_of_process(ended.pid)
+    gone = replace(SERVER, pid=ended.pid, started=started or "")
+    wait_until(lambda: not gone.is_running)  # although its exit status was not fetched
+    ended.communicate()
+    assert process_start.start_of_process(ended.pid) is None
+    assert not gone.is_running
+
+
+def test_starts_of_processes_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_start, "_IS_LINUX", False)
+    assert process_start.start_of_process(os.getpid()) == repr(
+        psutil.Process().create_time()
+    )
+    ended = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
+    wait_until(lambda: process_start.start_of_process(ended.pid) is None)
+    ended.communicate()
+    assert process_start.start_of_process(ended.pid) is None
 
 
 @pytest.mark.slow(reason="a server and the process that starts it")
@@ -140,7 +213,7 @@ def test_a_start_that_is_ended_leaves_no_process(path: Path, how: str) -> None:
 
     before = set(processes._CHILDREN)
     with pytest.raises((lh.ServerError, KeyboardInterrupt)):
-        processes.launched(end, path, stay=True, options=ONE)
+        remote.start_server(path, stay=True, options=ONE, is_cancelled=end)
     (pid,) = set(pids) - before
     assert not psutil.pid_exists(pid)
     assert set(processes._CHILDREN) == before
@@ -150,13 +223,14 @@ def test_a_start_that_is_ended_leaves_no_process(path: Path, how: str) -> None:
 def test_r_waits_for_a_start_in_a_job_that_it_can_cancel() -> None:
     cancelled: list[bool] = []
 
-    def start(is_cancelled: Callable[[], bool]) -> NoReturn:
+    def start(*, is_cancelled: Callable[[], bool]) -> NoReturn:
         wait_until(is_cancelled)
         cancelled.append(True)
         raise lh.ServerError("the start was cancelled")
 
     job = lh.Job(StartWork(start))
     assert not job.wait(0)
+    assert job.progress == StartProgress(n_done=0)
     job.cancel()
     assert remote_started(job) == {
         "ok": True,

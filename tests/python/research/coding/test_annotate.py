@@ -15,9 +15,10 @@ import pytest
 from llamaherd.research import frames
 from llamaherd.research.coding import coding
 from llamaherd.research.coding.prompts import frame_of
+from waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 TOPICS = lh.Codebook(
@@ -270,10 +271,18 @@ def test_ctrl_c_keeps_what_is_done(
     monkeypatch.setattr(coding, "BLOCK", 1)
     data = {"text": [f"Text {i}." for i in range(200)]}
 
+    prepared = coding.Coding._prepared
+
+    def hold(call: coding.Coding, texts: Sequence[str]) -> object:
+        if call.progress.n_done >= 3:  # otherwise all texts may end before the report
+            wait_until(lambda: call._is_cancelled)
+        return prepared(call, texts)
+
     def stop(progress: lh.Progress) -> None:
         if progress.n_done >= 3:
             raise KeyboardInterrupt
 
+    monkeypatch.setattr(coding.Coding, "_prepared", hold)
     with pytest.raises(lh.Interrupted) as interrupted:
         lh.annotate(data, "text", TOPICS, context, progress=stop)
     coded = interrupted.value.results
