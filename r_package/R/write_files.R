@@ -87,14 +87,24 @@ size_of <- function(path) {
 
 # TRUE for output of this process and for what is no regular file, such as a named pipe: nothing may
 # replace or cut it, and its size says nothing. R has no such test; it is made only for a size of 0,
-# which pipes and devices have.
+# which pipes and devices have. In the C locale R 4.5 passes only ASCII to a shell, so the shell
+# gets the bytes of the path as numbers.
 is_stream <- function(path) {
   if (.Platform$OS.type != "unix" || !file_exists(path)) {
     return(FALSE)
   }
   path <- native_path(path)
   grepl("^/(dev/std|dev/fd/|proc/)", path) ||
-    size_of(path) == 0 && system2("test", c("-f", shQuote(path))) != 0
+    size_of(path) == 0 && !is_regular(path)
+}
+
+is_regular <- function(path) {
+  bytes <- paste0(
+    "\\",
+    format(as.octmode(as.integer(charToRaw(path))), width = 3),
+    collapse = ""
+  )
+  system2("sh", c("-c", shQuote(sprintf("test -f \"$(printf '%s')\"", bytes)))) == 0
 }
 
 # Returns FALSE if the file cannot be opened, or if R reports that writing failed.

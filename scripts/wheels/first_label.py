@@ -2,10 +2,11 @@
 
     first_label.py [MODEL]
 
-Prints the loaded backend of ggml (on Linux), the processor's instructions that it uses, and
-the seconds from the start of Python to the label. Fails if the label is not one of the
-codebook's labels, if ggml does not compute on llamaherd's threads (Linux and Windows), or
-if the process has loaded two copies of libllama. Without a model, computes no label.
+Prints the loaded backend of ggml (on Linux), the instructions of the processor that it
+uses, and the seconds from the start of Python to the label. Fails if the label is not one
+of the codebook's labels, if ggml does not compute on llamaherd's threads (Linux and
+Windows), or if the process has loaded two copies of libllama. Without a model, computes no
+label.
 """
 
 import sys
@@ -45,8 +46,8 @@ def main(path: str | None = None) -> None:
     if sys.platform == "linux" and sum("libllama." in name for name in loaded) != 1:
         sys.exit(f"not one libllama: {sorted(loaded)}")
     backends = [Path(name).name for name in loaded if "libggml-cpu" in name]
-    system = llama_cpp.llama_print_system_info().decode()
-    print(f"ggml: {' '.join(backends)} {system.strip(' |')}; own threads: {shim.own_threads()}")
+    system = llama_cpp.llama_print_system_info().decode().strip(" |")
+    print(f"ggml: {' '.join(backends)} {system}; own threads: {shim.own_threads()}")
     if sys.platform != "darwin" and not shim.own_threads():
         sys.exit("ggml does not compute on llamaherd's threads")
     if not path:

@@ -95,9 +95,9 @@ test_that("a prompt in a data mask is reported, and the search for the caller en
   withCallingHandlers(
     eval(bquote(dplyr::mutate(data, label = .(asked))), user),
     warning = \(w) {
-      found <<- c(found, class(w), class(w$parent))
+      found <<- c(found, conditionMessage(w)) # dplyr's warning with the text of ours
       tryInvokeRestart("muffleWarning")
     }
   )
-  expect_true("llamaherd_warning_placeholder" %in% found)
+  expect_match(found, "which stays as it is", fixed = TRUE)
 })
