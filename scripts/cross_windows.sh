@@ -64,7 +64,7 @@ make_llama() {
   sed -i '/cpu_backend_variant(.* AMX_/d' "$DIR/src/vendor/llama.cpp/ggml/src/CMakeLists.txt"
   say "libllama for Windows (40 minutes on one core, once)"
   logged cross-windows-llama build_llama "${levels[@]}" -DCMAKE_C_FLAGS="$flags $names" \
-    -DCMAKE_CXX_FLAGS="$flags -fno-dse"
+    -DCMAKE_CXX_FLAGS="$flags"
   collect_llama '*.dll' '*.dll.a'
   check_moves "$DIR"/windows-root/lib/ggml-cpu-*.dll
   mapfile -t libraries < <(runtime)
@@ -74,12 +74,13 @@ make_llama() {
 # check_moves LIBRARY...: stops if a library moves 32 or 64 bytes with an instruction that
 # needs an aligned address.
 check_moves() {
-  local library found
+  local library code=$DIR/windows-code found
   for library in "$@"; do
-    found=$("$TARGET-objdump" -d --no-show-raw-insn "$library" |
-      grep -E 'vmov(aps|apd|dqa|dqa32|dqa64) .*[(].*%[yz]mm|vmov(aps|apd|dqa|dqa32|dqa64) .*%[yz]mm.*[(]' || true)
+    "$TARGET-objdump" -d --no-show-raw-insn "$library" >"$code"
+    found=$(grep -E 'vmov(aps|apd|dqa|dqa32|dqa64) .*[(].*%[yz]mm|vmov(aps|apd|dqa|dqa32|dqa64) .*%[yz]mm.*[(]' "$code" || [[ $? == 1 ]])
     [[ -z $found ]] || die "$library has moves that need aligned addresses: ${found%%$'\n'*}"
   done
+  rm "$code"
 }
 
 make_shim() {

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "python"))
-# A shell's background jobs ignore Ctrl-C, and so would all programs that tests start.
+# A shell's background jobs ignore Ctrl-C, and commands under nohup ignore SIGHUP. All
+# programs that tests start would ignore them, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 import llamaherd as lh
 import thorough

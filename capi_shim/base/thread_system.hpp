@@ -1,4 +1,4 @@
-// What the teams of threads.hpp need from the operating system: Linux or Windows.
+// Functions of the operating system for the teams of threads.hpp: Linux and Windows.
 #pragma once
 
 #include <atomic>

@@ -102,8 +102,8 @@ void remember(Address& function, const Import& import, std::string_view name) {
   if (import.name == name) function = reinterpret_cast<Address>(*import.slot);
 }
 
-// Windows' loader has filled all slots. Linux's fills a slot at the first call, and has
-// no need of this: see libgomp.
+// Windows fills all slots when it loads a library. On Linux a slot may be filled at the
+// first call, so the addresses in `libgomp` are those of the weak symbols.
 void remember(const Import& import) {
   remember(libgomp.barrier, import, "GOMP_barrier");
   remember(libgomp.single_start, import, "GOMP_single_start");

@@ -45,11 +45,18 @@ def is_of_stdout(error: Exception) -> bool:
 
 
 class _Named(io.FileIO):
-    """File whose errors contain its name."""
+    """File whose errors contain its name.
 
-    def __init__(self, number: int, named: str) -> None:
+    Args:
+        number: Descriptor.
+        named: Name of the file.
+        owner: Stream that would close the descriptor if nothing referred to it.
+    """
+
+    def __init__(self, number: int, named: str, owner: object) -> None:
         super().__init__(number, "w", closefd=False)
         self._named = named
+        self._owner = owner
 
     def write(self, data: Any, /) -> int:  # noqa: ANN401 - any buffer
         try:
@@ -66,7 +73,9 @@ def name_stdout() -> None:
     raw = getattr(buffer, "raw", buffer)  # without buffers, Python has no other object
     if not isinstance(old, io.TextIOWrapper) or type(raw) is not io.FileIO:
         return  # tests and programs may replace stdout; Windows' console has another type
-    new = _Named(raw.fileno(), _STDOUT)
+    with suppress(OSError, ValueError):  # the next output fails for the same reason
+        old.flush()
+    new = _Named(raw.fileno(), _STDOUT, old)
     sys.stdout = io.TextIOWrapper(
         new if buffer is raw else io.BufferedWriter(new),
         encoding=old.encoding,

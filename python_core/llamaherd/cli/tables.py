@@ -217,8 +217,8 @@ def shown_warnings() -> Iterator[None]:
     error, which would end a run after its first rows.
     """
     with warnings.catch_warnings():
-        if any(action == "error" for action, *_ in warnings.filters):
-            for category in (UserWarning, RuntimeWarning):
-                warnings.simplefilter("always", category)
+        for action, _, category, *_ in list(warnings.filters):
+            if action == "error":
+                warnings.simplefilter("default", category)
         warnings.showwarning = lambda message, *_, **__: warn(str(message))
         yield

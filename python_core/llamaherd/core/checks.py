@@ -223,9 +223,7 @@ def prompt_list(
     Raises:
         TypeError: `prompts` is not a list of prompts.
     """
-    is_scalar = (
-        getattr(prompts, "shape", None) == ()
-    )  # an array of numpy without a length
+    is_scalar = getattr(prompts, "shape", None) == ()  # of numpy
     if (
         isinstance(prompts, (str, bytes, Mapping))
         or is_scalar

@@ -126,7 +126,7 @@ def check_reader() -> None:
     try:
         watched = select.poll()
         watched.register(sys.stdout.fileno(), 0)
-    except (OSError, ValueError):  # stdout is not a file of the system
+    except (AttributeError, OSError, ValueError):  # stdout is not a file of the system
         return
     if any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0)):
         raise BrokenPipeError(errno.EPIPE, "nobody reads stdout any more")

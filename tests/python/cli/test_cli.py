@@ -103,6 +103,7 @@ sys.exit(main(["serve", "no.gguf"]))
         assert (done.returncode, done.stderr) == (143, "")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
 def test_nohup_keeps_a_command_that_lost_its_terminal() -> None:
     code = """
 import os, signal, sys

@@ -46,13 +46,15 @@ def test_a_run_with_a_closed_stream(
         assert [row[0] for row in rows] == ["text", "a", "b"]
 
 
+@pytest.mark.parametrize("filter_", ["error::UserWarning", "error"])
 def test_no_filter_turns_the_warnings_of_a_run_into_errors(
-    tiny_path: Tiny, tmp_path: Path
+    tiny_path: Tiny, tmp_path: Path, filter_: str
 ) -> None:
     (tmp_path / "in.csv").write_text("text\na\nb\n")
     run = f"classify in.csv -m {tiny_path('llama')} --prompt '{{text}}' --labels a,b"
-    filters = "PYTHONWARNINGS=error::UserWarning"
-    done = shell(f"{filters} {LLAMAHERD} {run} -o out.csv --journal ''", tmp_path)
+    done = shell(
+        f"PYTHONWARNINGS={filter_} {LLAMAHERD} {run} -o out.csv --journal ''", tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("llamaherd: warning: median coverage is")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 3
@@ -160,3 +162,37 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         line, shell=True, cwd=folder, capture_output=True, text=True, check=False
     )
+
+
+# Called in a process of its own, which has a stdout that no test framework replaced.
+OWN_FILE = """
+import sys
+from llamaherd.cli.streams import drop_unwritable_output, fill_streams, name_stdout
+if "replaced" in sys.argv:
+    sys.stdout = open("stdout", "w")
+print("before ", end="")
+fill_streams()
+name_stdout()
+with open("file", "w") as file:
+    try:
+        print("after", flush=True)
+    except OSError:
+        pass
+    file.write("data")
+drop_unwritable_output()
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "printed"),
+    [(" >stdout", "before after\n"), (" replaced", "before after\n"), (" >&-", None)],
+)
+def test_what_is_printed_goes_to_stdout_alone(
+    tmp_path: Path, shape: str, printed: str | None
+) -> None:
+    (tmp_path / "program.py").write_text(OWN_FILE)
+    done = shell(f"env -u PYTHONUNBUFFERED {sys.executable} program.py {shape}", tmp_path)
+    assert done.stderr == ""
+    assert (tmp_path / "file").read_text() == "data"
+    if printed is not None:
+        assert (tmp_path / "stdout").read_text() == printed

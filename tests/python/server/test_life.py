@@ -77,10 +77,11 @@ def _started(client: Client, body: dict[str, Any]) -> socket.socket:
     return link
 
 
-@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])  # not all on Windows
 def test_running_requests_end_after_a_signal_and_nobody_new_comes_in(
-    chat_model: lh.Model, sig: signal.Signals
+    chat_model: lh.Model, name: str
 ) -> None:
+    sig = signal.Signals[name]
     with _process(chat_model) as (client, process):
         stream = _started(client, {"prompt": "b", "max_tokens": 400})
         _tell(process, "hold")
