@@ -4,8 +4,8 @@
 
 Prints the loaded backend of ggml (on Linux), the instructions of the processor that it
 uses, and the seconds from the start of Python to the label. Fails if the label is not one
-of the codebook's labels, if ggml does not compute on llamaherd's threads (Linux and
-Windows), or if the process has loaded two copies of libllama. Without a model, prints only
+of the codebook's labels, if ggml does not compute on llamaherd's threads (except on
+macOS), or if the process has loaded two copies of libllama. Without a model, prints only
 the backend and the instructions.
 """
 
