@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +27,7 @@ Task = Literal["generate", "classify", "annotate"]
 _AT_ONCE = 32  # texts per request; a crash repeats unfinished requests
 _WINDOW = "30d"
 _LEFT_OUT = ("usage", "tokens")  # fields of answers to leave out
+_NUMBER = re.compile(r"\d+")
 _OF_TASK = "llamaherd_task"
 # Entry of a batch's metadata with the language of the program that sent it: "Python" or
 # "R". The server uses the terms of this language in messages and notes.
@@ -248,7 +250,7 @@ def job_results(server: RemoteServer, job_id: str) -> JobOutput:
 
 
 def _notes(notes: Mapping[int, Sequence[str]]) -> list[str]:
-    """Return the notes of the first request that has any.
+    """Return one note of each kind, with the number of requests that have it.
 
     The server writes notes on each request: a large job would otherwise have hundreds of
     notes that differ only in a number.
@@ -256,14 +258,18 @@ def _notes(notes: Mapping[int, Sequence[str]]) -> list[str]:
     Args:
         notes: Notes on each answered request, by the index of its first text.
     """
-    noted = sorted(place for place, texts in notes.items() if texts)
-    if not noted:
-        return []
-    first = notes[noted[0]]
     if len(notes) == 1:
-        return list(first)
-    share = f"{part_of(len(noted), len(notes), 'request')} notes, for example"
-    return [f"{share}: {text}" for text in first]
+        return [text for texts in notes.values() for text in texts]
+    examples: dict[str, list[str]] = {}
+    for place in sorted(notes):
+        kinds = {_NUMBER.sub("#", text): text for text in notes[place]}
+        for kind, text in kinds.items():
+            examples.setdefault(kind, []).append(text)
+    return [
+        f"{part_of(len(texts), len(notes), 'request')} this note or a similar one: "
+        f"{texts[0]}"
+        for texts in examples.values()
+    ]
 
 
 def _rows(outcome: Mapping[str, Any], n: int) -> list[dict[str, Any]]:

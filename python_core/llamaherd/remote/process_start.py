@@ -18,6 +18,10 @@ def start_of_process(pid: int) -> str | None:
 
     A process that has ended does not run, even if its parent has not fetched its exit
     status yet. A process that is stopped (SIGSTOP) runs.
+
+    Raises:
+        OSError: The system's answer cannot be read, for example because this process has
+            too many open files.
     """
     if _IS_LINUX:  # psutil's time changes with the clock of the machine
         return _start_on_linux(pid)
@@ -30,9 +34,9 @@ def start_of_process(pid: int) -> str | None:
 
 def _start_on_linux(pid: int) -> str | None:
     boot = ""
-    with suppress(OSError):
+    with suppress(FileNotFoundError):
         boot = _BOOT.read_text(encoding="ascii").strip()
-    with suppress(OSError):
+    with suppress(FileNotFoundError, ProcessLookupError):
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         state, *fields = stat.rpartition(")")[2].split()
         return None if state in {"Z", "X"} else f"{boot} {fields[_I_START]}"

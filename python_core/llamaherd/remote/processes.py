@@ -36,7 +36,8 @@ FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
 # server's messages about the start to its user.
 LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
 KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
-_INFO, _READY, _LOG, _LOCK = "server.json", "ready.json", "server.log", "start.lock"
+_INFO, _LOG, _LOCK = "server.json", "server.log", "start.lock"
+_HEALTH_S = 5.0  # after this time without an answer a server counts as busy
 _LOOK_S = 0.05
 _LOG_LINES = 5
 _IS_WINDOWS = sys.platform == "win32"
@@ -66,8 +67,9 @@ def start_server(
 
     The server listens only on this machine and has its own API key. Its folder stores
     files and batches, so that a server continues its jobs after a restart. A server runs
-    as long as its process exists, even if it is too busy to answer. If another program
-    starts a server of this name at the same time, both get the same server.
+    as long as its process exists, even if it is too busy to answer. If it is ending, this
+    function waits for its end and starts another one. If another program starts a server
+    of this name at the same time, both get the same server.
 
     Args:
         model: Path of a model, or a source as in `download_model`. For several models,
@@ -102,6 +104,8 @@ def start_server(
     command = [*models, *loras, "--port", str(port), *options]
     with start.alone():
         found = _info(folder)
+        if found is not None and _is_ending(found):
+            start.wait_for_end(found)
         if found is None or not found.is_running:
             return start.run(command, shown, stay=stay, options=list(options))
     if found.model != shown:
@@ -145,7 +149,7 @@ class _Start:
             ServerError: The other start takes too long, or this start was cancelled.
         """
         while (holder := self._take_lock()) is not None:
-            self._wait(f"process {holder} is still starting it")
+            self._wait(lambda: f"process {holder or 'unknown'} is still starting it")
         try:
             yield
         finally:
@@ -160,8 +164,20 @@ class _Start:
             return error.process
         return None
 
-    def _wait(self, why_late: str) -> None:
+    def wait_for_end(self, server: RemoteServer) -> None:
+        """Wait until a server that is ending has ended.
+
+        Raises:
+            ServerError: It takes too long, or this start was cancelled.
+        """
+        while server.is_running:
+            self._wait(lambda: f"process {server.pid}, the server before it, is ending")
+
+    def _wait(self, why_late: Callable[[], str]) -> None:
         """Wait a moment.
+
+        Args:
+            why_late: Function that returns the reason if the time is over.
 
         Raises:
             ServerError: The time is over, or the start was cancelled.
@@ -170,7 +186,7 @@ class _Start:
             raise ServerError("the start of the server was cancelled")
         if time.monotonic() > self._end_s:
             raise ServerError(
-                f"the server was not ready in {self._timeout_s:g} s: {why_late}"
+                f"the server was not ready in {self._timeout_s:g} s: {why_late()}"
             )
         time.sleep(_LOOK_S)
 
@@ -188,8 +204,8 @@ class _Start:
         Raises:
             ServerError: See `start_server`.
         """
-        ready = self._folder / _READY
-        ready.unlink(missing_ok=True)
+        # The process of a start whose program was killed may still write its own file.
+        ready = self._folder / f"ready-{secrets.token_hex(4)}.json"
         key = secrets.token_hex(24)
         command = [
             *(sys.executable, "-m", "llamaherd.cli", "serve", *arguments),
@@ -216,6 +232,8 @@ class _Start:
             process.kill()
             _forget(process)
             raise
+        finally:
+            ready.unlink(missing_ok=True)
         return server
 
     def _process(
@@ -239,7 +257,7 @@ class _Start:
         while not ready.exists():
             if process.poll() is not None:
                 raise ServerError(f"the server did not start: {_tail(log)}")
-            self._wait(_tail(log))
+            self._wait(lambda: _tail(log))
         return str(json.loads(ready.read_text(encoding="utf-8"))["url"])
 
 
@@ -252,13 +270,17 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
         ServerError: The server did not end in time.
     """
     child = _CHILDREN.get(server.pid)
-    is_running = server.is_running
+
+    def runs() -> bool:
+        return server.is_running if child is None else child.poll() is None
+
+    is_running = runs()
     if is_running:
         _ask_to_end(server.pid, child)
     elif child is None:
         return False
     end_s = time.monotonic() + timeout_s
-    while server.is_running:
+    while runs():
         if time.monotonic() > end_s:
             text = f"the server {server.name!r} did not end in {timeout_s:g} s"
             raise ServerError(text)
@@ -268,12 +290,24 @@ def stop_server(server: RemoteServer, timeout_s: float = 60.0) -> bool:
     return is_running
 
 
+def _is_ending(server: RemoteServer) -> bool:
+    """Return whether a server ends: it refuses requests, or accepts no connections."""
+    if not server.is_running:
+        return False
+    try:
+        server.ask("GET", "/health", timeout_s=_HEALTH_S)
+    except ServerError as error:
+        no_answer = error.__cause__
+        return no_answer is None or isinstance(no_answer, ConnectionError)
+    return False
+
+
 def _ask_to_end(pid: int, child: subprocess.Popen[bytes] | None) -> None:
     """Ask a server to end; on Windows, kill the server if its stdin is not open."""
     if _IS_WINDOWS and child is not None and child.stdin is not None:
         child.stdin.close()
     else:
-        with suppress(ProcessLookupError):  # it may end by itself
+        with suppress(OSError if _IS_WINDOWS else ProcessLookupError):  # has ended
             os.kill(pid, signal.SIGTERM)
             if not _IS_WINDOWS:
                 os.kill(pid, signal.SIGCONT)  # a stopped process cannot end

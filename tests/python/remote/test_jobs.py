@@ -83,13 +83,14 @@ def _notes(notes: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return remote.job_results(SERVER, "batch_1").notes
 
 
-def test_a_job_of_many_requests_has_the_notes_of_one(
+def test_a_job_of_many_requests_has_one_note_of_each_kind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert _notes([["31 of 32", "low"]], monkeypatch) == ["31 of 32", "low"]
     assert _notes([None, [], None], monkeypatch) == []
-    many = [[], *([f"{i} of 32", "low"] for i in range(30, 33)), None]
+    many = [[], *([f"{i} of 32", "low"] for i in range(30, 33)), ["cut off"]]
     assert _notes(many, monkeypatch) == [
-        "3 of 5 requests have notes, for example: 30 of 32",
-        "3 of 5 requests have notes, for example: low",
+        "3 of 5 requests have this note or a similar one: 30 of 32",
+        "3 of 5 requests have this note or a similar one: low",
+        "1 of 5 requests has this note or a similar one: cut off",
     ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import llamaherd as lh
@@ -27,7 +29,6 @@ from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from llamaherd.core.words import LanguageTerms
 
@@ -117,6 +118,54 @@ def test_a_server_that_does_not_answer_runs_until_it_is_stopped(
     assert not remote.stop_server(server)
     assert server.pid not in processes._CHILDREN
     child.communicate()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_server_of_which_no_start_is_known_is_stopped(path: Path) -> None:
+    server = remote.start_server(path, options=ONE)
+    assert remote.stop_server(replace(server, started=""))
+    assert not server.is_running
+
+
+def test_a_server_that_is_ending_is_not_the_one_that_runs(
+    path: Path, folder: Path
+) -> None:
+    ending = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    started = process_start.start_of_process(ending.pid) or ""
+    (folder / "default").mkdir()
+    # Nobody listens on this port any more.
+    server = replace(
+        SERVER, name="default", url="http://127.0.0.1:1", pid=ending.pid, started=started
+    )
+    (folder / "default" / "server.json").write_text(json.dumps(asdict(server)))
+    with pytest.raises(lh.ServerError, match=rf"process {ending.pid}, .* is ending"):
+        remote.start_server(path, timeout_s=0.2)
+    ending.communicate(b"\n")
+    assert remote.start_server(path, options=ONE).pid != ending.pid
+
+
+def test_the_process_of_another_start_is_not_the_server(path: Path, folder: Path) -> None:
+    other = json.dumps({"url": "http://127.0.0.1:1", "pid": 1})
+
+    def writes() -> bool:
+        for name in ("ready.json", "ready-00000000.json"):
+            (folder / "default" / name).write_text(other)
+        return False
+
+    server = remote.start_server(path, options=ONE, is_cancelled=writes)
+    assert server.ask_json("GET", "/health")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others read no files for this")
+def test_a_process_that_cannot_be_looked_at_is_not_taken_for_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> str:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        process_start.start_of_process(os.getpid())
 
 
 @pytest.mark.usefixtures("folder")
