@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from llamaherd.core.argument import Name, Place
 
 KEPT = (
-    "finished results are in the exception's `results` (at a prompt and in notebooks: "
-    "sys.last_value.results)"
+    "finished results are in the exception's `results` (at Python's prompt and in "
+    "notebooks: sys.last_value.results)"
 )
 _Bad = TypeVar("_Bad", bound="BadArgumentError")
 _Error = TypeVar("_Error", bound="LlamaHerdError")

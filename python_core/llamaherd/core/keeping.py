@@ -8,9 +8,10 @@ unchanged, except that they get the attribute that `Interrupted` has, too.
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import KEPT, Interrupted
+from llamaherd.core.errors import KEPT, ContextError, Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,6 +60,27 @@ def keep_made(
         results = kept(other)
     if results is not None:
         keep(error, results, converted=converted)
+
+
+def copied(error: BaseException) -> BaseException:
+    """Return a copy of an exception that ends several calls.
+
+    Each call raises its own copy, because each keeps its own results in it.
+    """
+    made = error
+    for make in (copy, _renamed):
+        with suppress(Exception):  # the class of the error may refuse copies
+            made = make(error)
+            break
+    if made is not error:
+        made.__traceback__ = error.__traceback__
+        made.__cause__, made.__context__ = error.__cause__, error.__context__
+        made.__suppress_context__ = error.__suppress_context__
+    return made
+
+
+def _renamed(error: BaseException) -> BaseException:
+    return ContextError(f"{type(error).__name__}: {error}")
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from journalled import FakeContext
 from llamaherd import _r
 from llamaherd.api import classify
 from llamaherd.api.running import none_answered, run_to_end
+from llamaherd.core.errors import KEPT
 from llamaherd.core.keeping import keep, keep_made, keeping, kept
 from llamaherd.core.progress import ProgressBar, say
 from llamaherd.journal.journal import Journal
@@ -295,8 +296,7 @@ def test_results_of_a_call_inside_of_the_call_are_kept(context: lh.Context) -> N
 def test_an_error_says_once_where_the_results_are(context: lh.Context) -> None:
     with pytest.raises(OwnError) as caught:
         CALLS["robustness"](context, raising(OwnError()))
-    notes = ["llamaherd: finished results are in the exception's `results`"]
-    assert caught.value.__notes__ == notes
+    assert caught.value.__notes__ == [f"llamaherd: {KEPT}"]
 
 
 # ---- errors while a call runs ----
@@ -325,6 +325,44 @@ def test_a_call_whose_loop_fails_keeps_its_answers() -> None:
         run_to_end(lambda: HostedCall(context, asked[0]), False, range(40), none_answered)
     assert 3 < len(answers(kept(caught.value))) < 40
     assert kept(caught.value).finish_reasons.count("cancelled") > 0
+
+
+class UncopiedError(Exception):
+    """Error that cannot be copied."""
+
+    def __init__(self, number: int, *, unit: str) -> None:
+        super().__init__(f"{number} {unit}")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (EngineError("a", 1), EngineError),
+        (MemoryError(), MemoryError),
+        (lh.ContextClosedError("closed"), lh.ContextClosedError),
+        (UncopiedError(2, unit="MB"), lh.ContextError),
+    ],
+)
+def test_calls_that_end_together_keep_only_their_own_answers(
+    error: Exception, kind: type[Exception]
+) -> None:
+    class Engine(FakeEngine):
+        def run(self, *args: Any, **options: Any) -> Any:
+            if all(call.progress.n_done > 3 for call in calls):
+                raise error from OSError("cause")
+            return super().run(*args, **options)
+
+    calls = [Call([request([i, n], 3) for i in range(n)], seed=1) for n in (300, 200)]
+    context = FakeContext(Engine(4096, 12))
+    jobs = [Job(HostedCall(context, call)) for call in calls]
+    for job, n in zip(jobs, (300, 200), strict=True):
+        with pytest.raises(kind) as caught:
+            job.results()
+        assert type(caught.value) is kind
+        assert str(error) in str(caught.value)
+        assert isinstance(caught.value.__cause__, OSError)
+        assert len(kept(caught.value)) == n
+    assert kept(error) is None
 
 
 def test_r_gets_the_answers_of_a_job_that_failed() -> None:
