@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
+import pickle
 import sys
 import warnings
 from contextlib import contextmanager
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -284,12 +287,111 @@ def test_results_of_a_job_whose_warning_is_an_error(
     assert answers(job.results()) == whole["classify_parallel"]
 
 
+async def awaited(job: Job[Any]) -> Any:
+    return await job
+
+
+@pytest.mark.parametrize("wait", [Job.results, lambda job: asyncio.run(awaited(job))])
+@pytest.mark.parametrize("is_running", [False, True])
+def test_jobs_that_are_waited_for_while_a_warning_is_an_error(
+    wait: Callable[[Job[Any]], Any], *, is_running: bool
+) -> None:
+    class Work:
+        problem = "the disk is full"
+        progress = None
+
+        def __init__(self) -> None:
+            self.is_cancelled = Event()
+
+        def run(self) -> list[str]:
+            return ["finished"] if not is_running or self.is_cancelled.wait(60) else []
+
+        def cancel(self) -> None:
+            self.is_cancelled.set()
+
+    job: Job[list[str]] = Job(Work())
+    assert is_running or job.wait(60)
+    with warnings_as_errors(), pytest.raises(lh.JournalWarning) as caught:
+        wait(job)
+    assert kept(caught.value) == ["finished"] == job.results()
+
+
+def test_a_warning_of_a_job_names_the_line_that_waits() -> None:
+    class Work:
+        problem = "the disk is full"
+        progress = None
+
+        def run(self) -> None:
+            pass
+
+        def cancel(self) -> None:
+            pass
+
+    job: Job[None] = Job(Work())
+    with pytest.warns(lh.JournalWarning) as seen:
+        job.results()
+    assert seen[0].filename == __file__
+
+
 def test_results_of_a_call_inside_of_the_call_are_kept(context: lh.Context) -> None:
     error = lh.GenerationError("a prompt of another call failed", ["its results"])
     with pytest.raises(lh.GenerationError) as caught:
         CALLS["generate_parallel"](context, raising(error))
     assert len(answers(error.results)) == 12
     assert caught.value.inner_results == ["its results"]
+
+
+@pytest.mark.parametrize("kind", [OwnError, lh.GenerationError, KeyboardInterrupt])
+@pytest.mark.parametrize("name", CALLS)
+def test_an_error_that_is_raised_again_has_no_results_of_the_earlier_call(
+    name: str,
+    kind: type[BaseException],
+    context: lh.Context,
+    whole: dict[str, list[Any]],
+) -> None:
+    error = kind("stop") if kind is not lh.GenerationError else kind("stop", None)
+    keep(error, "results of an earlier call")
+    keep(error, "results of a second call")
+    with pytest.raises(kind) as caught:
+        CALLS[name](context, raising(error))
+    assert kept_answers(caught.value) == whole[name]
+
+
+def test_an_interrupt_of_a_call_inside_of_the_call_keeps_both_results(
+    context: lh.Context,
+) -> None:
+    def report(_: object) -> None:
+        raise lh.Interrupted("inner results")
+
+    with pytest.raises(lh.Interrupted) as caught:
+        CALLS["generate_parallel"](context, report)
+    assert len(answers(caught.value.results)) == 12
+    assert caught.value.inner_results == "inner results"
+    with pytest.raises(lh.Interrupted) as later, keeping("outer results"):
+        raise caught.value
+    assert later.value.inner_results is caught.value.results
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        lh.Interrupted(None),
+        lh.ArgumentTypeError("must be a bool", argument="chat"),
+        lh.NativeError("failed", 3),
+        lh.SamplerError("failed", 3, "grammar"),
+        lh.ClusterError("failed", argument="num_cpus", remedy="raise it"),
+        lh.GenerationError("failed", None),
+        lh.ChatFullError("full", None, n_tokens=1, capacity=2, n_forget=3),
+    ],
+)
+def test_kept_results_are_pickled(error: BaseException) -> None:
+    keep(error, "inner")
+    keep(error, "all")
+    copied = pickle.loads(pickle.dumps(error))
+    assert type(copied) is type(error)
+    assert str(copied) == str(error)
+    assert vars(copied) == vars(error)
+    assert copied.inner_results == "inner"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs notes of exceptions")
@@ -420,6 +522,59 @@ def test_rounds_of_pairs_are_kept_before_an_error(
     found = answers(caught.value.results)
     assert found
     assert found == whole["compare_pairs"][: len(found)]
+
+
+def test_rounds_of_pairs_are_no_calls_inside_of_the_comparison(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = HostedCall.run
+
+    def failing(self: HostedCall[Any]) -> Any:
+        results = run(self)
+        if not isinstance(self.call, pairs.PairRun):
+            error = OwnError()
+            keep(error, results)
+            raise error
+        return results
+
+    monkeypatch.setattr(HostedCall, "run", failing)
+    with pytest.raises(OwnError) as caught:
+        CALLS["compare_pairs"](context, False)
+    assert answers(caught.value.results)
+    assert not hasattr(caught.value, "inner_results")
+
+
+@pytest.mark.parametrize(
+    ("name", "work", "function"),
+    [
+        ("generate_parallel", Call, "_collected"),
+        ("embed_parallel", EmbedWork, "_embeddings"),
+    ],
+)
+def test_results_that_cannot_be_made_do_not_replace_the_error(
+    name: str,
+    work: type,
+    function: str,
+    context: lh.Context,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise OwnError
+
+    def broken(self: Any, *given: Any) -> Any:
+        yield from run(self, *given)
+        raise EngineError
+
+    def broken_vectors(self: Any) -> None:
+        compute(self)
+        raise EngineError
+
+    run, compute = Call._run_group, EmbedWork._compute
+    monkeypatch.setattr(Call, "_run_group", broken)
+    monkeypatch.setattr(EmbedWork, "_compute", broken_vectors)
+    monkeypatch.setattr(work, function, fail)
+    with pytest.raises(EngineError):
+        CALLS[name](context, False)
 
 
 def test_vectors_are_kept_before_an_error(
