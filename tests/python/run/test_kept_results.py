@@ -6,6 +6,7 @@ import asyncio
 import io
 import logging
 import pickle
+import signal
 import sys
 import warnings
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from llamaherd.api.running import none_answered, run_to_end
 from llamaherd.core.errors import KEPT
 from llamaherd.core.keeping import keep, keep_made, keeping, kept
 from llamaherd.core.progress import ProgressBar, say
+from llamaherd.core.stats import Progress
 from llamaherd.journal.journal import Journal
 from llamaherd.native.embedder import NativeEmbedder
 from llamaherd.research.coding import coded_frame, coding, head_step, steps
@@ -755,6 +757,44 @@ def test_a_stream_that_raises_errors_ends_no_call(
     assert answers(CALLS[name](context, True)) == whole[name]
     say("more")
     ProgressBar().close()
+
+
+def test_an_error_of_a_handler_of_a_signal_is_no_error_of_the_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stream(io.StringIO):
+        is_signalled = False
+
+        def write(self, text: str) -> int:
+            if self.is_signalled:
+                signal.raise_signal(signal.SIGINT)
+            return len(text)
+
+    def stop(*_: object) -> None:
+        raise OwnError
+
+    stream = Stream()
+    monkeypatch.setattr(sys, "stderr", stream)
+    progress = Progress(
+        n_done=1,
+        n_failed=0,
+        n_total=2,
+        n_prompt_tokens=0,
+        n_prompt_tokens_total=0,
+        n_generated_tokens=0,
+        elapsed_s=1,
+    )
+    drawn, new = ProgressBar(), ProgressBar()
+    drawn.show(progress)
+    stream.is_signalled = True
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        for write in (lambda: new.show(progress), drawn.close, lambda: say("more")):
+            with pytest.raises(OwnError):
+                write()
+    finally:
+        stream.is_signalled = False
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_log_that_raises_errors_ends_no_other_request(context: lh.Context) -> None:
