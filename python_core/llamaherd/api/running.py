@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sized
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from llamaherd.core.errors import Interrupted
-from llamaherd.core.keeping import keep, kept
+from llamaherd.core.keeping import begun, forget, interrupted, keep, kept
 from llamaherd.core.progress import reporter
 from llamaherd.core.results import Result, Results
 from llamaherd.core.stats import Stats
@@ -49,6 +48,7 @@ def run_to_end(
         KeyboardInterrupt: Ctrl-C ended a call without partial results.
     """
     results: _R | None = None
+    call = begun()
     try:
         with Interrupts() as interrupts, reporter(progress) as report:
             with interrupts.let_through():
@@ -63,13 +63,15 @@ def run_to_end(
             job.warn()
         interrupts.deliver()
         return results  # noqa: TRY300 - Ctrl-C may come as late as here
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        forget(error, call)
         if results is None and nothing is not None:
             results = nothing(len(prompts) if isinstance(prompts, Sized) else 0)
         if results is None:
             raise
-        raise Interrupted(results) from None
+        raise interrupted(error, results) from None
     except BaseException as error:
+        forget(error, call)
         if results is not None:
             keep(error, results)
         raise

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from llamaherd.core.argument import Name, Place
 
 KEPT = (
-    "finished results are in the exception's `results` (at a prompt and in notebooks: "
-    "sys.last_value.results)"
+    "finished results are in the exception's `results` (at Python's prompt and in "
+    "notebooks: sys.last_value.results)"
 )
 _Bad = TypeVar("_Bad", bound="BadArgumentError")
 _Error = TypeVar("_Error", bound="LlamaHerdError")
@@ -119,7 +119,7 @@ class BadArgumentError(LlamaHerdError):
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (type(self), self.problem, self._fields())
+        return _remade, (type(self), self.problem, self._fields()), vars(self)
 
 
 def _remade(cls: type[_Error], problem: str, fields: dict[str, Any]) -> _Error:
@@ -203,7 +203,7 @@ class ClusterError(ContextError, ConnectionError):
             "argument": self.argument,
             "remedy": self.remedy,
         }
-        return _remade, (type(self), self.problem, fields)
+        return _remade, (type(self), self.problem, fields), vars(self)
 
 
 class ChatTemplateError(LlamaHerdError, ValueError):
@@ -244,8 +244,8 @@ class NativeError(LlamaHerdError, RuntimeError):
         super().__init__(message)
         self.code = code
 
-    def __reduce__(self) -> tuple[type, tuple[str, int]]:
-        return type(self), (str(self), self.code)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.code), vars(self)
 
 
 class NoSpaceError(NativeError):
@@ -263,8 +263,8 @@ class SamplerError(NativeError, ValueError):
         super().__init__(message, code)
         self.argument = argument
 
-    def __reduce__(self) -> tuple[type, tuple[str, int, str]]:  # type: ignore[override]
-        return type(self), (str(self), self.code, self.argument)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.code, self.argument), vars(self)
 
 
 class GenerationError(LlamaHerdError, RuntimeError):
@@ -286,8 +286,8 @@ class GenerationError(LlamaHerdError, RuntimeError):
         failed = (code for code in codes if code not in (None, CANCELLED.code))
         return next(failed, NO_CODE)
 
-    def __reduce__(self) -> tuple[type, tuple[str, Any]]:
-        return type(self), (str(self), self.results)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.results), vars(self)
 
 
 class PromptError(GenerationError):
@@ -335,7 +335,7 @@ class ChatFullError(PromptError):
             "capacity": self.capacity,
             "n_forget": self.n_forget,
         }
-        return _remade, (type(self), str(self), fields)
+        return _remade, (type(self), str(self), fields), vars(self)
 
 
 class AnswerError(GenerationError):
@@ -356,11 +356,12 @@ class Interrupted(KeyboardInterrupt):
         results: `Results` with the finished results; unfinished prompts have the finish
             reason "cancelled". After `embed_parallel`, `Embeddings`, in which unfinished
             texts have an error. After other calls, the object that the call returns.
+        inner_results: Results of a call inside of this call, if Ctrl-C ended it, too.
     """
 
     def __init__(self, results: Any) -> None:  # noqa: ANN401 - as the call returns it
         super().__init__(f"interrupted; {KEPT}")
         self.results = results
 
-    def __reduce__(self) -> tuple[type, tuple[Any]]:
-        return type(self), (self.results,)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.results,), vars(self)

@@ -8,12 +8,16 @@ unchanged, except that they get the attribute that `Interrupted` has, too.
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from copy import copy
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import KEPT, Interrupted
+from llamaherd.core.errors import KEPT, ContextError, Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+_next = count()  # numbers of calls and of kept results, in the order of time
 
 
 def keep(error: BaseException, results: object, *, converted: bool = False) -> None:
@@ -30,7 +34,7 @@ def keep(error: BaseException, results: object, *, converted: bool = False) -> N
     before = kept(error)
     if before is not None and not converted:
         vars(error)["inner_results"] = before
-    vars(error)["results"] = results
+    vars(error).update(results=results, _kept=next(_next))
     note = f"llamaherd: {KEPT}"
     with suppress(Exception):  # the class of the error may refuse notes
         if hasattr(error, "add_note") and note not in getattr(error, "__notes__", ()):
@@ -40,6 +44,39 @@ def keep(error: BaseException, results: object, *, converted: bool = False) -> N
 def kept(error: BaseException) -> Any:  # noqa: ANN401 - of any call
     """Return the results in an exception; None if there are none."""
     return vars(error).get("results")
+
+
+def begun() -> int:
+    """Return the number of a call that begins, for `forget`."""
+    return next(_next)
+
+
+def forget(error: BaseException, call: int) -> None:
+    """Remove results from an exception that were kept before a call began.
+
+    The caller may raise the same object again in each call.
+
+    Args:
+        error: Exception that ends the call.
+        call: Number of the call, from `begun`.
+    """
+    if vars(error).get("_kept", call) < call:
+        for name in ("results", "inner_results", "_kept"):
+            vars(error).pop(name, None)
+
+
+def interrupted(error: KeyboardInterrupt, results: object) -> Interrupted:
+    """Return the exception of a call that Ctrl-C ended.
+
+    Args:
+        error: Exception that ends the call. Results in it are those of a call inside of
+            this call, as in `keep`.
+        results: Results of the call.
+    """
+    made, inner = Interrupted(results), kept(error)
+    if inner is not None:
+        vars(made)["inner_results"] = inner
+    return made
 
 
 def keep_made(
@@ -61,6 +98,27 @@ def keep_made(
         keep(error, results, converted=converted)
 
 
+def copied(error: BaseException) -> BaseException:
+    """Return a copy of an exception that ends several calls.
+
+    Each call raises its own copy, because each keeps its own results in it.
+    """
+    made = error
+    for make in (copy, _renamed):
+        with suppress(Exception):  # the class of the error may refuse copies
+            made = make(error)
+            break
+    if made is not error:
+        made.__traceback__ = error.__traceback__
+        made.__cause__, made.__context__ = error.__cause__, error.__context__
+        made.__suppress_context__ = error.__suppress_context__
+    return made
+
+
+def _renamed(error: BaseException) -> BaseException:
+    return ContextError(f"{type(error).__name__}: {error}")
+
+
 @contextmanager
 def keeping(results: object) -> Iterator[None]:
     """Keep the results of a finished call if an exception leaves the block.
@@ -71,10 +129,13 @@ def keeping(results: object) -> Iterator[None]:
     Raises:
         Interrupted: Ctrl-C was pressed.
     """
+    call = begun()
     try:
         yield
-    except KeyboardInterrupt:
-        raise Interrupted(results) from None
+    except KeyboardInterrupt as error:
+        forget(error, call)
+        raise interrupted(error, results) from None
     except BaseException as error:
+        forget(error, call)
         keep(error, results)
         raise

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import contextmanager, suppress
 from time import monotonic
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from llamaherd.core import checks
@@ -30,10 +32,20 @@ def say(text: str, stream: TextIO | None = None) -> None:
     stream = sys.stderr if stream is None else stream
     if stream is None:  # Python has no stream where a program was started without it
         return
-    with suppress(Exception):
+    try:
         encoding = getattr(stream, "encoding", None) or "utf-8"
         shown = text.encode(encoding, "backslashreplace").decode(encoding)
         print(shown, file=stream, flush=True)
+    except Exception as error:
+        if _is_of_handler(error):
+            raise
+
+
+def _is_of_handler(error: Exception) -> bool:
+    """Return whether a handler of a signal raised an error, such as a time limit."""
+    handlers = (signal.getsignal(each) for each in signal.valid_signals())
+    codes = [code for each in handlers if (code := getattr(each, "__code__", None))]
+    return any(frame.f_code in codes for frame, _ in walk_tb(error.__traceback__))
 
 
 class JobProgress:
@@ -119,7 +131,9 @@ class ProgressBar:
             return
         try:
             self._draw(progress)
-        except Exception:  # noqa: BLE001 - of any stream, and of tqdm's warnings
+        except Exception as error:  # of any stream, and of tqdm's warnings
+            if _is_of_handler(error):
+                raise
             self._is_off = True
 
     def close(self) -> None:
@@ -128,10 +142,13 @@ class ProgressBar:
         self._pace = None if self._pace is None else Pace()
         self._started_s = monotonic()
         if bar is not None:
-            with suppress(Exception):
+            try:
                 if last is not None:
                     _put(bar, last)
                 bar.close()
+            except Exception as error:
+                if _is_of_handler(error):
+                    raise
 
     def _draw(self, progress: JobProgress) -> None:
         from tqdm import tqdm  # noqa: PLC0415 - slow, and few calls show a bar

@@ -6,6 +6,7 @@ from array import array
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
+from llamaherd.core.keeping import copied
 from llamaherd.core.outcome import NO_COST, Counts
 from llamaherd.core.stats import RequestStats
 
@@ -156,10 +157,10 @@ class Group:
         self.listener.on_output(i, output, stats)
 
     def end(self, error: BaseException | None) -> None:
-        """End the group, see `Listener`."""
+        """End the group, see `Listener`. The listener gets a copy of the error."""
         self.is_over = True
         listener, self.listener = self.listener, _Nobody()
-        listener.on_end(error)
+        listener.on_end(None if error is None else copied(error))
 
 
 class GroupLoop(Protocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.asks.answers import CANCELLED, again, as_result, checked
 from llamaherd.core.errors import GenerationError
-from llamaherd.core.keeping import keep
+from llamaherd.core.keeping import keep_made
 from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Progress, Stats
@@ -179,7 +179,7 @@ class Call:
                 self._open, self._wrong = sorted(self._wrong), []
         except Exception as error:
             if self._n_done:
-                keep(error, self._collected(n_journal))
+                keep_made(error, lambda: self._collected(n_journal))
             raise
         return self._judged(self._collected(n_journal))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.embeddings import Embeddings
 from llamaherd.core.errors import ModelClosedError
-from llamaherd.core.keeping import keep
+from llamaherd.core.keeping import keep_made
 from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class EmbedWork:
         except Exception as error:
             progress = self._call.progress
             if progress.n_done > progress.n_failed:
-                keep(error, self._embeddings())
+                keep_made(error, self._embeddings)
             raise
         finally:
             self._has_ended = True

@@ -111,14 +111,10 @@ class Job(ProcessBound, Generic[_R]):
             JournalError: The journal is damaged.
             ForkError: This process was forked; the work runs in the parent process.
         """
+        error = None
         while not self.wait(_LOOK_S):
-            self.warn()
-        try:
-            self.warn()
-        except BaseException as error:
-            keep_made(error, self.outcome)  # filters turn warnings into errors
-            raise
-        return self.outcome()
+            error = self._warned(error)
+        return self._ended(self._warned(error))
 
     result = results
 
@@ -130,24 +126,54 @@ class Job(ProcessBound, Generic[_R]):
         running = asyncio.get_running_loop()
         event = asyncio.Event()
         self._listeners.append(lambda: running.call_soon_threadsafe(event.set))
+        error = None
         try:
             while not self.wait(0):
-                await wait_or_look(event, self.warn)
+                await wait_or_look(event, lambda: None)
+                error = self._warned(error)
         except asyncio.CancelledError:
             self.cancel()
             raise
-        self.warn()
-        return self.outcome()
+        return self._ended(self._warned(error))
 
-    def warn(self) -> None:
+    def _warned(self, error: BaseException | None) -> BaseException | None:
+        """Warns, and cancels the job if a filter turns the warning into an error.
+
+        Args:
+            error: Error of an earlier warning; then there is no other warning.
+
+        Returns:
+            The error, to raise when the job has ended; None if there is none.
+        """
+        if error is None:
+            try:
+                self.warn(stacklevel=4)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as problem:  # noqa: BLE001 - raised by `_ended`
+                self.cancel()
+                return problem
+        return error
+
+    def _ended(self, error: BaseException | None) -> _R:
+        """Raises the error of a warning, with the results; returns them without one."""
+        if error is None:
+            return self.outcome()
+        keep_made(error, self.outcome)
+        raise error
+
+    def warn(self, stacklevel: int = 3) -> None:
         """Warns once of each problem of the journal; call this method while you wait.
+
+        Args:
+            stacklevel: Number of frames between the warning and the caller's code.
 
         Warns:
             JournalWarning: Results cannot be stored at present, or were not stored.
         """
         problem = self.new_problem()
         if problem:
-            warnings.warn(problem, JournalWarning, stacklevel=3)
+            warnings.warn(problem, JournalWarning, stacklevel=stacklevel)
 
     def new_problem(self) -> str:
         """Returns a problem of the journal that was not returned before; "" if none."""

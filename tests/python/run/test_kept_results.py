@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
+import pickle
+import signal
 import sys
 import warnings
 from contextlib import contextmanager
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -19,8 +23,10 @@ from journalled import FakeContext
 from llamaherd import _r
 from llamaherd.api import classify
 from llamaherd.api.running import none_answered, run_to_end
+from llamaherd.core.errors import KEPT
 from llamaherd.core.keeping import keep, keep_made, keeping, kept
 from llamaherd.core.progress import ProgressBar, say
+from llamaherd.core.stats import Progress
 from llamaherd.journal.journal import Journal
 from llamaherd.native.embedder import NativeEmbedder
 from llamaherd.research.coding import coded_frame, coding, head_step, steps
@@ -283,6 +289,52 @@ def test_results_of_a_job_whose_warning_is_an_error(
     assert answers(job.results()) == whole["classify_parallel"]
 
 
+async def awaited(job: Job[Any]) -> Any:
+    return await job
+
+
+@pytest.mark.parametrize("wait", [Job.results, lambda job: asyncio.run(awaited(job))])
+@pytest.mark.parametrize("is_running", [False, True])
+def test_jobs_that_are_waited_for_while_a_warning_is_an_error(
+    wait: Callable[[Job[Any]], Any], *, is_running: bool
+) -> None:
+    class Work:
+        problem = "the disk is full"
+        progress = None
+
+        def __init__(self) -> None:
+            self.is_cancelled = Event()
+
+        def run(self) -> list[str]:
+            return ["finished"] if not is_running or self.is_cancelled.wait(60) else []
+
+        def cancel(self) -> None:
+            self.is_cancelled.set()
+
+    job: Job[list[str]] = Job(Work())
+    assert is_running or job.wait(60)
+    with warnings_as_errors(), pytest.raises(lh.JournalWarning) as caught:
+        wait(job)
+    assert kept(caught.value) == ["finished"] == job.results()
+
+
+def test_a_warning_of_a_job_names_the_line_that_waits() -> None:
+    class Work:
+        problem = "the disk is full"
+        progress = None
+
+        def run(self) -> None:
+            pass
+
+        def cancel(self) -> None:
+            pass
+
+    job: Job[None] = Job(Work())
+    with pytest.warns(lh.JournalWarning) as seen:
+        job.results()
+    assert seen[0].filename == __file__
+
+
 def test_results_of_a_call_inside_of_the_call_are_kept(context: lh.Context) -> None:
     error = lh.GenerationError("a prompt of another call failed", ["its results"])
     with pytest.raises(lh.GenerationError) as caught:
@@ -291,12 +343,64 @@ def test_results_of_a_call_inside_of_the_call_are_kept(context: lh.Context) -> N
     assert caught.value.inner_results == ["its results"]
 
 
+@pytest.mark.parametrize("kind", [OwnError, lh.GenerationError, KeyboardInterrupt])
+@pytest.mark.parametrize("name", CALLS)
+def test_an_error_that_is_raised_again_has_no_results_of_the_earlier_call(
+    name: str,
+    kind: type[BaseException],
+    context: lh.Context,
+    whole: dict[str, list[Any]],
+) -> None:
+    error = kind("stop") if kind is not lh.GenerationError else kind("stop", None)
+    keep(error, "results of an earlier call")
+    keep(error, "results of a second call")
+    with pytest.raises(kind) as caught:
+        CALLS[name](context, raising(error))
+    assert kept_answers(caught.value) == whole[name]
+
+
+def test_an_interrupt_of_a_call_inside_of_the_call_keeps_both_results(
+    context: lh.Context,
+) -> None:
+    def report(_: object) -> None:
+        raise lh.Interrupted("inner results")
+
+    with pytest.raises(lh.Interrupted) as caught:
+        CALLS["generate_parallel"](context, report)
+    assert len(answers(caught.value.results)) == 12
+    assert caught.value.inner_results == "inner results"
+    with pytest.raises(lh.Interrupted) as later, keeping("outer results"):
+        raise caught.value
+    assert later.value.inner_results is caught.value.results
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        lh.Interrupted(None),
+        lh.ArgumentTypeError("must be a bool", argument="chat"),
+        lh.NativeError("failed", 3),
+        lh.SamplerError("failed", 3, "grammar"),
+        lh.ClusterError("failed", argument="num_cpus", remedy="raise it"),
+        lh.GenerationError("failed", None),
+        lh.ChatFullError("full", None, n_tokens=1, capacity=2, n_forget=3),
+    ],
+)
+def test_kept_results_are_pickled(error: BaseException) -> None:
+    keep(error, "inner")
+    keep(error, "all")
+    copied = pickle.loads(pickle.dumps(error))
+    assert type(copied) is type(error)
+    assert str(copied) == str(error)
+    assert vars(copied) == vars(error)
+    assert copied.inner_results == "inner"
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs notes of exceptions")
 def test_an_error_says_once_where_the_results_are(context: lh.Context) -> None:
     with pytest.raises(OwnError) as caught:
         CALLS["robustness"](context, raising(OwnError()))
-    notes = ["llamaherd: finished results are in the exception's `results`"]
-    assert caught.value.__notes__ == notes
+    assert caught.value.__notes__ == [f"llamaherd: {KEPT}"]
 
 
 # ---- errors while a call runs ----
@@ -325,6 +429,44 @@ def test_a_call_whose_loop_fails_keeps_its_answers() -> None:
         run_to_end(lambda: HostedCall(context, asked[0]), False, range(40), none_answered)
     assert 3 < len(answers(kept(caught.value))) < 40
     assert kept(caught.value).finish_reasons.count("cancelled") > 0
+
+
+class UncopiedError(Exception):
+    """Error that cannot be copied."""
+
+    def __init__(self, number: int, *, unit: str) -> None:
+        super().__init__(f"{number} {unit}")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (EngineError("a", 1), EngineError),
+        (MemoryError(), MemoryError),
+        (lh.ContextClosedError("closed"), lh.ContextClosedError),
+        (UncopiedError(2, unit="MB"), lh.ContextError),
+    ],
+)
+def test_calls_that_end_together_keep_only_their_own_answers(
+    error: Exception, kind: type[Exception]
+) -> None:
+    class Engine(FakeEngine):
+        def run(self, *args: Any, **options: Any) -> Any:
+            if all(call.progress.n_done > 3 for call in calls):
+                raise error from OSError("cause")
+            return super().run(*args, **options)
+
+    calls = [Call([request([i, n], 3) for i in range(n)], seed=1) for n in (300, 200)]
+    context = FakeContext(Engine(4096, 12))
+    jobs = [Job(HostedCall(context, call)) for call in calls]
+    for job, n in zip(jobs, (300, 200), strict=True):
+        with pytest.raises(kind) as caught:
+            job.results()
+        assert type(caught.value) is kind
+        assert str(error) in str(caught.value)
+        assert isinstance(caught.value.__cause__, OSError)
+        assert len(kept(caught.value)) == n
+    assert kept(error) is None
 
 
 def test_r_gets_the_answers_of_a_job_that_failed() -> None:
@@ -382,6 +524,59 @@ def test_rounds_of_pairs_are_kept_before_an_error(
     found = answers(caught.value.results)
     assert found
     assert found == whole["compare_pairs"][: len(found)]
+
+
+def test_rounds_of_pairs_are_no_calls_inside_of_the_comparison(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = HostedCall.run
+
+    def failing(self: HostedCall[Any]) -> Any:
+        results = run(self)
+        if not isinstance(self.call, pairs.PairRun):
+            error = OwnError()
+            keep(error, results)
+            raise error
+        return results
+
+    monkeypatch.setattr(HostedCall, "run", failing)
+    with pytest.raises(OwnError) as caught:
+        CALLS["compare_pairs"](context, False)
+    assert answers(caught.value.results)
+    assert not hasattr(caught.value, "inner_results")
+
+
+@pytest.mark.parametrize(
+    ("name", "work", "function"),
+    [
+        ("generate_parallel", Call, "_collected"),
+        ("embed_parallel", EmbedWork, "_embeddings"),
+    ],
+)
+def test_results_that_cannot_be_made_do_not_replace_the_error(
+    name: str,
+    work: type,
+    function: str,
+    context: lh.Context,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise OwnError
+
+    def broken(self: Any, *given: Any) -> Any:
+        yield from run(self, *given)
+        raise EngineError
+
+    def broken_vectors(self: Any) -> None:
+        compute(self)
+        raise EngineError
+
+    run, compute = Call._run_group, EmbedWork._compute
+    monkeypatch.setattr(Call, "_run_group", broken)
+    monkeypatch.setattr(EmbedWork, "_compute", broken_vectors)
+    monkeypatch.setattr(work, function, fail)
+    with pytest.raises(EngineError):
+        CALLS[name](context, False)
 
 
 def test_vectors_are_kept_before_an_error(
@@ -562,6 +757,44 @@ def test_a_stream_that_raises_errors_ends_no_call(
     assert answers(CALLS[name](context, True)) == whole[name]
     say("more")
     ProgressBar().close()
+
+
+def test_an_error_of_a_handler_of_a_signal_is_no_error_of_the_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stream(io.StringIO):
+        is_signalled = False
+
+        def write(self, text: str) -> int:
+            if self.is_signalled:
+                signal.raise_signal(signal.SIGINT)
+            return len(text)
+
+    def stop(*_: object) -> None:
+        raise OwnError
+
+    stream = Stream()
+    monkeypatch.setattr(sys, "stderr", stream)
+    progress = Progress(
+        n_done=1,
+        n_failed=0,
+        n_total=2,
+        n_prompt_tokens=0,
+        n_prompt_tokens_total=0,
+        n_generated_tokens=0,
+        elapsed_s=1,
+    )
+    drawn, new = ProgressBar(), ProgressBar()
+    drawn.show(progress)
+    stream.is_signalled = True
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        for write in (lambda: new.show(progress), drawn.close, lambda: say("more")):
+            with pytest.raises(OwnError):
+                write()
+    finally:
+        stream.is_signalled = False
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_log_that_raises_errors_ends_no_other_request(context: lh.Context) -> None:

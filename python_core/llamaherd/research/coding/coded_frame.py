@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.keeping import keep
+from llamaherd.core.keeping import keep_made
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.frames import with_columns
 
@@ -43,6 +43,6 @@ def coded_frame(
     try:
         frame = with_columns(work.frame, new)
     except Exception as error:
-        keep(error, coded(with_columns({work.text: work.texts}, new)))
+        keep_made(error, lambda: coded(with_columns({work.text: work.texts}, new)))
         raise
     return coded(frame)

@@ -104,7 +104,8 @@ class PairRun:
             return self.result()
         except Exception as error:
             if self._design.results:
-                keep(error, tuple(self._design.results))  # in case that they have no fit
+                raw = tuple(self._design.results)
+                keep(error, raw, converted=True)  # if no result can be made
                 keep_made(error, self.result)
             raise
 
