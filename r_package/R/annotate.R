@@ -243,7 +243,7 @@ run_coding <- function(
 ) {
   journal <- NULL
   begun <- function(started) {
-    journal <<- started[["journal"]]
+    journal <<- r_path(started[["journal"]])
     if (isTRUE(options$journal) && verbosity >= 0) {
       cli::cli_inform("The journal is {.path {journal}}.")
     }

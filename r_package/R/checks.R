@@ -216,6 +216,17 @@ full_path <- function(path) {
   ifelse(is_relative, file.path(as_utf8(getwd()), path), path)
 }
 
+# Returns a path from Python with slashes, as R writes it: a backslash begins an escape in R code.
+# Windows accepts no slashes in a path that begins with `\\?\`.
+r_path <- function(path, os = .Platform$OS.type) {
+  if (os != "windows" || is.null(path)) {
+    return(path)
+  }
+  as_it_is <- startsWith(path, "\\\\?\\")
+  path[!as_it_is] <- gsub("\\", "/", path[!as_it_is], fixed = TRUE)
+  path
+}
+
 # Requires a whole number. If n is above 1, a vector of n whole numbers is also accepted.
 check_whole <- function(
   x,

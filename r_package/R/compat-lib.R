@@ -14,4 +14,4 @@ lib_is_installed <- function() llamaherd_available()
 
 #' @rdname lib_is_installed
 #' @export
-get_lib_path <- function() py_call("lib_path")
+get_lib_path <- function() r_path(py_call("lib_path"))

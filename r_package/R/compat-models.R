@@ -28,7 +28,7 @@ list_cached_models <- function(cache_dir = NULL) {
   columns <- py_call("cached_models", cache_dir)
   models <- data.frame(
     name = as_text(columns[["name"]]),
-    path = as_text(columns[["path"]]),
+    path = r_path(as_text(columns[["path"]])),
     size_bytes = as.double(unlist(columns[["size_bytes"]])),
     modified = as_time(columns[["modified"]]),
     source = as_text(columns[["source"]])
@@ -53,7 +53,7 @@ list_ollama_models <- function(min_size_mb = 50, verify = TRUE) {
   size <- as.double(unlist(columns[["size_bytes"]]))
   models <- data.frame(
     name = name,
-    path = as_text(columns[["path"]]),
+    path = r_path(as_text(columns[["path"]])),
     size_mb = size / 1e6,
     size_gb = size / 1e9,
     size_bytes = size,
@@ -70,7 +70,7 @@ list_ollama_models <- function(min_size_mb = 50, verify = TRUE) {
 
 #' @rdname list_cached_models
 #' @export
-get_model_cache_dir <- function() py_call("cache_dir")
+get_model_cache_dir <- function() r_path(py_call("cache_dir"))
 
 #' Access token of the Hugging Face hub
 #'

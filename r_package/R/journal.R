@@ -61,6 +61,6 @@ expand_path <- function(path) {
   }
   home <- startsWith(path, "~")
   # path.expand() truncates long paths.
-  path[home] <- path.expand(native_path(path[home]))
+  path[home] <- r_path(path.expand(native_path(path[home])))
   as_utf8(path)
 }

@@ -80,7 +80,7 @@ model_optimize <- function(
   files <- lapply(value[["files"]], unlist)
   structure(
     as.data.frame(files),
-    path = value[["path"]],
+    path = r_path(value[["path"]]),
     chosen = value[["chosen"]] %||% NA_character_,
     verdict = value[["verdict"]],
     class = c("llamaherd_optimize", "data.frame")

@@ -109,14 +109,14 @@ run_fetch <- function(source, options, progress, verbosity, error_call) {
   if (run$interrupted) {
     interrupt("Interrupted: the same call continues the download.", NULL, verbosity)
   }
-  run$columns
+  r_path(run$columns)
 }
 
 # Returns the fastest file for this computer. The search for the fastest file runs only once.
 optimized_path <- function(path, cache_dir, progress, verbosity, error_call) {
   found <- py_call("optimized_look", path, cache_dir, error_call = error_call)
   if (!is.null(found[["path"]])) {
-    return(found[["path"]])
+    return(r_path(found[["path"]]))
   }
   if (verbosity >= 0) {
     cli::cli_inform(
@@ -129,7 +129,7 @@ optimized_path <- function(path, cache_dir, progress, verbosity, error_call) {
   if (verbosity >= 0) {
     cli::cli_inform("{report[['verdict']]}")
   }
-  py_call(
+  r_path(py_call(
     "optimized_keep",
     path,
     work,
@@ -137,7 +137,7 @@ optimized_path <- function(path, cache_dir, progress, verbosity, error_call) {
     report[["verdict"]],
     cache_dir,
     error_call = error_call
-  )
+  ))
 }
 
 as_time <- function(seconds) {

@@ -74,14 +74,14 @@ report <- function(
     texts = check_flag(texts),
     n_examples = check_whole(n_examples, min = 0)
   )
-  written <- py_call(
+  written <- r_path(py_call(
     "report",
     coded_for_report(x, error_call),
     path,
     parts,
     options,
     error_call = error_call
-  )
+  ))
   document_event("report", \() {
     list(path = log_path(written), sha256 = py_call("file_sha256", written))
   })

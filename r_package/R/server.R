@@ -227,7 +227,7 @@ new_server <- function(value) {
       url = value[["url"]],
       pid = value[["pid"]],
       model = value[["model"]],
-      folder = value[["folder"]],
+      folder = r_path(value[["folder"]]),
       stay = value[["stays"]],
       key = key_of(value[["name"]], value[["pid"]])
     ),
@@ -267,7 +267,7 @@ server_status <- function() {
     pid = column("pid", 0L),
     model = column("model", ""),
     stay = column("stays", NA),
-    folder = column("folder", "")
+    folder = r_path(column("folder", ""))
   )
 }
 

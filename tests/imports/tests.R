@@ -78,7 +78,7 @@ stand_in <- list(
   fail = \(...) stop(...),
   skip_if = \(condition, message = "") if (condition) skip(message),
   skip_if_not = \(condition, message = "") if (!condition) skip(message),
-  skip_on_os = \(os) NULL,
+  skip_on_os = \(os) if (.Platform$OS.type == os) skip(os),
   skip_on_cran = \() NULL,
   skip_if_not_installed = \(name, ...) {
     if (!requireNamespace(name, quietly = TRUE)) skip(name)
@@ -207,8 +207,8 @@ tests_of <- function(file) {
       tryCatch(body(), skip = \(cnd) skipped <<- skipped + 1L)
     }
   }
-  source(file.path(dirname(file), "helper-fake.R"), local = env)
-  source(file, local = env)
+  source(file.path(dirname(file), "helper-fake.R"), local = env, encoding = "UTF-8")
+  source(file, local = env, encoding = "UTF-8")
   steps
 }
 

@@ -21,7 +21,7 @@ local_fake <- function(env = parent.frame()) {
 
 # Returns the path of a file that the fake module accepts as a model.
 local_model_file <- function(env = parent.frame()) {
-  folder <- withr::local_tempdir(.local_envir = env)
+  folder <- r_path(withr::local_tempdir(.local_envir = env))
   path <- file.path(folder, "fake.gguf")
   writeLines("GGUF", path)
   path

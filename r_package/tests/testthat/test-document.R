@@ -20,7 +20,7 @@ test_that("a log tells what happened, at once", {
   sum <- py_call("file_sha256", context$model$path)
   expect_match(lines, sum, fixed = TRUE, all = FALSE)
   expect_message(log <- document_end(), "The log is")
-  expect_identical(as.vector(log), normalizePath(path))
+  expect_identical(as.vector(log), full_path(path))
   expect_match(readLines(path), "^Duration: [0-9.]+ s$", all = FALSE)
   # After document_end() no event is written.
   generate_parallel(context, "one")
@@ -116,9 +116,10 @@ test_that("a comparison with people is in the log", {
 })
 
 test_that("files have whole paths without their owner's name", {
-  folder <- normalizePath(withr::local_tempdir())
+  folder <- full_path(withr::local_tempdir())
   withr::local_dir(folder)
-  withr::local_envvar(HOME = file.path(folder, "anna"))
+  home <- file.path(folder, "anna")
+  withr::local_envvar(HOME = home, USERPROFILE = home)
   dir.create("anna")
   expect_identical(log_path("x.csv"), file.path(folder, "x.csv"))
   expect_identical(log_path(file.path(folder, "anna", "x.csv")), "~/x.csv")
@@ -169,7 +170,7 @@ test_that("logs are not nested, and no file is overwritten", {
   document_start(path)
   expect_snapshot(
     error = TRUE,
-    transform = \(x) gsub(dirname(normalizePath(path)), "<folder>", x, fixed = TRUE),
+    transform = \(x) gsub(dirname(full_path(path)), "<folder>", x, fixed = TRUE),
     {
       document_start(path)
     }

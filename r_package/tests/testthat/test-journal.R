@@ -9,7 +9,7 @@ test_that("the path of a journal reaches Python", {
   generate_parallel(context, "x", journal = "~/run.sqlite")
   expect_match(
     the$module$seen("generate_start"),
-    sprintf("'journal': '%s'", path.expand("~/run.sqlite")),
+    sprintf("'journal': '%s'", r_path(path.expand("~/run.sqlite"))),
     fixed = TRUE
   )
   generate_parallel(context, "x")

@@ -37,7 +37,7 @@ test_that("mistakes in coding and believing say what to do", {
   gold <- gold_sample(speeches, 6, text = text, label = label, seed = 1)
   path <- file.path(withr::local_tempdir(), "gold.csv")
   write_gold(gold, path)
-  sheet <- utils::read.csv(path, colClasses = "character")
+  sheet <- utils::read.csv(path, colClasses = "character", fileEncoding = "UTF-8-BOM")
   sheet$code <- c("pro", "con")
   bring_back <- function(sheet) {
     utils::write.csv(sheet, path, row.names = FALSE)

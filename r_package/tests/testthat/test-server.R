@@ -22,7 +22,7 @@ test_that("a job runs on a server and returns rows in order", {
   expect_identical(unserialize(saved)$key(), server$key())
   status <- server_status()
   expect_identical(status$name, "default")
-  expect_identical(dirname(status$folder), Sys.getenv("LLAMAHERD_SERVERS"))
+  expect_identical(dirname(status$folder), r_path(Sys.getenv("LLAMAHERD_SERVERS")))
   expect_true(status$running)
 
   texts <- c(x = "a", y = NA, z = "b")

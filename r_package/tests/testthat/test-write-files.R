@@ -178,3 +178,11 @@ test_that("a copy goes into a folder, and to the file of a link", {
   expect_identical(Sys.readlink(link), target)
   expect_identical(readLines(target), "content")
 })
+
+test_that("paths of Python can be pasted into R code, also on Windows", {
+  paths <- c("C:\\Users\\gr\u00f6\u00dfe\\a.csv", "\\\\?\\C:\\long", "\\\\server\\x")
+  shown <- c("C:/Users/gr\u00f6\u00dfe/a.csv", "\\\\?\\C:\\long", "//server/x")
+  expect_identical(r_path(paths, "windows"), shown)
+  expect_identical(r_path("a\\b", "unix"), "a\\b") # a character of the name
+  expect_null(r_path(NULL, "windows"))
+})

@@ -422,7 +422,7 @@ def fetch_start(source, options):
 def fetch_result(job):
     if job.is_cancelled:
         return None
-    if not job.source.startswith("hf:there/"):
+    if not job.source.startswith("hf:there"):
         raise DownloadError(f"{job.source} {{is}} not there")
     return job.source.removeprefix("hf:there")
 
