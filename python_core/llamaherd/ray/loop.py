@@ -247,10 +247,13 @@ class HerdLoop(ThreadedLoop):
             if not actor.chunks:
                 self._hand_out_suspects(actor)
         kept, least = self._kept_for_suspects(ready)
-        for actor in sorted(ready, key=lambda actor: actor.n_open):
-            above = least if actor is kept else -inf
-            while self._hand_out_some(actor, len(ready), above):
-                pass
+        left = sorted(ready, key=lambda actor: actor.n_open)
+        while left:  # in turn, because urgent requests are sent one by one
+            left = [
+                actor
+                for actor in left
+                if self._hand_out_some(actor, ready, least if actor is kept else -inf)
+            ]
 
     def _kept_for_suspects(
         self, ready: Sequence[Tracked]
@@ -263,31 +266,38 @@ class HerdLoop(ThreadedLoop):
         Returns: The actor, or None; and the priority that other requests must exceed to
             be sent to it.
         """
-        for work in self._works.suspicious():
+        for work in self._works.with_suspects():
             suited = [actor for actor in ready if work.suits(actor.link.number)]
             if suited and not any(actor.n_suspects for actor in suited):
                 return min(suited, key=lambda actor: actor.n_open), work.priority
         return None, -inf
 
     def _hand_out_suspects(self, actor: Tracked) -> None:
-        for work in self._works.suspicious():
+        for work in self._works.with_suspects():
             if work.suits(actor.link.number):
                 self._give(actor, work, work.suspects.popleft(), is_suspect=True)
                 self._works.update(work)
                 return
 
-    def _hand_out_some(self, actor: Tracked, n_ready: int, above: float) -> bool:
+    def _hand_out_some(
+        self, actor: Tracked, ready: Sequence[Tracked], above: float
+    ) -> bool:
         """Send requests with a priority above a limit; return whether any were sent."""
         number = actor.link.number
         work, n_waiting = self._works.next(number, above)
         if work is None or actor.n_suspects:
             return False
         slots = self._n_slots if actor.plan is None else actor.plan.n_seq_max
-        n_all = n_waiting + sum(a.n_open for a in self._actors)
-        share = -(-n_all // n_ready)  # so that all actors finish at about the same time
+        suited = [
+            a for a in ready if a.link.number not in work.refusals and not a.n_suspects
+        ]
+        n_all = n_waiting + sum(a.n_open for a in suited)
+        share = -(-n_all // len(suited))  # so that all finish at about the same time
         # An urgent request is sent even if less urgent ones have all slots.
         is_urgent = work.priority > 0
         n_open = actor.n_open_from(work.priority) if is_urgent else actor.n_open
+        if is_urgent:
+            share = max(share, slots)  # it never waits for a share if a slot is free
         if n_open >= min(_REFILL * slots, share):
             return False
         n = 1 if is_urgent else int(min(_AHEAD * slots, share)) - n_open
@@ -442,7 +452,7 @@ class HerdLoop(ThreadedLoop):
             warn_of(actor.link, "does not answer these prompts", error)
 
     def _end_some(self) -> None:
-        """End the groups that are through, are cancelled too long, or cannot run."""
+        """End groups that finished, were cancelled too long ago, or cannot run."""
         for work in self._works.take_changed():
             if work.group.open and not work.is_through:
                 self._works.update(work)
@@ -453,9 +463,12 @@ class HerdLoop(ThreadedLoop):
             work.cancel_rest()
             self._end(work, None)
         for one in self._works.of_each_kind():
-            if self._why_nobody(one) is not None:
-                for work in self._works.of_kind(one):
-                    self._end(work, self._why_nobody(work))
+            if self._why_nobody(one) is None:
+                continue
+            for work in self._works.of_kind(one):
+                error = self._why_nobody(work)
+                if error is not None:  # an actor may have become ready meanwhile
+                    self._end(work, error)
 
     def _end(self, work: GroupWork, error: BaseException | None) -> None:
         if not self._works.remove(work):

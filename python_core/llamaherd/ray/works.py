@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count, takewhile
 from math import inf
 from time import monotonic
@@ -54,6 +54,9 @@ class WorkLine:
         if self._turns.get(number) != turn:
             self._turns[number] = turn
             heappush(self._heap, (turn, number))
+            if len(self._heap) > 2 * len(self._turns) + 64:  # mostly outdated entries
+                self._heap = [(turn, number) for number, turn in self._turns.items()]
+                heapify(self._heap)
 
     def remove(self, number: int) -> None:
         """Remove a group."""
@@ -196,7 +199,7 @@ class Works:
         refusals = work.refusals.keys()
         return [other for other in self if other.refusals.keys() == refusals]
 
-    def suspicious(self) -> list[GroupWork]:
+    def with_suspects(self) -> list[GroupWork]:
         """Return the first group with suspect requests of each line, in order."""
         self._drop_stopped(self._suspects)
         return [self._works[number] for _, number in self._suspects.firsts()]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from itertools import count
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import pytest
 import thorough
 from counted_work import n_instructions
-from llamaherd.core.errors import ContextError
+from llamaherd.core.errors import ClusterError, ContextError
 from llamaherd.core.outcome import Finish, Output
 from llamaherd.core.request import Request
 from llamaherd.core.sampling import SamplingParams
@@ -21,6 +23,8 @@ from stepping import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from llamaherd.ray.work import GroupWork
 
 N_SLOTS = 12
 GREEDY = SamplingParams(temperature=0.0)
@@ -178,3 +182,87 @@ def test_prompts_that_no_actor_can_run_end_although_they_did_not_change() -> Non
     herd.loop._turn()
     assert {type(error) for error in herd.ends.errors} == {ContextError}
     assert len(herd.ends.errors) == 100
+
+
+def test_prompts_do_not_end_if_an_actor_becomes_ready_within_the_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    herd = ByHand(100, lambda _: 0)
+    for link in herd.links:
+        link.state = ActorState.STARTING
+    why, n_calls = herd.loop._why_nobody, count(1)
+
+    def why_nobody(work: GroupWork) -> BaseException | None:
+        if next(n_calls) == 50:  # as if on the thread that starts actors
+            herd.links[0].state = ActorState.READY
+        return why(work)
+
+    monkeypatch.setattr(herd.loop, "_why_nobody", why_nobody)
+    herd.loop._patience_s = -1.0
+    herd.hand_in()
+    assert {type(error) for error in herd.ends.errors} == {ClusterError}
+    assert herd.ends.n == len(herd.ends.errors) == 48
+    while herd.links[0].chunks:
+        herd.links[0].report(100)
+        herd.loop._turn()
+    assert herd.ends.n == 100
+    assert sum(not group.open for group in herd.groups) == 52
+
+
+def refuse(herd: ByHand, actor: int) -> None:
+    """Let an actor refuse all prompts, and let the others receive them."""
+    herd.loop._take_events()
+    for work in herd.loop._works:
+        work.refusals[actor] = ContextError("no room")
+        herd.loop._works.note(work)
+    herd.loop._end_some()
+    herd.loop._hand_out()
+    herd.loop._send_all()
+
+
+@pytest.mark.parametrize(("n", "n_sent"), [(6, 6), (30, 18)])
+def test_urgent_prompts_that_an_actor_refuses_go_to_the_other(
+    n: int, n_sent: int
+) -> None:
+    herd = ByHand(n, lambda _: 1)
+    for group in herd.groups:
+        herd.loop.hand_in(group)
+    refuse(herd, 1)
+    assert [len(link.chunks) for link in herd.links] == [n_sent, 0]
+
+
+def test_an_urgent_prompt_does_not_wait_for_an_actor_with_a_suspect() -> None:
+    herd = ByHand(8, lambda _: 1)
+    herd.links[1].state = ActorState.STARTING
+    herd.links[1].changed_s = monotonic()
+    for group in herd.groups[:7]:
+        herd.loop.hand_in(group)
+    herd.loop._turn()
+    herd.links[1].state = ActorState.READY
+    herd.loop._actors[1].n_suspects = 1
+    herd.loop.hand_in(herd.groups[7])
+    herd.loop._turn()
+    assert [len(link.chunks) for link in herd.links] == [8, 0]
+
+
+def test_an_urgent_prompt_goes_to_a_free_slot_beyond_a_share() -> None:
+    herd = ByHand(16, lambda _: 1)
+    herd.loop._actors[0].plan = plan(2)
+    for group in herd.groups:
+        herd.loop.hand_in(group)
+    herd.loop._turn()
+    assert [len(link.chunks) for link in herd.links] == [3, 12]
+
+
+def test_urgent_prompts_are_divided_among_actors() -> None:
+    herd = ByHand(20, lambda _: 1)
+    herd.links[1].state = ActorState.STARTING
+    herd.links[1].changed_s = monotonic()
+    for group in herd.groups[:12]:
+        herd.loop.hand_in(group)
+    herd.loop._turn()
+    herd.links[1].state = ActorState.READY
+    for group in herd.groups[12:]:
+        herd.loop.hand_in(group)
+    herd.loop._turn()
+    assert [len(link.chunks) for link in herd.links] == [12, 8]

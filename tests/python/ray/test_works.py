@@ -31,7 +31,7 @@ def made(number: int, priority: int) -> Any:
 
 
 def compare(works: Works, order: list[Any]) -> None:
-    """Compare the next group of each actor, and the suspicious groups, with a search."""
+    """Compare next groups of each actor, and groups with suspects, with a search."""
     for actor in range(N_ACTORS):
         for above in (-inf, 0):
             suited = [
@@ -46,13 +46,13 @@ def compare(works: Works, order: list[Any]) -> None:
             found, n_waiting = works.next(actor, above)
             assert found is best
             assert n_waiting == sum(work.n_waiting for work in suited)
-        suspicious = (w for w in works.suspicious() if actor not in w.refusals)
+        with_suspects = (w for w in works.with_suspects() if actor not in w.refusals)
         expected = (
             work
             for work in order
             if work.suspects and not work.is_stopped and actor not in work.refusals
         )
-        assert next(suspicious, None) is next(expected, None)
+        assert next(with_suspects, None) is next(expected, None)
     kinds = {frozenset(work.refusals) for work in order}
     each = works.of_each_kind()
     assert {frozenset(work.refusals) for work in each} == kinds
@@ -82,7 +82,7 @@ def stop(works: Works, _order: list[Any], work: Any, _n: int) -> None:
     work.is_stopped = True
     for actor in range(N_ACTORS):
         assert works.next(actor, -inf)[0] is not work
-    assert work not in works.suspicious()
+    assert work not in works.with_suspects()
 
 
 def remove(works: Works, order: list[Any], work: Any, _n: int) -> None:
@@ -111,3 +111,22 @@ def test_the_next_group_is_that_of_a_search(
         for work in works.take_changed():
             works.update(work)
         compare(works, order)
+
+
+def test_groups_that_ended_leave_no_entries_behind_an_old_one() -> None:
+    works = Works()
+
+    def add(number: int) -> Any:
+        work = made(number, 0)
+        works.add(work)
+        for changed in works.take_changed():
+            works.update(changed)
+        return work
+
+    old = add(0)
+    for number in range(1, 10_001):
+        works.remove(add(number))
+    for lines in (works._all, works._waiting):
+        (line,) = lines.lines.values()
+        assert len(line._heap) < 100
+    assert works.next(0, -inf) == (old, 1)
