@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 _TICK_S = 0.5  # maximum time between two checks of time limits
 _CANCEL_S = 5.0  # maximum wait for cancelled requests
 _MOST_DEATHS = 20  # maximum number of consecutive deaths of actors without an output
-_AHEAD = 2.0  # number of prompts sent to an actor, as a multiple of its slots
-_REFILL = 1.5  # an actor with fewer prompts than this multiple of its slots receives more
 
 
 class HerdLoop(ThreadedLoop):
@@ -287,21 +285,11 @@ class HerdLoop(ThreadedLoop):
         work, n_waiting = self._works.next(number, above)
         if work is None or actor.n_suspects:
             return False
-        slots = self._n_slots if actor.plan is None else actor.plan.n_seq_max
-        suited = [
-            a for a in ready if a.link.number not in work.refusals and not a.n_suspects
-        ]
-        n_all = n_waiting + sum(a.n_open for a in suited)
-        share = -(-n_all // len(suited))  # so that all finish at about the same time
-        # An urgent request is sent even if less urgent ones have all slots.
-        is_urgent = work.priority > 0
-        n_open = actor.n_open_from(work.priority) if is_urgent else actor.n_open
-        if is_urgent:
-            share = max(share, slots)  # it never waits for a share if a slot is free
-        if n_open >= min(_REFILL * slots, share):
+        suited = [a for a in ready if work.suits(a.link.number) and not a.n_suspects]
+        n = actor.n_wanted(work.priority, n_waiting, suited, self._n_slots)
+        if n == 0:
             return False
-        n = 1 if is_urgent else int(min(_AHEAD * slots, share)) - n_open
-        self._give(actor, work, work.take(number, max(1, n)))
+        self._give(actor, work, work.take(number, n))
         self._works.served(work)
         return True
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from llamaherd.ray.work import Chunk
 
 
+_AHEAD = 2.0  # number of prompts sent to an actor, as a multiple of its slots
+_REFILL = 1.5  # an actor with fewer prompts than this multiple of its slots receives more
 _MOST_S = 1.0  # time between checks; after a longer time, the process was suspended
 
 
@@ -131,6 +133,28 @@ class Tracked:
     def n_open_from(self, priority: int) -> int:
         """Return the number of prompts on the actor of at least this priority."""
         return sum(n for each, n in self._n_open.items() if each >= priority)
+
+    def n_wanted(
+        self, priority: int, n_waiting: int, suited: Sequence[Tracked], n_slots: int
+    ) -> int:
+        """Return how many of the waiting prompts to send to the actor now.
+
+        Args:
+            priority: Priority of the prompts.
+            n_waiting: Number of waiting prompts that the actor may compute.
+            suited: Actors that can compute them, including this one.
+            n_slots: Number of slots of an actor whose plan is not known yet.
+        """
+        slots = n_slots if self.plan is None else self.plan.n_seq_max
+        n_all = n_waiting + sum(actor.n_open for actor in suited)
+        share = -(-n_all // len(suited))  # so that all finish at about the same time
+        if priority <= 0:
+            n = int(min(_AHEAD * slots, share)) - self.n_open
+            return max(1, n) if self.n_open < min(_REFILL * slots, share) else 0
+        # An urgent prompt is sent even if less urgent ones have all slots, and it never
+        # waits for a share if a slot is free.
+        limit = min(_REFILL * slots, max(share, slots))
+        return 1 if self.n_open_from(priority) < limit else 0
 
     def add(self, chunk: Chunk) -> None:
         """Record a chunk that was sent to the actor."""
