@@ -44,48 +44,12 @@ inline void wake_all(std::atomic<uint32_t>& value) noexcept {
   futex(value, FUTEX_WAKE_PRIVATE, INT32_MAX);
 }
 
-// One pointer per thread, null at first. Not thread_local: a library that is loaded late
-// allocates such a variable when a thread first accesses it, and the process ends if that
-// allocation fails.
-class ThreadPointer {
- public:
-  bool is_made() const noexcept { return is_made_; }
-  void* get() const noexcept { return pthread_getspecific(key_); }
-  void set(void* value) const noexcept { pthread_setspecific(key_, value); }
-
- private:
-  pthread_key_t key_{};
-  bool is_made_ = pthread_key_create(&key_, nullptr) == 0;
-};
-
-// Blocks signals, which are meant for the threads of the program. Faults are still
-// delivered to the thread that causes them.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP}) {
-      sigdelset(&all, number);
-    }
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 // Calls run() in each forked child. Returns whether this is possible.
 inline bool call_in_forked_child(void (*run)()) {
   return pthread_atfork(nullptr, nullptr, run) == 0;
 }
 
 #elif defined(_WIN32)
-
-// Windows has no fork, and delivers Ctrl-C to a thread of its own.
 
 inline void relax() noexcept { YieldProcessor(); }
 
@@ -95,23 +59,58 @@ inline void sleep_on(std::atomic<uint32_t>& value, uint32_t old) noexcept {
 
 inline void wake_all(std::atomic<uint32_t>& value) noexcept { WakeByAddressAll(&value); }
 
+inline bool call_in_forked_child(void (*)()) { return false; }  // Windows has no fork
+
+#endif
+
+// One pointer per thread, null at first. Not thread_local: a library that is loaded late
+// allocates such a variable when a thread first accesses it, and the process ends if that
+// allocation fails.
 class ThreadPointer {
  public:
+#if defined(__linux__)
+  bool is_made() const noexcept { return is_made_; }
+  void* get() const noexcept { return pthread_getspecific(key_); }
+  void set(void* value) const noexcept { pthread_setspecific(key_, value); }
+
+ private:
+  pthread_key_t key_{};
+  bool is_made_ = pthread_key_create(&key_, nullptr) == 0;
+#elif defined(_WIN32)
   bool is_made() const noexcept { return key_ != TLS_OUT_OF_INDEXES; }
   void* get() const noexcept { return TlsGetValue(key_); }
   void set(void* value) const noexcept { TlsSetValue(key_, value); }
 
  private:
   DWORD key_ = TlsAlloc();
+#endif
 };
 
+// Blocks signals, which are meant for the threads of the program. Faults are still
+// delivered to the thread that causes them. Windows delivers Ctrl-C to a thread of its
+// own.
 class SignalsBlocked {
  public:
+#if defined(__linux__)
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP}) {
+      sigdelset(&all, number);
+    }
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+#else
   SignalsBlocked() {}  // NOLINT(modernize-use-equals-default): a variable that is used
-};
-
-inline bool call_in_forked_child(void (*)()) { return false; }
-
 #endif
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+#if defined(__linux__)
+ private:
+  sigset_t before_{};
+#endif
+};
 
 }  // namespace lh
