@@ -231,14 +231,19 @@ def test_urgent_prompts_that_an_actor_refuses_go_to_the_other(
     assert [len(link.chunks) for link in herd.links] == [n_sent, 0]
 
 
-def test_an_urgent_prompt_does_not_wait_for_an_actor_with_a_suspect() -> None:
-    herd = ByHand(8, lambda _: 1)
+def hand_in_before_actor_1_is_ready(herd: ByHand, n: int) -> None:
+    """Hand in the first groups while only actor 0 is ready; then actor 1 gets ready."""
     herd.links[1].state = ActorState.STARTING
     herd.links[1].changed_s = monotonic()
-    for group in herd.groups[:7]:
+    for group in herd.groups[:n]:
         herd.loop.hand_in(group)
     herd.loop._turn()
     herd.links[1].state = ActorState.READY
+
+
+def test_an_urgent_prompt_does_not_wait_for_an_actor_with_a_suspect() -> None:
+    herd = ByHand(8, lambda _: 1)
+    hand_in_before_actor_1_is_ready(herd, 7)
     herd.loop._actors[1].n_suspects = 1
     herd.loop.hand_in(herd.groups[7])
     herd.loop._turn()
@@ -256,12 +261,7 @@ def test_an_urgent_prompt_goes_to_a_free_slot_beyond_a_share() -> None:
 
 def test_urgent_prompts_are_divided_among_actors() -> None:
     herd = ByHand(20, lambda _: 1)
-    herd.links[1].state = ActorState.STARTING
-    herd.links[1].changed_s = monotonic()
-    for group in herd.groups[:12]:
-        herd.loop.hand_in(group)
-    herd.loop._turn()
-    herd.links[1].state = ActorState.READY
+    hand_in_before_actor_1_is_ready(herd, 12)
     for group in herd.groups[12:]:
         herd.loop.hand_in(group)
     herd.loop._turn()

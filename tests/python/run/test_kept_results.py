@@ -56,6 +56,10 @@ class OwnError(Exception):
     """Error of the caller's code."""
 
 
+def fail(*_: object, **__: object) -> None:
+    raise OwnError
+
+
 class WithResultsError(Exception):
     """Error of the caller's code that cannot get an attribute `results`."""
 
@@ -560,9 +564,6 @@ def test_results_that_cannot_be_made_do_not_replace_the_error(
     context: lh.Context,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OwnError
-
     def broken(self: Any, *given: Any) -> Any:
         yield from run(self, *given)
         raise EngineError
@@ -603,9 +604,6 @@ def test_vectors_are_kept_before_an_error(
 def test_labels_are_kept_if_no_head_can_be_fitted(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OwnError
-
     monkeypatch.setattr(head_step.HeadStep, "fit", fail)
     given = {"until": 50, "embeddings": context.model}
     with pytest.raises(OwnError) as caught:
@@ -641,9 +639,6 @@ def test_answers_are_kept_if_no_value_can_be_made_from_them(
     whole: dict[str, list[Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OwnError
-
     place, function, parts = MAKERS[name]
     monkeypatch.setattr(place, function, fail)
     with pytest.raises(OwnError) as caught:
@@ -654,9 +649,6 @@ def test_answers_are_kept_if_no_value_can_be_made_from_them(
 def test_labels_are_kept_if_they_give_no_estimate(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OwnError
-
     monkeypatch.setattr(robustness.Judge, "estimates", fail)
     gold = lh.gold_sample(MANY, 30, text="text", names=["a", "b"], seed=1)
     gold = gold.with_codes([CODES[row] for row in gold.rows])
@@ -668,9 +660,6 @@ def test_labels_are_kept_if_they_give_no_estimate(
 def test_labels_are_kept_if_they_cannot_be_evaluated(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OwnError
-
     gold = split_sample()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
