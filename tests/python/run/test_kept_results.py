@@ -37,6 +37,7 @@ from llamaherd.run.call import Call
 from llamaherd.run.embed_job import EmbedWork
 from llamaherd.run.hosted import HostedCall
 from llamaherd.run.job import Job
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -456,13 +457,17 @@ def test_calls_that_end_together_keep_only_their_own_answers(
 ) -> None:
     class Engine(FakeEngine):
         def run(self, *args: Any, **options: Any) -> Any:
+            both_run.wait()
             if all(call.progress.n_done > 3 for call in calls):
                 raise error from OSError("cause")
             return super().run(*args, **options)
 
     calls = [Call([request([i, n], 3) for i in range(n)], seed=1) for n in (300, 200)]
     context = FakeContext(Engine(4096, 12))
+    both_run = Event()
     jobs = [Job(HostedCall(context, call)) for call in calls]
+    wait_until(lambda: context.loop.load.n_waiting + context.loop.load.n_running == 500)
+    both_run.set()
     for job, n in zip(jobs, (300, 200), strict=True):
         with pytest.raises(kind) as caught:
             job.results()

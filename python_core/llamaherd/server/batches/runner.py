@@ -252,15 +252,22 @@ class BatchRun:
             await self._expire(path)
 
     async def _start_all(self, requests: Iterator[RequestLine]) -> None:
-        """Start each request when few others run, until the end of the batch."""
+        """Start each request when few others run, until the end of the batch.
+
+        Outcomes are stored before a further request starts, so that no more than `_AT_ONCE`
+        requests run or wait to be stored, however slowly the file is read.
+        """
         files = self._shared.threads.files
         while found := await asyncio.wrap_future(files.submit(next_requests, requests)):
             for request in found:
-                while len(self._running) >= _AT_ONCE and not self._ended.is_set():
+                while not (self._may_start() or self._ended.is_set()):
                     await self._wait()
                 if self._ended.is_set():
                     return
                 self._start(request)
+
+    def _may_start(self) -> bool:
+        return not self._outcomes and len(self._running) < _AT_ONCE
 
     def _cancel_requests(self) -> None:
         self._is_over = True
