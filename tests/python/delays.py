@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     import pytest
 
 _SEED = os.environ["LLAMAHERD_TEST_DELAYS"]
-_LONGEST_S = (0.0, 0.0, 0.0, 0.002, 0.02, 0.1)  # of a sleep of one thread or function
+_LONGEST_S = (0.0, 0.0, 0.0, 0.002, 0.02, 0.1, 0.6)  # of a sleep of one thread or function
 _SHARE = 0.2  # of the places at which a slow thread sleeps
 _SLOW_FUNCTIONS = 0.05  # share of llamaherd's functions that sleep
-_MOST = 20  # sleeps of one thread or function in a test
+_MOST_S = 1.0  # of all sleeps of one thread or function in a test
 _STOPPED = ("/ray/", "/remote/", "cluster")  # tests whose processes are stopped
 _LONGEST_STOP_S = 1.0
 # Folders of llamaherd whose functions sleep: those that use threads or processes.
@@ -53,7 +53,7 @@ class _Delays:
     def __init__(self, name: str) -> None:
         self.random = random.Random(f"{_SEED} {name}")
         self.longest_s: dict[object, float] = {}
-        self.n_sleeps: dict[object, int] = {}
+        self.slept_s: dict[object, float] = {}
 
     def sleep(self, *whose: object) -> None:
         thread_id = threading.get_ident()
@@ -76,9 +76,11 @@ class _Delays:
         longest_s = self.longest_s[whose]
         if longest_s == 0.0 or self.random.random() >= share:
             return
-        n = self.n_sleeps[whose] = self.n_sleeps.get(whose, 0) + 1
-        if n <= _MOST:
-            time.sleep(self.random.random() * longest_s)
+        slept_s = self.slept_s.get(whose, 0.0)
+        if slept_s < _MOST_S:
+            seconds = self.random.random() * longest_s
+            self.slept_s[whose] = slept_s + seconds
+            time.sleep(seconds)
 
 
 _now = _Delays("")
