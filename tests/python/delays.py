@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import pytest
 
 _SEED = os.environ["LLAMAHERD_TEST_DELAYS"]
-_LONGEST_S = (0.0, 0.0, 0.0, 0.002, 0.02, 0.1, 0.6)  # of a sleep of one thread or function
-_SHARE = 0.2  # of the places at which a slow thread sleeps
+_LONGEST_S = (0.0, 0.0, 0.0, 0.002, 0.02, 0.1, 0.6)  # of one sleep
+_SHARE = 0.2  # of the places at which a slow thread or function sleeps
 _SLOW_FUNCTIONS = 0.05  # share of llamaherd's functions that sleep
 _MOST_S = 1.0  # of all sleeps of one thread or function in a test
 _STOPPED = ("/ray/", "/remote/", "cluster")  # tests whose processes are stopped

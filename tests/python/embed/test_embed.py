@@ -7,7 +7,6 @@ import json
 import math
 import os
 import signal
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import llama_cpp
 import llamaherd as lh
 import numpy as np
 import pytest
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -280,11 +280,10 @@ def test_ctrl_c_keeps_what_is_done(smollm2: lh.Model) -> None:
 def test_a_model_that_is_closed_ends_the_job(smollm2_path: Path) -> None:
     model = lh.Model(smollm2_path)
     job = lh.start_embed(model, [f"{i} " * 400 for i in range(300)])
-    closing = threading.Timer(0.3, model.close)
-    closing.start()
+    wait_until(lambda: job.progress.n_done > 0)
+    model.close()
     with pytest.raises(lh.ModelClosedError):
         job.results()
-    closing.join()
     with pytest.raises(lh.ModelClosedError):
         lh.embed_parallel(model, ["text"])
 

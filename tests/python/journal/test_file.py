@@ -8,11 +8,11 @@ import math
 import sqlite3
 import subprocess
 import sys
-import threading
 from contextlib import closing, suppress
 from datetime import timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -237,7 +237,9 @@ def test_processes_share_a_journal(folder: Path) -> None:
     assert engine.n_submitted == 0
 
 
-def test_a_journal_that_gets_another_ones_log_is_looked_at_again(folder: Path) -> None:
+def test_a_journal_that_gets_another_ones_log_is_looked_at_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The first page is written first, so the file is shorter than it states for a
     # moment.
     run(folder, many(1000))
@@ -246,10 +248,16 @@ def test_a_journal_that_gets_another_ones_log_is_looked_at_again(folder: Path) -
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(JournalError, match="is damaged: database disk image"):
         Journal(path)
-    writer = threading.Timer(0.2, path.write_bytes, [whole])
-    writer.start()
+    pauses: list[float] = []
+
+    def wait(seconds: float) -> None:
+        pauses.append(seconds)
+        if seconds == journal_look._RETRY_S[-1]:
+            path.write_bytes(whole)
+
+    monkeypatch.setattr(journal_look, "time", SimpleNamespace(sleep=wait))
     Journal(path).close()
-    writer.join()
+    assert pauses[-1] == journal_look._RETRY_S[-1]
 
 
 def test_a_journal_in_use_can_be_read(folder: Path) -> None:
