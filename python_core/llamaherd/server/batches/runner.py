@@ -254,7 +254,7 @@ class BatchRun:
     async def _start_all(self, requests: Iterator[RequestLine]) -> None:
         """Start each request when few others run, until the end of the batch.
 
-        Outcomes are stored before a further request starts, so that no more than `_AT_ONCE`
+        Outcomes are stored before a further request starts. So at most `_AT_ONCE`
         requests run or wait to be stored, however slowly the file is read.
         """
         files = self._shared.threads.files
