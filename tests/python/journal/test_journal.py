@@ -461,7 +461,7 @@ def test_an_error_that_nobody_foresaw_is_told(
     call = recorded(folder, [request([1])])
     monkeypatch.setattr(call._journal, "add", fail)
     job = Job(HostedCall(FakeContext(), call))
-    with pytest.warns(JournalWarning, match=r"^journal: 1 results could .*: no room$"):
+    with pytest.warns(JournalWarning, match=r"^journal: 1 results could .*: no room"):
         assert job.results()[0].is_finished
 
 

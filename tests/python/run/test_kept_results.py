@@ -196,9 +196,13 @@ def raising(
 
 
 def break_journals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every call warn that its journal cannot be written."""
+    """Let every call warn, after its first result, that its journal cannot be written."""
+
+    def problem(work: Any) -> str:
+        return "the disk is full" if work.progress.n_done else ""
+
     for work in (HostedCall, EmbedWork):
-        monkeypatch.setattr(work, "problem", "the disk is full")
+        monkeypatch.setattr(work, "problem", property(problem))
 
 
 @contextmanager
@@ -367,9 +371,7 @@ def test_an_error_that_is_raised_again_has_no_results_of_the_earlier_call(
 def test_an_interrupt_of_a_call_inside_of_the_call_keeps_both_results(
     context: lh.Context,
 ) -> None:
-    def report(_: object) -> None:
-        raise lh.Interrupted("inner results")
-
+    report = raising(lh.Interrupted("inner results"))
     with pytest.raises(lh.Interrupted) as caught:
         CALLS["generate_parallel"](context, report)
     assert len(answers(caught.value.results)) == 12
