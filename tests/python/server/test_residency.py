@@ -446,7 +446,9 @@ def test_requests_of_batches_are_not_postponed_for_ever(
                     is_refused = False
             is_over = True
             await asyncio.gather(*others)
-            assert case.bench.log[:3] == ["+a", "-a", "+b"]
+            # A slow event loop may let requests for model a come first again.
+            n_first = 3 if wait_s == 600.0 else 2
+            assert case.bench.log[:n_first] == ["+a", "-a", "+b"][:n_first]
 
     asyncio.run(run())
 
