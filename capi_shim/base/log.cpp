@@ -1,8 +1,11 @@
 #include "log.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <iterator>
 #include <mutex>
 
 #include "backends.hpp"
@@ -27,11 +30,25 @@ struct Log {
   size_t n_dropped = 0;
   ggml_log_callback next = nullptr;
   void* next_data = nullptr;
+
+  // Returns an iterator at the first kept line since a mark.
+  std::deque<Line>::const_iterator first_since(size_t mark) const {
+    const size_t n_before = mark > n_dropped ? mark - n_dropped : 0;
+    return lines.cbegin() + static_cast<std::ptrdiff_t>(std::min(n_before, lines.size()));
+  }
 };
 
 Log& the_log() {
   static Log log;
   return log;
+}
+
+auto has_level(ggml_log_level level) {
+  return [level](const Line& line) { return line.level == level; };
+}
+
+std::string without_newline(const std::string& text) {
+  return text.substr(0, text.find_last_not_of('\n') + 1);
 }
 
 void on_log(ggml_log_level level, const char* text, void* /*user_data*/) {
@@ -105,12 +122,10 @@ LogMark::LogMark() {
 std::string LogMark::first_problem() const {
   Log& log = the_log();
   const std::scoped_lock lock(log.mutex);
-  const size_t first = line_ > log.n_dropped ? line_ - log.n_dropped : 0;
-  for (size_t i = first; i < log.lines.size(); ++i) {
-    const Line& line = log.lines[i];
-    if (line.level == GGML_LOG_LEVEL_ERROR || line.level == GGML_LOG_LEVEL_WARN) {
-      return line.text.substr(0, line.text.find_last_not_of('\n') + 1);
-    }
+  const auto first = log.first_since(line_);
+  for (const auto level : {GGML_LOG_LEVEL_ERROR, GGML_LOG_LEVEL_WARN}) {
+    const auto found = std::find_if(first, log.lines.cend(), has_level(level));
+    if (found != log.lines.cend()) return without_newline(found->text);
   }
   return "";
 }
@@ -118,14 +133,10 @@ std::string LogMark::first_problem() const {
 std::string LogMark::last_error() const {
   Log& log = the_log();
   const std::scoped_lock lock(log.mutex);
-  const size_t first = line_ > log.n_dropped ? line_ - log.n_dropped : 0;
-  for (size_t i = log.lines.size(); i > first; --i) {
-    const Line& line = log.lines[i - 1];
-    if (line.level == GGML_LOG_LEVEL_ERROR) {
-      return line.text.substr(0, line.text.find_last_not_of('\n') + 1);
-    }
-  }
-  return "";
+  const auto end = std::make_reverse_iterator(log.first_since(line_));
+  const auto found =
+      std::find_if(log.lines.crbegin(), end, has_level(GGML_LOG_LEVEL_ERROR));
+  return found == end ? "" : without_newline(found->text);
 }
 
 int debug_level() {

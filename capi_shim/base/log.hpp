@@ -17,8 +17,9 @@ std::string log_drain(size_t limit);
 class LogMark {
  public:
   LogMark();
-  // Returns the first error or warning line since the mark, without its newline; "" if
-  // there is none.
+  // Returns the first error line since the mark, or the first warning if there is no
+  // error, without its newline; "" if there is neither. libllama also warns of what does
+  // no harm, such as a context shorter than the model's.
   std::string first_problem() const;
   // Returns the last error line since the mark; "" if there is none. For calls whose last
   // line names the cause.

@@ -48,11 +48,23 @@ TEST_CASE("the log keeps libllama's lines instead of printing them") {
   llama_log_get(&callback, &data);
   callback(GGML_LOG_LEVEL_INFO, "chatter\n", data);
   CHECK(mark.first_problem().empty());
+  callback(GGML_LOG_LEVEL_WARN, "harmless\n", data);
+  callback(GGML_LOG_LEVEL_WARN, "also harmless\n", data);
+  CHECK(mark.first_problem() == "harmless");
+  CHECK(mark.last_error().empty());
   callback(GGML_LOG_LEVEL_ERROR, "it broke", data);
   callback(GGML_LOG_LEVEL_CONT, " badly\n", data);
+  callback(GGML_LOG_LEVEL_ERROR, "it failed\n", data);
+  callback(GGML_LOG_LEVEL_WARN, "harmless\n", data);
   CHECK(mark.first_problem() == "it broke badly");
+  CHECK(mark.last_error() == "it failed");
+  const lh::LogMark later;
+  CHECK(later.first_problem().empty());
+  CHECK(later.last_error().empty());
   CHECK(lh::log_drain(4).empty());
-  CHECK(lh::log_drain(1 << 20) == "chatter\nit broke badly\n");
+  CHECK(lh::log_drain(1 << 20) ==
+        "chatter\nharmless\nalso harmless\nit broke badly\nit failed\nharmless\n");
+  CHECK(mark.first_problem().empty());
   for (int i = 0; i < 1000; ++i) callback(GGML_LOG_LEVEL_WARN, "again\n", data);
   CHECK(lh::log_drain(1 << 20).size() == 256 * 6);
 }

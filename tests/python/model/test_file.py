@@ -39,6 +39,20 @@ def test_an_incomplete_download_is_refused(tmp_path: Path, tiny_path: TinyPath) 
         lh.Model(path)
 
 
+def test_the_reason_is_an_error_and_no_warning(
+    tmp_path: Path, tiny_path: TinyPath
+) -> None:
+    """libllama warns of the markup in this tokenizer before it finds the error."""
+    content = bytearray(tiny_path("mamba2").read_bytes())
+    name = b"mamba2.ssm.group_count"
+    at = content.index(name) + len(name) + 4  # behind the type
+    content[at : at + 4] = (1).to_bytes(4, "little")
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    with pytest.raises(lh.ModelLoadError, match=r"ssm_in\.weight' has wrong shape"):
+        lh.Model(path)
+
+
 def test_a_model_that_does_not_fit_is_refused(
     tiny_path: TinyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
