@@ -23,6 +23,7 @@ TEMPLATE = (
 )
 # A random model seldom ends an answer.
 LONG = {"max_tokens": 400, "ignore_eos": True}
+ENDLESS = {"max_tokens": 60_000, "ignore_eos": True}  # as long as any test
 SHORT = {"max_tokens": 5, "ignore_eos": True}
 
 
@@ -31,6 +32,19 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
     path = tmp_path_factory.mktemp("chat") / "tiny.gguf"
     tiny_models.write(path, "llama", chat_template=TEMPLATE)
     with lh.Model(path) as model, lh.Context(model) as context:
+        yield context
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lh.Context]:
+    """Context in which an answer is not finished before a test ends it."""
+    path = tmp_path_factory.mktemp("roomy") / "tiny.gguf"
+    changes = {"context_length": 65536}
+    tiny_models.write(path, "llama", chat_template=TEMPLATE, changes=changes)
+    with (
+        lh.Model(path) as model,
+        lh.Context(model, n_ctx=65536 * 2, n_seq_max=2) as context,
+    ):
         yield context
 
 
@@ -78,8 +92,8 @@ def test_a_stream_is_the_answer_and_is_remembered(context: lh.Context) -> None:
     assert kinds == {"answer"}
 
 
-def test_leaving_a_stream_early_keeps_what_was_written(context: lh.Context) -> None:
-    chat = lh.chat(context, **LONG)
+def test_leaving_a_stream_early_keeps_what_was_written(roomy: lh.Context) -> None:
+    chat = lh.chat(roomy, **ENDLESS)
     for piece in chat.stream("One"):
         first = piece
         break
@@ -94,8 +108,8 @@ def test_leaving_a_stream_early_keeps_what_was_written(context: lh.Context) -> N
     assert json.loads(json.dumps(chat.turns)) == chat.turns
 
 
-def test_an_error_of_the_reader_cancels_the_answer(context: lh.Context) -> None:
-    chat = lh.chat(context, **LONG)
+def test_an_error_of_the_reader_cancels_the_answer(roomy: lh.Context) -> None:
+    chat = lh.chat(roomy, **ENDLESS)
 
     def read() -> None:
         for _ in chat.stream("One"):
@@ -107,10 +121,10 @@ def test_an_error_of_the_reader_cancels_the_answer(context: lh.Context) -> None:
 
 
 def test_ctrl_c_ends_the_answer_alone(
-    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+    roomy: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chat = lh.chat(context, **LONG)
-    other = context.submit("B", **LONG)
+    chat = lh.chat(roomy, **ENDLESS)
+    other = roomy.submit("B", **LONG)
     result = lh.Reply.result
 
     def pressed(reply: lh.Reply) -> lh.Result:
@@ -130,8 +144,8 @@ def test_ctrl_c_ends_the_answer_alone(
     assert chat.ask("Two", **SHORT).finish_reason == "length"
 
 
-def test_ctrl_c_while_a_stream_is_read(context: lh.Context) -> None:
-    chat = lh.chat(context, **LONG)
+def test_ctrl_c_while_a_stream_is_read(roomy: lh.Context) -> None:
+    chat = lh.chat(roomy, **ENDLESS)
     reply = chat.stream("One")
     read_more = reply.handle.read
 
@@ -266,12 +280,12 @@ def test_many_questions_after_one_conversation(context: lh.Context) -> None:
         chat.ask_all(["Two", 2])
 
 
-def test_a_conversation_can_be_saved_and_continued(context: lh.Context) -> None:
-    chat = lh.chat(context, "S", **SHORT)
-    for _ in chat.stream("One", **LONG):
+def test_a_conversation_can_be_saved_and_continued(roomy: lh.Context) -> None:
+    chat = lh.chat(roomy, "S", **SHORT)
+    for _ in chat.stream("One", **ENDLESS):
         break
     saved = json.loads(json.dumps(chat.messages))
-    again = lh.chat(context, turns=saved, **SHORT)
+    again = lh.chat(roomy, turns=saved, **SHORT)
     assert again.messages == chat.messages
     assert again.turns[-1]["interrupted"]
     assert again.ask("Two").text == chat.ask("Two").text
