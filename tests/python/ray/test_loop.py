@@ -637,10 +637,14 @@ def test_suspect_prompts_run_although_others_come_without_end() -> None:
         for _ in range(12):
             again()
         wait_until(lambda: len(links[1].orders) > 3)
-        with pytest.warns(UserWarning, match="cannot be started again"):
+
+        def lose() -> lh.Results:
             links[0].is_dead = True
             go.set()
-            results = suspect.result()
+            return suspect.result()
+
+        with pytest.warns(UserWarning, match="cannot be started again"):
+            results = lose()
         check(results, requests(2))
         assert len(handles) < n_most
 
