@@ -12,7 +12,7 @@ source "$(dirname "$0")/common.sh"
 CMAKE=.venv/bin/cmake
 CTEST=.venv/bin/ctest
 
-# build_capi FOLDER OPTION...: builds the C API with its tests. Two parts of CI use the
+# build_capi FOLDER OPTION...: builds the C API with its tests, or only BUILD_TARGET. Two parts of CI use the
 # same folder, so the second waits until the first has ended.
 build_capi() {
   local folder=$1 lock
@@ -22,7 +22,7 @@ build_capi() {
   logged "cmake-${folder##*/}" "$CMAKE" -S . -B "$folder" -G Ninja \
     -DCMAKE_MAKE_PROGRAM="$PWD/.venv/bin/ninja" -DPython_EXECUTABLE="$VENV_PYTHON" \
     -DLLAMAHERD_TESTS=ON "$@"
-  logged "build-${folder##*/}" "$CMAKE" --build "$folder"
+  logged "build-${folder##*/}" "$CMAKE" --build "$folder" --target "${BUILD_TARGET:-all}"
   exec {lock}>&-
 }
 
@@ -31,6 +31,13 @@ build_capi() {
 build_plain() {
   build_capi build/test -DCMAKE_BUILD_TYPE=RelWithDebInfo \
     -DCMAKE_{C,CXX}_FLAGS_RELWITHDEBINFO='-O1 -g1 -DNDEBUG'
+}
+
+# Builds the unit tests only, and runs the test cases in the source files UNITS, a list of
+# patterns with commas; for changes of one file.
+stage_units() {
+  BUILD_TARGET=units build_plain
+  LLAMAHERD_TEST_SCENARIOS=100 build/test/tests/capi/units --source-file="$UNITS"
 }
 
 # Runs some of the random scenarios; stage_capi_long runs all.

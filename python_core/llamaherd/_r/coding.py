@@ -165,7 +165,9 @@ def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
     values = with_places_of_r(values, coded.codebook)
     # The columns about thoughts come directly before the column of errors.
     roles = list(values)[-4:-1] if coded.run["settings"].get("thinking") else []
-    cells = dict(zip(THOUGHT_COLUMNS, map(values.__getitem__, roles), strict=False))
+    cells: dict[str, Any] = {}
+    if roles:
+        cells = dict(zip(THOUGHT_COLUMNS, map(values.__getitem__, roles), strict=True))
     return {
         "columns": {
             role: [] if role in roles else _plain(each) for role, each in values.items()

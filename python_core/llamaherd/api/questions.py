@@ -21,6 +21,7 @@ from llamaherd.core.sampling import CONSTRAINTS, SamplingParams
 from llamaherd.core.stats import Stats
 from llamaherd.core.thinking import Thinking
 from llamaherd.model.conversations import Refused
+from llamaherd.model.joined import n_common_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,7 +113,7 @@ def make_question(
         text=text,
         request=fitted,
         prefix=options.prefix,
-        n_again=_n_common(fitted.tokens, later),
+        n_again=n_common_tokens(fitted.tokens, later),
     )
 
 
@@ -149,11 +150,6 @@ def make_batch(
         for text in given_texts
     ]
     return prompts, given
-
-
-def _n_common(a: Sequence[int], b: Sequence[int]) -> int:
-    differing = (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
-    return next(differing, min(len(a), len(b)))
 
 
 def _request(

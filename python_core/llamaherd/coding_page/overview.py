@@ -26,6 +26,7 @@ from llamaherd.research.statistics import (
     krippendorff_alpha,
     percent_agreement,
 )
+from llamaherd.research.statistics.coefficients import COEFFICIENTS
 from llamaherd.research.statistics.unitizing import Unitizing
 
 if TYPE_CHECKING:
@@ -147,12 +148,10 @@ def _of_labels(
     ]
     if len(columns) == 2:
         found.append(cohen_kappa(*columns, levels=levels))
-    words = {
-        "percent": "percent agreement",
-        "alpha": "Krippendorff's alpha",
-        "kappa": "Cohen's kappa",
-    }
-    return [_row(part, words[each.name], each.value, each.n_units) for each in found]
+    return [
+        _row(part, COEFFICIENTS[measure.name].title, measure.value, measure.n_units)
+        for measure in found
+    ]
 
 
 def _unitizing(desk: Desk, part: str, columns: Sequence[Sequence[Any]]) -> Row:

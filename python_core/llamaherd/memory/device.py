@@ -136,9 +136,15 @@ def _used_gpus(placement: Placement) -> list[tuple[GpuMemory, float]]:
     gpus = devices.gpus()
     if placement.split_mode == "none":
         return [(gpu, 1.0) for gpu in gpus[placement.main_gpu :][:1]]
-    if placement.tensor_split is None:
+    shares = placement.tensor_split
+    if shares is None:
         return [(gpu, 1.0) for gpu in gpus]
-    return [x for x in zip(gpus, placement.tensor_split, strict=False) if x[1] > 0]
+    # llama.cpp gives no layers to GPUs after the last share.
+    used = [
+        (gpu, share)
+        for gpu, share in zip(gpus[: len(shares)], shares[: len(gpus)], strict=True)
+    ]
+    return [(gpu, share) for gpu, share in used if share > 0]
 
 
 def _of_gpus(placement: Placement, memory: Callable[[GpuMemory], int]) -> int:

@@ -103,7 +103,7 @@ class Joiner:
         first = 0 if tail is None else len(tokens) - len(tail.tokens)
         n_common = len(tokens)
         for whole in wholes:
-            n_common = min(n_common, first + _n_common(tokens[first:], whole))
+            n_common = min(n_common, first + n_common_tokens(tokens[first:], whole))
         return Joined(tokens[:n_common], [whole[n_common - first :] for whole in wholes])
 
     def _whole(self, prompt: str, tail: _Tail | None, text: str) -> array[int]:
@@ -198,10 +198,7 @@ class _Tail:
     tokens: array[int]
 
 
-def _n_common(a: array[int], b: array[int]) -> int:
-    n = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        n += 1
-    return n
+def n_common_tokens(a: Sequence[int], b: Sequence[int]) -> int:
+    """Return the number of tokens with which both sequences begin."""
+    shorter = min(len(a), len(b))
+    return next((i for i in range(shorter) if a[i] != b[i]), shorter)

@@ -342,11 +342,9 @@ class _Run:
         except (Unfinished, Exception) as error:
             values: Sequence[Values | None] | None
             values = error.values if isinstance(error, Unfinished) else kept(error)
-            if self._task.is_journalled or values is None:
-                values = ()
-            found = zip(positions, values, strict=False)
-            finished = {i: own for i, own in found if own is not None}
-            if store is not None and finished:
+            if store is not None and values and not self._task.is_journalled:
+                answers_of = zip(positions, values, strict=True)
+                finished = {i: answer for i, answer in answers_of if answer is not None}
                 store.add(list(finished), list(finished.values()))
             raise
         return dict(zip(positions, answers, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.asks.annotate_options import AnnotateOptions, CodingSettings
@@ -116,6 +116,14 @@ class Settings:
         if self.merge_system:
             found["merge_system"] = True
         return found
+
+
+# Settings of `Settings.to_dict`, which `reproduce()` gives to `annotate` again. A report
+# records the steps of a coding elsewhere.
+RECORDED = frozenset(field.name for field in fields(Settings)) - {
+    *("journal", "on_error", "distribution"),
+    *("until", "unsure", "has_larger"),
+}
 
 
 def checked_settings(

@@ -229,7 +229,7 @@ class _Sheet:
                 code="unknown_columns",
                 form="{problem}",
             )
-        cells = [dict(zip(header, line, strict=False)) for line in lines[1:]]
+        cells = [dict(zip(header, line, strict=True)) for line in lines[1:]]
         if coders is None:
             given = _begun(gold_file.without_notes(given), cells)
         self.notes = self._notes(given, cells) if coders is None else []

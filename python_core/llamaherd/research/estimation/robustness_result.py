@@ -67,10 +67,12 @@ class Robustness:
 
     def estimate_rows(self) -> list[dict[str, Any]]:
         """Return a dict for each estimate, with the name of its variant."""
+        if not self.estimates:
+            return []
         return [
             {"variant": name, **row}
-            for name, found in zip(self.variants, self.estimates, strict=False)
-            for row in (found.to_dicts() if found is not None else ())
+            for name, estimates in zip(self.variants, self.estimates, strict=True)
+            for row in (estimates.to_dicts() if estimates is not None else ())
         ]
 
     @property

@@ -9,6 +9,7 @@ from llamaherd.core.plurals import count_of, percent, verb
 from llamaherd.research.estimation.gold_waves import WAVES
 from llamaherd.research.reports.methods_words import cite, listed, measured
 from llamaherd.research.selection.comparison import TITLES
+from llamaherd.research.statistics.coefficients import COEFFICIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,12 +47,6 @@ _RIGHT_CODE = (
     "the code of the first coder."
 )
 _MEAN_NUMBER = "the number of a text was the mean of the numbers that people gave."
-_COEFFICIENTS = {
-    "kappa": ("Cohen's kappa", "cohen1960"),
-    "weighted kappa": ("Cohen's kappa with quadratic weights", "cohen1968"),
-    "alpha": ("Krippendorff's alpha", "hayes2007"),
-    "ac1": ("Gwet's AC1", "gwet2008"),
-}
 
 
 def chosen(contents: Contents) -> Iterator[str]:
@@ -155,8 +150,8 @@ def _weighted(found: Mapping[str, Any]) -> str:
 
 def _between_people(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
     parts = [
-        f"{_COEFFICIENTS[each['name']][0]} {measured(each)} "
-        f"{cite(used, _COEFFICIENTS[each['name']][1])}"
+        f"{COEFFICIENTS[each['name']].sentence} {measured(each)} "
+        f"{cite(used, COEFFICIENTS[each['name']].reference)}"
         for each in _told(found["coder_agreement"], ("kappa", "alpha"))
     ]
     if parts:
@@ -201,8 +196,8 @@ def _of_model(found: Mapping[str, Any], used: list[str]) -> Iterator[str]:
         yield (f"These numbers leave out {n_left_out} coded {texts} without a label.")
     mean = ", the mean over labels," if several else ""
     parts = [
-        f"{_COEFFICIENTS[each['name']][0]} between model and people{mean} was "
-        f"{measured(each)} {cite(used, _COEFFICIENTS[each['name']][1])}"
+        f"{COEFFICIENTS[each['name']].sentence} between model and people{mean} was "
+        f"{measured(each)} {cite(used, COEFFICIENTS[each['name']].reference)}"
         for each in _told(found["model_agreement"], ("kappa",))
     ]
     yield from (f"{part}." for part in parts)

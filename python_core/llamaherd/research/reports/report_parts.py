@@ -43,6 +43,7 @@ from llamaherd.research.reports.report_texts import (
     example_blocks,
     span_labels,
 )
+from llamaherd.research.statistics.coefficients import COEFFICIENTS
 from llamaherd.research.validation.numbers import NUMBERS
 
 if TYPE_CHECKING:
@@ -347,7 +348,7 @@ def _measures(fields: Mapping[str, Any]) -> Iterator[list[str]]:
         ("coder_agreement", " between people"),
     ):
         for each in fields[between] or []:
-            yield row(of_validation.COEFFICIENTS[each["name"]] + name, each)
+            yield row(COEFFICIENTS[each["name"]].title + name, each)
     for title, found in _of_numbers(fields):
         yield row(title, found)
     if fields["ceiling"] is not None:

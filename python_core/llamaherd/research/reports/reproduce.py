@@ -22,6 +22,7 @@ from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotated
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.record import machine, versions_here
+from llamaherd.research.coding.settings import RECORDED
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts
 from llamaherd.research.reports.report_data import hidden, label_summary, sha256_of
 from llamaherd.research.reports.report_file import read_report, unlike
@@ -39,23 +40,6 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
 
 _TEXT = ".text"  # column for texts of a report; no field can have this name
-_OF_ANNOTATE = (
-    "method",
-    "chat",
-    "date",
-    "split",
-    "part_tokens",
-    "normalize",
-    "calibrate",
-    "seed",
-    "temperature",
-    "max_tokens",
-    "thinking",
-    "n_thoughts",
-    "variables",
-    "template",
-    "merge_system",
-)
 _ROUNDING = 1e-9  # relative difference of means that are summed in another order
 # Options that do not affect answers of a deterministic context.
 _FREE = ("n_ctx", "n_seq_max", "n_threads", "n_threads_batch")
@@ -246,7 +230,7 @@ def _frame(
 def _settings(contents: Contents) -> dict[str, Any]:
     """Return the report's settings; raise an error for unknown settings."""
     recorded = contents["run"]["settings"]
-    unknown = [name for name in recorded if name not in _OF_ANNOTATE]
+    unknown = [name for name in recorded if name not in RECORDED]
     if unknown:
         raise unlike(
             f"the report has unknown settings: {', '.join(unknown)}", "unknown_settings"

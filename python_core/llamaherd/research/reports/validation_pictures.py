@@ -19,6 +19,7 @@ from llamaherd.research.reports.picture_parts import (
     point,
 )
 from llamaherd.research.reports.shapes import Curve, Matrix, Scatter, Words
+from llamaherd.research.statistics.coefficients import COEFFICIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,13 +30,6 @@ MEASURES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "macro_f1": "macro F1",
-}
-COEFFICIENTS = {
-    "percent": "percent agreement",
-    "kappa": "Cohen's kappa",
-    "weighted kappa": "quadratic kappa",
-    "alpha": "Krippendorff's alpha",
-    "ac1": "Gwet's AC1",
 }
 _SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
@@ -56,7 +50,7 @@ def measures_picture(fields: Fields) -> Forest:
         points.append(point(each, len(rows), 0))
         if each["name"] in between:
             points.append(point(between[each["name"]], len(rows), 1))
-        rows.append(COEFFICIENTS[each["name"]])
+        rows.append(COEFFICIENTS[each["name"]].title)
     # The baseline applies only to accuracy, the first row.
     base = point(measured["majority_accuracy"], 0, len(series))
     if not math.isnan(base.value):
@@ -234,7 +228,13 @@ def agreement_picture(found: Sequence[Mapping[str, Any]], level: float | None) -
         level: Confidence level; None if unknown.
     """
     points = [point(each, i, 0) for i, each in enumerate(found)]
-    rows = [COEFFICIENTS.get(each["name"], str(each["name"])) for each in found]
+    # agreement() in R also has kappas with other weights.
+    rows = [
+        COEFFICIENTS[coefficient["name"]].title
+        if coefficient["name"] in COEFFICIENTS
+        else str(coefficient["name"])
+        for coefficient in found
+    ]
     n_coders = max((int(each["n_coders"]) for each in found), default=0)
     n_units = max((int(each["n_units"]) for each in found), default=0)
     return forest(

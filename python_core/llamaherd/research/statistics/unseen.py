@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from llamaherd.research.statistics.agreement import Name
     from llamaherd.research.statistics.intervals import Measure
     from llamaherd.research.statistics.ratings import Floats, Integers, Scale
 
@@ -114,31 +115,44 @@ def _moved(table: Floats, j: int, totals: Sequence[float]) -> Floats:
     return made
 
 
+def names(scale: Scale) -> tuple[Name, ...]:
+    """Return the names of the coefficients that `coefficients` computes."""
+    kappas: tuple[Name, ...] = ("kappa",)
+    if scale != "nominal":
+        kappas = ("kappa", "weighted kappa")
+    return (*kappas, "alpha", "ac1")
+
+
 def coefficients(
-    tables: Floats, kappas: Sequence[Floats], scale: Scale, values: Sequence[Any], n: int
+    tables: Floats, apart: Floats, scale: Scale, values: Sequence[Any], n: int
 ) -> Floats:
-    """Return kappas, alpha and AC1 of two coders from tables of weights, float64[b, m].
+    """Return the coefficients `names(scale)` from tables of weights, float64[b, m].
 
     Args:
         tables: float64[b, k, k], weights of units by both codes.
-        kappas: For each kappa float64[k, k], weights of disagreements.
+        apart: float64[k, k], number of places between two labels.
         scale: Scale of alpha.
         values: The k labels in their order.
         n: Number of units.
     """
     p = tables / tables.sum(axis=(1, 2), keepdims=True)
     rows, columns = p.sum(axis=2), p.sum(axis=1)
-    made = []
-    for distance in kappas:
+
+    def kappa(distance: Floats) -> Floats:
         seen = (p * distance).sum(axis=(1, 2))
         chance = np.einsum("bi,ij,bj->b", rows, distance, columns)
-        made.append(_one_less(seen, chance))
+        return _one_less(seen, chance)
+
     both = (rows + columns) / 2
-    made.append(_alpha(p, both, scale, values, n))
     alike = np.trace(p, axis1=1, axis2=2)
     chance = (both * (1 - both)).sum(axis=1) / max(p.shape[1] - 1, 1)
-    made.append(_one_less(1 - alike, 1 - chance))
-    return np.stack(made, axis=1)
+    values_of = {
+        "kappa": lambda: kappa(np.minimum(apart, 1.0)),
+        "weighted kappa": lambda: kappa(apart**2),
+        "alpha": lambda: _alpha(p, both, scale, values, n),
+        "ac1": lambda: _one_less(1 - alike, 1 - chance),
+    }
+    return np.stack([values_of[name]() for name in names(scale)], axis=1)
 
 
 def _alpha(

@@ -103,23 +103,25 @@ class CoefficientSettings:
         given, right = ratings.indices[:, used]
         k, n = len(ratings.values), int(used.sum())
         apart = np.abs(np.subtract.outer(np.arange(k), np.arange(k))).astype(float)
-        kappas = [np.minimum(apart, 1.0)]
-        kappas += [] if self.scale == "nominal" else [apart**2]
 
         def of(tables: Floats) -> Floats:
-            return unseen.coefficients(tables, kappas, self.scale, ratings.values, n)
+            return unseen.coefficients(tables, apart, self.scale, ratings.values, n)
 
         reach = unseen.distances(given, right, self.w[used], k, self.level, of)
         if reach is None:
             return found
-        made = [found[0]]
-        for each, below, above in zip(found[1:], *reach, strict=False):
-            limits = each.low, each.high
+        distances = zip(map(float, reach[0]), map(float, reach[1]), strict=True)
+        by_name = dict(zip(unseen.names(self.scale), distances, strict=True))
+        widened = [found[0]]
+        for coefficient in found[1:]:
             low, high = unseen.extended(
-                limits, each.value, float(below), float(above), -1.0
+                (coefficient.low, coefficient.high),
+                coefficient.value,
+                *by_name[coefficient.name],
+                -1.0,
             )
-            made.append(replace(each, low=low, high=high))
-        return tuple(made)
+            widened.append(replace(coefficient, low=low, high=high))
+        return tuple(widened)
 
 
 def agreements_of(

@@ -9,6 +9,7 @@ from typing import Any
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.plurals import count_of, percent
 from llamaherd.research.statistics.coder_codes import model_title
+from llamaherd.research.statistics.coefficients import COEFFICIENTS
 from llamaherd.research.validation.numbers import NUMBERS
 
 Validation = Any  # avoids an import cycle: validation.py imports this module
@@ -16,14 +17,6 @@ Validation = Any  # avoids an import cycle: validation.py imports this module
 _WIDTH = 88
 _MOST_WRONG = 5
 _MOST_NUMBERS = 12  # single numbers get no rows if a scale has more numbers
-_NAMES = {
-    "percent": "share alike",
-    "kappa": "Cohen's kappa",
-    "weighted kappa": "quadratic kappa",
-    "alpha": "Krippendorff's alpha",
-    "ac1": "Gwet's AC1",
-}
-
 _WEIGHTS = {"inclusion": "inclusion probability", "survey": "survey weight"}
 
 
@@ -160,18 +153,18 @@ def _agreement(found: Validation) -> list[str]:
     people = {a.name: a for a in found.coder_agreement}
     title = "mean over labels" if found.several else f"agreement, {found.scale}"
     rows = [[title, "model and people", *(["between people"] if people else [])]]
-    for name, title in _NAMES.items():
+    for name, coefficient in COEFFICIENTS.items():
         if name in model or name in people:
             cells = [
                 with_interval(of[name]) if name in of else "-" for of in (model, people)
             ]
-            rows.append([title, *cells[: len(rows[0]) - 1]])
+            rows.append([coefficient.title, *cells[: len(rows[0]) - 1]])
     return table(rows)
 
 
 def _by_label(found: Validation) -> list[str]:
     """Return lines with alpha for each of several labels."""
-    rows = [[_NAMES["alpha"], "model and people", "between people"]]
+    rows = [[COEFFICIENTS["alpha"].title, "model and people", "between people"]]
     for of in found.label_agreement:
         alphas = [
             {a.name: a for a in each}.get("alpha") for each in (of.model, of.people)
@@ -189,7 +182,7 @@ def _pairs(found: Validation) -> list[str]:
     if len(found.coders) < 3:
         return []
     kappa = {(pair.first, pair.second): pair.coefficients[-1] for pair in found.pairs}
-    title = _NAMES[found.pairs[0].coefficients[-1].name]
+    title = COEFFICIENTS[found.pairs[0].coefficients[-1].name].title
     for cell in (with_interval, lambda each: number(each.value)):
         rows = [[title, *found.coders]]
         for first in ("model", *found.coders[:-1]):

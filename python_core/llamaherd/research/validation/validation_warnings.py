@@ -10,6 +10,7 @@ from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.codes import are_alike
 from llamaherd.research.codes.majority import note_on_ties
 from llamaherd.research.coding.texts import same_rows
+from llamaherd.research.statistics.coefficients import COEFFICIENTS
 from llamaherd.research.statistics.representative import copied, label_check
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ _FEW_MISSED = 5  # a warning is given if fewer missed cases were observed
 # Too low even for tentative conclusions: Krippendorff, Human Communication Research 30,
 # 2004.
 _LEAST_ALPHA = 0.667
-_NAMES = {"kappa": "kappa", "weighted kappa": "kappa", "alpha": "alpha", "ac1": "AC1"}
 
 
 def warnings_of(
@@ -96,7 +96,7 @@ def _of_intervals(found: Validation) -> list[str]:
     measures: list[tuple[str, Any]] = [("F1", each.f1) for each in measured.per_label]
     measures += [("macro F1", measured.macro_f1)]
     measures += [("balanced accuracy", measured.balanced_accuracy)]
-    measures += [(_NAMES.get(each.name, ""), each) for each in found.coefficients]
+    measures += [(COEFFICIENTS[each.name].short, each) for each in found.coefficients]
     without = [
         name
         for name, each in measures

@@ -62,6 +62,13 @@ def test_everything_is_the_same(written: Path, model: lh.Model) -> None:
     assert found.versions == {}
 
 
+def test_quotes_are_the_same(model: lh.Model, tmp_path: Path) -> None:
+    with lh.Context(model, deterministic=True) as context:
+        coded = lh.annotate({"said": TEXTS}, "said", TOPICS, context, evidence=True)
+    found = lh.reproduce(lh.report(coded, tmp_path / "r.html"), model)
+    assert found.n == found.n_same == 5
+
+
 def test_layers_on_a_gpu_are_there_again(
     written: Path, model: lh.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

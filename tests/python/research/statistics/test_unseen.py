@@ -28,17 +28,17 @@ def test_coefficients_of_a_table_are_those_of_codes(scale: Any) -> None:
         table = np.bincount(codes[0] * k + codes[1], weights, minlength=k * k)
         apart = np.abs(np.subtract.outer(np.arange(k), np.arange(k))).astype(float)
         values = list(range(1, k + 1))
-        found = unseen.coefficients(
-            table.reshape(1, k, k), [np.minimum(apart, 1), apart**2], scale, values, 40
-        )[0]
+        found = unseen.coefficients(table.reshape(1, k, k), apart, scale, values, 40)[0]
         rows = (codes + 1).tolist()
-        wanted = [
-            cohen_kappa(*rows, unit_weights=weights),
-            cohen_kappa(*rows, weights="quadratic", unit_weights=weights),
-            krippendorff_alpha(rows, scale=scale, unit_weights=weights, n_bootstrap=0),
-            gwet_ac1(rows, unit_weights=weights),
-        ]
-        assert found == pytest.approx([each.value for each in wanted])
+        kappa = cohen_kappa(*rows, unit_weights=weights)
+        quadratic = cohen_kappa(*rows, weights="quadratic", unit_weights=weights)
+        alpha = krippendorff_alpha(rows, scale=scale, unit_weights=weights, n_bootstrap=0)
+        ac1 = gwet_ac1(rows, unit_weights=weights)
+        wanted = {
+            coefficient.name: coefficient.value
+            for coefficient in (kappa, quadratic, alpha, ac1)
+        }
+        assert found == pytest.approx([wanted[name] for name in unseen.names(scale)])
 
 
 def test_equal_weights_and_many_errors_move_no_limit() -> None:
