@@ -75,9 +75,9 @@ $(MINILM): | $(DEV)
 $(TEMPLATES): | $(DEV)
 	@$(PYTHON_VENV) scripts/fetch_templates.py $(TEMPLATES)
 
-.PHONY: help setup demo docs test check models system system-dev system-docs clean distclean \
+.PHONY: help setup demo docs test quick test-changed nightly check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
-        test-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-pythons test-clients test-delays test-cluster test-r test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long test-long-1 test-long-2 test-long-3 test-capi-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-pythons test-clients test-delays test-cluster test-r test-pages test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
 
 help: ## print this list
@@ -104,11 +104,27 @@ docs: export LLAMAHERD_TEST_SMOLLM2 := $(SMOLLM2)
 docs: system-docs setup $(DOCS) $(SMOLLM2) ## build the sites of the R and the Python package in build/site
 	@scripts/docs.sh
 
-test: system-dev setup $(DEV) models ## run the tests: C API, testthat, README, pytest
+test: system-dev setup $(DEV) models ## run the tests that a change must pass: C API, testthat, README, pytest
 	@scripts/test.sh capi r readme // python
 
-test-long: system-dev setup $(DEV) models ## run the tests that `make test` omits: long tests, all examples of property tests, R with only its Imports
-	@scripts/test.sh capi_long imports // python_long
+quick: ## run the nearest tests of files on the sources as they are: make quick FILES="python_core/llamaherd/core/seeds.py" [ARGS="-k name"]
+	@$(PYTHON_VENV) scripts/changed.py quick $(FILES) $(if $(ARGS),-- $(ARGS))
+
+BASE ?= HEAD
+test-changed: ## print the tests that all changes since BASE=HEAD need; RUN=1 runs them
+	@$(PYTHON_VENV) scripts/changed.py $(if $(RUN),run,list) --base $(BASE) $(if $(ARGS),-- $(ARGS))
+
+nightly: ## run everything that CI can run: linters, types, `make test` and all long lanes
+	@.ci/run all
+
+test-long: system-dev setup $(DEV) models ## run the tests that `make test` omits: long tests, all examples of property tests
+	@scripts/test.sh capi_long // python_long
+
+test-long-1 test-long-2 test-long-3: system-dev setup $(DEV) models
+	@SHARD=$(@:test-long-%=%)/3 scripts/test.sh python_long
+
+test-capi-long: system-dev $(DEV) models
+	@scripts/test.sh capi_long
 
 test-capi: system-dev $(DEV) models ## run only the tests of the C API
 	@scripts/test.sh capi
@@ -134,6 +150,9 @@ prepare: system-dev $(DEV) models ## install what tests and checks need in addit
 
 test-r: system-dev setup $(SMOLLM2_Q4_0) ## run only testthat
 	@scripts/test.sh r
+
+test-pages: system-dev setup models ## run the examples of README and of all pages in docs
+	@scripts/test.sh pages
 
 test-imports: system-dev setup $(SMOLLM2_Q4_0) ## test the R package in a library that contains only its Imports
 	@scripts/test.sh imports

@@ -1,5 +1,7 @@
 """Runs the examples of README.md and of pages in docs/, as a reader would run them.
 
+Arguments are the pages to run; without arguments all pages are run.
+
 Model and texts are linked into a temporary folder under the names that the examples use.
 The example of HTTP is sent to a server that `llamaherd serve` starts.
 """
@@ -111,8 +113,10 @@ def main() -> None:
     model = Path(os.environ["LLAMAHERD_TEST_SMOLLM2"]).with_name(MODEL)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "MPLBACKEND": "agg", "PATH": path}  # no window
+    pages = sys.argv[1:]
+    examples = [example for example in EXAMPLES if not pages or example[0] in pages]
     failed = []
-    for page, language, n in EXAMPLES:
+    for page, language, n in examples:
         print(f"--- {page}: {language}", flush=True)
         code = blocks(page, language, n)
         with tempfile.TemporaryDirectory() as name:
@@ -129,7 +133,7 @@ def main() -> None:
                 )
         if not is_good:
             failed.append(f"{page}: {language}")
-    print(f"{len(EXAMPLES) - len(failed)} passed, {len(failed)} failed", *failed)
+    print(f"{len(examples) - len(failed)} passed, {len(failed)} failed", *failed)
     sys.exit(bool(failed))
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the named stages of tests, all of them even if one fails, and prints one line per
 # stage at the end: test.sh capi capi_long python python_long r imports readme clients cluster
-# delays asan tsan valgrind coverage_c coverage_python fuzz.
+# pages delays asan tsan valgrind coverage_c coverage_python fuzz.
 # `//` separates lanes, which run in parallel: test.sh capi r // python. The output of every
 # lane except the first is shown when the lane has ended.
 # The environment (models, R library, Python) is set by the Makefile.
@@ -43,12 +43,14 @@ stage_units() {
 # Runs some of the random scenarios; stage_capi_long runs all.
 stage_capi() {
   build_plain
-  LLAMAHERD_TEST_SCENARIOS=400 "$CTEST" --test-dir build/test --output-on-failure --timeout 900
+  LLAMAHERD_TEST_SCENARIOS=400 "$CTEST" --test-dir build/test --output-on-failure --timeout 900 \
+    --label-exclude long
 }
 
+# All scenarios, and the programs with the label "long".
 stage_capi_long() {
   build_plain
-  "$CTEST" --test-dir build/test --output-on-failure --timeout 1800 --tests-regex '^units$'
+  "$CTEST" --test-dir build/test --output-on-failure --timeout 1800 --tests-regex '^(units|resize)$'
 }
 
 # run_pytest N OPTION...: N tests at a time, because many tests wait for programs that they
@@ -62,8 +64,10 @@ stage_python() {
   run_pytest 3 --timeout=900 --times="$LOG_DIR/times-python.json"
 }
 
+# SHARD=2/3 runs a third of the files.
 stage_python_long() {
-  run_pytest 2 --timeout=1800 --long --times="$LOG_DIR/times-python-long.json"
+  run_pytest 3 --timeout=1800 --long ${SHARD:+--shard="$SHARD"} \
+    --times="$LOG_DIR/times-python-long.json"
 }
 
 # Tests whose threads, event loops and child processes are delayed at random, see
@@ -85,6 +89,10 @@ stage_clients() {
 }
 
 stage_readme() {
+  one_core "$VENV_PYTHON" scripts/run_readme.py README.md docs/c.md
+}
+
+stage_pages() {
   one_core "$VENV_PYTHON" scripts/run_readme.py
 }
 

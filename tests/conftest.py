@@ -68,6 +68,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long", action="store_true", help="run what `make test` leaves out"
     )
+    parser.addoption(
+        "--shard", metavar="I/N", default="1/1", help="run the I-th of N parts of the files"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -80,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
 def pytest_leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the tests of the other size."""
-    kept, left_out = thorough.divided(items, config.args)
+    kept, left_out = thorough.divided(items, config.args, config.getoption("shard"))
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept

@@ -8,6 +8,7 @@ tests marked `more` with all their examples.
 from __future__ import annotations
 
 import os
+import zlib
 from typing import TYPE_CHECKING, TypeVar
 
 from hypothesis import settings
@@ -46,16 +47,28 @@ def register_profiles() -> None:
 
 
 def divided(
-    items: Sequence[pytest.Item], named: Sequence[str]
+    items: Sequence[pytest.Item], named: Sequence[str], shard: str = "1/1"
 ) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """Return the tests of this size, and the omitted tests (none if one is named)."""
+    """Return the tests of this size and shard, and the omitted tests.
+
+    No test is omitted if one is named. A shard "I/N" is the I-th of N parts of the
+    files; a file belongs to a part by its name, so that no part depends on other files.
+    """
     if any("::" in argument for argument in named):
         return list(items), []
+    part, n_parts = map(int, shard.split("/"))
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
-        (kept if _belongs(item) else left_out).append(item)
+        path = item.nodeid.partition("::")[0]
+        in_shard = shard_of(path, n_parts) == part
+        (kept if in_shard and _belongs(item) else left_out).append(item)
     return kept, left_out
+
+
+def shard_of(path: str, n_parts: int) -> int:
+    """Return the number, from 1, of the part to which a file belongs."""
+    return zlib.crc32(path.encode()) % n_parts + 1
 
 
 def _belongs(item: pytest.Item) -> bool:

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "newrllama_capi.h"
 
-static const struct newrllama_parallel_params kGreedy = {16, 40,   1.0f, 0.0f,
+static const struct newrllama_parallel_params kGreedy = {16, 16,   1.0f, 0.0f,
                                                          0,  1.0f, 1234};
 
 enum { kThreads = 2 };
