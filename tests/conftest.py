@@ -69,7 +69,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--long", action="store_true", help="run what `make test` leaves out"
     )
     parser.addoption(
-        "--shard", metavar="I/N", default="1/1", help="run the I-th of N parts of the files"
+        "--shard",
+        metavar="I/N",
+        default="1/1",
+        help="run the I-th of N parts of the files",
     )
 
 

@@ -32,8 +32,8 @@ def test_contract(smollm2_path: Path, gemma3_path: Path) -> None:
     )
 
 
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 @pytest.mark.model
-@pytest.mark.slow(reason="a real model is slow enough to be interrupted, two calls")
 def test_ctrl_c_goes_on_with_what_is_done(smollm2_path: Path) -> None:
     # The first interrupt is caught, and the session remains usable. The second interrupt
     # ends the loop and the script.
@@ -94,8 +94,8 @@ def test_ctrl_c_reaches_r_when_it_calls_python_itself(
     assert [line.strip() for line in lines] == ["computing", "interrupted", "3 answers"]
 
 
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 @pytest.mark.model
-@pytest.mark.slow(reason="a real model is slow enough to be interrupted, three calls")
 def test_a_call_that_ctrl_c_ended_goes_on(smollm2_path: Path, tmp_path: Path) -> None:
     command = rscript.command("journal.R", smollm2_path, tmp_path / "run.sqlite")
     # Without a terminal cli draws every three seconds, and may only see the end.
@@ -162,6 +162,7 @@ def test_ctrl_c_at_any_moment_leaves_a_context_that_works(
     assert {outcome for outcome, _ in rounds} <= {"cut", "thrown away"}, output
 
 
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_forked_children_are_refused(tiny_path: Callable[[str], Path]) -> None:
     output = rscript.run("forked.R", tiny_path("llama"))
     twice = " ".join(["llamaherd_error_process"] * 2)

@@ -34,8 +34,8 @@ def out(
     return json.loads((folder / "out.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.long(reason="starts actors of Ray from R for each kind of call")
 @pytest.mark.parametrize("name", ["texts", "text", "probs", "scores", "vectors", "codes"])
-@pytest.mark.slow(reason="starts actors of Ray from R for each kind of call")
 def test_actors_answer_as_one_process(out: dict[str, Any], name: str) -> None:
     assert out["there"][name]
     assert out["there"][name] == out["here"][name]
@@ -65,7 +65,7 @@ def test_a_cluster_that_is_not_there_is_an_error_in_r_s_words(
     assert "cluster: there is no Ray at '127.0.0.1:1'" in out["unreachable"]
 
 
-@pytest.mark.slow(reason="starts R and Ray for each way to end")
+@pytest.mark.long(reason="starts actors of Ray from R")
 @pytest.mark.parametrize("ends", ["NULL", 'stop("that is all")'])
 def test_r_may_end_while_a_herd_is_open(
     tiny_path: Callable[[str], Path], tmp_path: Path, ends: str

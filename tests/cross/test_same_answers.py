@@ -74,6 +74,7 @@ def job(model: Path, prompts: list[object], **generate: object) -> dict[str, obj
     }
 
 
+@pytest.mark.more(reason="starts R, with a real model or several calls", cases=1)
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
 def test_r_gives_the_same_answers_as_python(
     smollm2_path: Path,

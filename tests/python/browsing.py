@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from waiting import HANGS_S
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
@@ -17,6 +19,7 @@ def visited(
 ) -> Iterator[Page]:
     """Open a page in a new browser; fail if scripts or the policy report errors."""
     context = browser.new_context(**options)
+    context.set_default_timeout(HANGS_S * 1000)
     page = context.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -1,8 +1,8 @@
 """Two sizes of the test suite: `make test`, and the additions of `make test-long`.
 
-`pytest` omits tests marked `long`, and property tests try only a part of their
-examples. `pytest --long` runs the tests marked `long`, and runs property tests and
-tests marked `more` with all their examples.
+`pytest` omits tests marked `long`, all but N cases of tests marked `more(cases=N)`, and
+property tests try only a part of their examples. `pytest --long` runs the tests marked
+`long`, and runs property tests and tests marked `more` with all their examples.
 """
 
 from __future__ import annotations
@@ -57,13 +57,35 @@ def divided(
     if any("::" in argument for argument in named):
         return list(items), []
     part, n_parts = map(int, shard.split("/"))
+    omitted = set() if is_long() else _cases_of_long_runs(items)
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
         path = item.nodeid.partition("::")[0]
         in_shard = shard_of(path, n_parts) == part
-        (kept if in_shard and _belongs(item) else left_out).append(item)
+        is_run = in_shard and _belongs(item) and item.nodeid not in omitted
+        (kept if is_run else left_out).append(item)
     return kept, left_out
+
+
+def _cases_of_long_runs(items: Sequence[pytest.Item]) -> set[str]:
+    """Return the cases that `make test` omits of tests marked `more(cases=N)`.
+
+    N cases at equal distances remain.
+    """
+    cases: dict[str, list[str]] = {}
+    wanted: dict[str, int] = {}
+    for item in items:
+        for mark in item.iter_markers("more"):
+            if "cases" in mark.kwargs:
+                function = item.nodeid.partition("[")[0]
+                cases.setdefault(function, []).append(item.nodeid)
+                wanted[function] = mark.kwargs["cases"]
+    omitted: set[str] = set()
+    for function, names in cases.items():
+        n = min(wanted[function], len(names))
+        omitted |= set(names) - {names[i * len(names) // n] for i in range(n)}
+    return omitted
 
 
 def shard_of(path: str, n_parts: int) -> int:

@@ -42,6 +42,7 @@ def chat(context: lh.Context, text: str) -> str:
     return lh.apply_chat_template(context.model, [{"role": "user", "content": text}])
 
 
+@pytest.mark.more(reason="several calls of a real model", cases=2)
 @pytest.mark.parametrize("temperature", [0.0, 2.0])
 @pytest.mark.parametrize(
     "choices",
@@ -88,6 +89,7 @@ def test_a_choice_can_be_the_beginning_of_another(context: lh.Context) -> None:
 LABELS = ["Sports", "Business", "Science", "Politics", "Sport and games", "Business news"]
 
 
+@pytest.mark.more(reason="several calls of a real model", cases=1)
 @pytest.mark.parametrize("logprobs", [None, 0, 2])
 @pytest.mark.parametrize("labels", [LABELS[:4], LABELS, ["a lot", "lots", "a little"]])
 def test_the_choice_is_the_label_that_is_most_probable(
@@ -282,6 +284,7 @@ def test_a_journal_knows_choices_and_what_was_complete(
     assert other.stats.n_journal == 2
 
 
+@pytest.mark.more(reason="several calls of a real model", cases=1)
 @pytest.mark.parametrize("name", ["dry_penalty_last_n", "repeat_last_n"])
 def test_a_window_longer_than_the_text_is_no_other_and_takes_no_memory(
     context: lh.Context, name: str

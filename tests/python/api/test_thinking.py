@@ -91,6 +91,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.more(reason="several calls of a real model", cases=1)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_answer_is_that_of_two_calls_by_hand(context: lh.Context, name: str) -> None:
     settings = SETTINGS[name]
@@ -114,6 +115,7 @@ def test_the_answer_is_that_of_two_calls_by_hand(context: lh.Context, name: str)
     assert (found.stats.n_thoughts, found.stats.n_thoughts_closed) == (2, 2)
 
 
+@pytest.mark.long(reason="several calls of a real model")
 def test_max_tokens_is_of_the_answer_and_the_budget_of_the_thought(
     context: lh.Context,
 ) -> None:
@@ -124,6 +126,7 @@ def test_max_tokens_is_of_the_answer_and_the_budget_of_the_thought(
         assert all(found.n_thinking_tokens) == (budget > 0)
 
 
+@pytest.mark.long(reason="several calls of a real model")
 def test_thoughts_beside_plain_prompts_are_as_alone(context: lh.Context) -> None:
     budgets = [None, 0, 1, 9, None, 4]
 
@@ -167,6 +170,7 @@ def test_equal_greedy_prompts_think_once(context: lh.Context) -> None:
     assert found.stats.n_thoughts == 1
 
 
+@pytest.mark.long(reason="several calls of a real model")
 def test_settings_of_the_answer_do_not_act_in_the_thought(context: lh.Context) -> None:
     plain = ask(context, PROMPTS[:1], thinking=10)[0]
     token = plain.tokens[0]
@@ -195,6 +199,7 @@ def test_a_model_that_thinks_by_itself_is_split(context: lh.Context) -> None:
     assert lh.detokenize(context.model, off.tokens).endswith("</think>\n\n")
 
 
+@pytest.mark.more(reason="several calls of a real model", cases=1)
 @pytest.mark.parametrize("template", [OPEN, SWITCHED])
 def test_a_constraint_turns_thinking_off_and_says_so_once(
     context: lh.Context, template: str
@@ -295,6 +300,7 @@ def test_a_refused_system_text_can_be_merged(context: lh.Context) -> None:
 # ---- journal, streams, ends ------------------------------------------------------------
 
 
+@pytest.mark.long(reason="several calls of a real model")
 def test_a_journal_has_the_thoughts(context: lh.Context, tmp_path: Path) -> None:
     own = {"thinking": 6, "temperature": 0.9, "journal": tmp_path / "j", "seed": 4}
     first = ask(context, PROMPTS, **own)
@@ -316,6 +322,7 @@ def test_a_retry_thinks_again(context: lh.Context) -> None:
     assert again(request, 2).thought.seed != other.thought.seed
 
 
+@pytest.mark.long(reason="several calls of a real model")
 def test_a_stream_has_the_thought_before_the_answer(context: lh.Context) -> None:
     own: dict[str, Any] = {"chat": True, "template": OPEN, "thinking": 12}
     own["max_tokens"] = 4

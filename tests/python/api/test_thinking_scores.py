@@ -96,6 +96,7 @@ def test_equal_to_a_thought_and_scores_in_two_calls(context: lh.Context) -> None
     assert stats.n_decode_tokens <= 2 * (BUDGET + 2)  # "Politics" are three tokens
 
 
+@pytest.mark.long(reason="several calls of a real model")
 def test_several_thoughts_give_mean_and_spread(
     context: lh.Context, tmp_path: Path
 ) -> None:
@@ -194,6 +195,7 @@ def test_without_thinking_the_thought_is_closed(context: lh.Context) -> None:
     assert text.errors == [None, None]
 
 
+@pytest.mark.long(reason="several calls of a real model")
 def test_a_prefix_comes_between_thought_and_label(context: lh.Context) -> None:
     found = lh.classify_parallel(
         context, ASKED, LABELS[:2], thinking=BUDGET, prefix="The topic is", **CHAT

@@ -91,6 +91,7 @@ def ctx(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
         yield context
 
 
+@pytest.mark.more(reason="texts that need seconds", cases=2)
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_refused_or_answered(ctx: lh.Context, name: str) -> None:
     problem, n_tokens = "", 0

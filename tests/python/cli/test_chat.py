@@ -109,6 +109,7 @@ def terminals() -> Iterator[list[Terminal]]:
         each.close()
 
 
+@pytest.mark.long(reason="a process for each case")
 def test_ctrl_c_ends_the_answer_and_then_the_command(
     smollm2_path: Path, terminals: list[Terminal]
 ) -> None:
@@ -125,6 +126,7 @@ def test_ctrl_c_ends_the_answer_and_then_the_command(
     assert terminal.ended() == 130
 
 
+@pytest.mark.long(reason="a process for each case")
 def test_sigterm_ends_the_command_in_the_middle_of_an_answer(
     smollm2_path: Path, terminals: list[Terminal]
 ) -> None:

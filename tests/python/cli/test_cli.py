@@ -82,6 +82,7 @@ def test_all_commands_can_be_loaded_and_teach_by_examples(
         assert all(len(line) <= 80 for line in text.splitlines()), name
 
 
+@pytest.mark.long(reason="a process for each case")
 def test_sigterm_ends_a_command_and_its_status_says_so() -> None:
     code = """
 import os, signal, sys, time

@@ -39,9 +39,11 @@ def address() -> Iterator[str]:
         cluster.shutdown()
 
 
+@pytest.mark.long(
+    reason="starts actors of Ray for each task; tests/python/ray has the gate's tests"
+)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.slow(reason="starts actors of Ray for each task")
 def test_a_cluster_writes_the_same_tables(
     address: str,
     tiny_path: Callable[[str], Path],

@@ -21,6 +21,7 @@ FULL = Path("/dev/full")
 LLAMAHERD = f"{sys.executable} -m llamaherd.cli"
 
 
+@pytest.mark.more(reason="a process for each case", cases=1)
 @pytest.mark.parametrize(
     ("redirected", "status", "told"),
     [
@@ -46,6 +47,7 @@ def test_a_run_with_a_closed_stream(
         assert [row[0] for row in rows] == ["text", "a", "b"]
 
 
+@pytest.mark.more(reason="a process for each case", cases=1)
 @pytest.mark.parametrize("filter_", ["error::UserWarning", "error"])
 def test_no_filter_turns_the_warnings_of_a_run_into_errors(
     tiny_path: Tiny, tmp_path: Path, filter_: str
@@ -100,6 +102,7 @@ def test_a_reader_that_ends_during_a_run_ends_the_run(
         assert process.stderr.read() == b""
 
 
+@pytest.mark.more(reason="a process for each case", cases=1)
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("command", ["--help", "codebooks --help", "doctor", "run"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -147,6 +150,7 @@ def test_a_table_from_a_closed_stdin(tiny_path: Tiny, tmp_path: Path) -> None:
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.more(reason="a process for each case", cases=1)
 @pytest.mark.parametrize("command", ["--version", "--help", "models list", "doctor"])
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 def test_no_command_ends_in_a_traceback(
@@ -183,6 +187,7 @@ drop_unwritable_output()
 """
 
 
+@pytest.mark.more(reason="a process for each case", cases=1)
 @pytest.mark.parametrize(
     ("shape", "printed"),
     [(" >stdout", "before after\n"), (" replaced", "before after\n"), (" >&-", None)],

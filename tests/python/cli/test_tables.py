@@ -49,7 +49,7 @@ def wait_for_rows(process: subprocess.Popen[bytes], journal: str, n: int) -> Non
         time.sleep(0.02)
 
 
-@pytest.mark.slow(reason="starts a process for each kill")
+@pytest.mark.long(reason="a process for each case")
 def test_kill_9_at_any_moment_and_the_same_command_again(tiny_path: Tiny) -> None:
     table(5000)
     run = ["run", "in.csv", "-m", tiny_path("llama"), *EXACT, "--temperature", "1"]
@@ -73,6 +73,7 @@ def test_kill_9_at_any_moment_and_the_same_command_again(tiny_path: Tiny) -> Non
     assert not list(Path().glob("*.part"))
 
 
+@pytest.mark.more(reason="a process for each case", cases=1)
 @pytest.mark.parametrize(
     ("name", "status"),  # Windows has no SIGHUP
     [("SIGTERM", 143), ("SIGINT", 130), ("SIGHUP", 129)],
@@ -105,6 +106,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 """
 
 
+@pytest.mark.long(reason="a process for each case")
 def test_a_terminal_that_is_closed_ends_a_run_like_ctrl_c(tiny_path: Tiny) -> None:
     pty = pytest.importorskip("pty")  # not on Windows
     table(5000)

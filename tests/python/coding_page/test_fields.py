@@ -420,6 +420,7 @@ def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         assert page.get_by_role("radio", checked=True).count() == 0
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 @slow
 def test_fields_by_mouse_come_back(browser: Browser, served: Callable[..., Any]) -> None:
     phone = {"viewport": {"width": 375, "height": 700}}

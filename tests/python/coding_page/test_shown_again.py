@@ -191,6 +191,7 @@ def test_empty_answers_are_given_by_boxes(
         }
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 @slow
 def test_a_digit_without_a_level_keeps_the_check_box(
     browser: Browser, served: Callable[..., Any]

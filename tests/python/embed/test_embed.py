@@ -129,8 +129,8 @@ def test_no_texts_have_no_vectors(minilm: lh.Model) -> None:
     assert len(out) == 0
 
 
+@pytest.mark.more(reason="many calls of a real model", cases=1)
 @pytest.mark.parametrize("pooling", ["mean", "last"])
-@pytest.mark.slow(reason="a decoder with its own vectors as the reference")
 def test_decoders_have_vectors(smollm2: lh.Model, pooling: str) -> None:
     texts = [
         "The cat sleeps on the sofa.",
@@ -262,6 +262,7 @@ def test_progress_is_told(minilm: lh.Model) -> None:
     lh.embed_parallel(minilm, ["a"], progress=True)
 
 
+@pytest.mark.long(reason="many calls of a real model")
 def test_ctrl_c_keeps_what_is_done(smollm2: lh.Model) -> None:
     texts = [f"{i} " * 300 for i in range(400)]
 
@@ -277,6 +278,7 @@ def test_ctrl_c_keeps_what_is_done(smollm2: lh.Model) -> None:
     assert {e for e in results.errors if e} == {"the call ended before it was computed"}
 
 
+@pytest.mark.long(reason="many calls of a real model")
 def test_a_model_that_is_closed_ends_the_job(smollm2_path: Path) -> None:
     model = lh.Model(smollm2_path)
     job = lh.start_embed(model, [f"{i} " * 400 for i in range(300)])

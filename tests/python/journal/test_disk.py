@@ -46,7 +46,7 @@ def test_whatever_call_to_the_disk_fails_nothing_is_lost(tmp_path: Path) -> None
         assert tries["held"] == tries["tries"] > 20
 
 
-@pytest.mark.slow(reason="a process for each size of the disk")
+@pytest.mark.long(reason="a process for each case")
 def test_a_small_disk_that_is_full_at_any_level_loses_nothing(tmp_path: Path) -> None:
     own_disk = ("unshare", "--map-root-user", "--mount")
     if not shutil.which("unshare") or subprocess.call([*own_disk, "true"]) != 0:

@@ -120,6 +120,7 @@ COLUMNS = ("model", "model_sha256", "settings", "version", "key", "prompt",
 ODD = (None, 7, -1, 2**62, 1.5, math.inf, 1e300, "text", b"bytes", b"")
 
 
+@pytest.mark.more(reason="a process for each case", cases=61)
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("value", ODD, ids=repr)
 def test_values_that_no_result_has_are_damage(

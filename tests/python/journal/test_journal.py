@@ -205,7 +205,7 @@ def test_cancelled_before_the_model_is_known_stores_nothing(folder: Path) -> Non
     assert entries(folder) == []
 
 
-@pytest.mark.slow(reason="stores very many results")
+@pytest.mark.long(reason="a process for each case")
 def test_a_fast_writer_stores_each_result_while_the_call_runs(folder: Path) -> None:
     seen = []
 

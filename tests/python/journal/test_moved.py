@@ -98,6 +98,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.more(reason="a process for each case", cases=7)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("n_before", [1, 2000])
 def test_what_was_stored_is_stored_again(

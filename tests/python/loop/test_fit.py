@@ -37,6 +37,7 @@ class Limited:
         pass
 
 
+@pytest.mark.more(reason="random schedules on many layouts", cases=98)
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("n_seq_max", [*range(1, 34), None])
 @pytest.mark.parametrize("n_first", range(1, 9))

@@ -47,6 +47,7 @@ def test_few_prompts_at_once_keep_their_own_cells(n_at_once: int) -> None:
     assert sizing.layouts == ["per_sequence"]
 
 
+@pytest.mark.more(reason="random schedules on many layouts", cases=2)
 @pytest.mark.parametrize(
     "one",
     [
@@ -146,6 +147,7 @@ def test_a_pool_takes_every_prompt_that_streams_take(*, is_busy: bool) -> None:
         submit(loop, request([i % 999 for i in range(4090)], 10)).result(60)
 
 
+@pytest.mark.long(reason="random schedules on many layouts")
 def test_prompts_that_alternate_change_the_layout_ever_more_rarely() -> None:
     sizing = Planning()
     loop = Loop(sizing)

@@ -68,6 +68,7 @@ KINDS: list[tuple[Callable[[Request], Request], dict[str, object]]] = [
 ]
 
 
+@pytest.mark.more(reason="random schedules on many layouts", cases=2)
 @pytest.mark.parametrize(("made", "options"), KINDS)
 def test_each_kind_gets_its_answers_in_all_layouts(
     made: Callable[[Request], Request], options: dict[str, object]
@@ -339,6 +340,7 @@ def test_requests_end_if_the_engine_is_lost_and_later_ones_get_a_new_engine() ->
     assert set(at_end) == {STREAMS}
 
 
+@pytest.mark.more(reason="random schedules on many layouts", cases=1)
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_lost_if_some_changes_fail(seed: int) -> None:
     rng = random.Random(seed)

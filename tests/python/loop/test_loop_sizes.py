@@ -333,6 +333,7 @@ def test_on_error_stop_ends_only_its_own_call() -> None:
             assert_right(result, asked)
 
 
+@pytest.mark.more(reason="random schedules on many layouts", cases=1)
 @pytest.mark.parametrize("n_hold", [1, 2, 3])
 @pytest.mark.parametrize("pooled", [False, True])
 def test_callers_that_come_and_go_at_random_get_the_right_answers(

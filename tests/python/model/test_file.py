@@ -158,6 +158,7 @@ except lh.ModelLoadError as error:
 """
 
 
+@pytest.mark.more(reason="a process or a long template for each case", cases=1)
 @pytest.mark.parametrize(("kind", "changes", "reshaped"), HOSTILE)
 def test_a_hostile_file_does_not_end_the_process(
     tmp_path: Path,

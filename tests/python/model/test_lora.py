@@ -54,6 +54,7 @@ def answers_of_llama(path: Path, **settings: object) -> list[str]:
     return texts
 
 
+@pytest.mark.long(reason="a process or a long template for each case")
 def test_a_real_model_answers_as_a_llama_with_the_same_adapter(
     smollm2: lh.Model, smollm2_path: Path, adapter: Path
 ) -> None:

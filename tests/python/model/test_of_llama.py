@@ -57,6 +57,7 @@ def base(smollm2_path: Path) -> list[str]:
     return texts
 
 
+@pytest.mark.more(reason="loads a model twice for each case", cases=1)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -104,6 +105,7 @@ def control_vector(seed: int) -> Any:
     return (ctypes.c_float * len(numbers))(*numbers)
 
 
+@pytest.mark.long(reason="loads a model twice for each case")
 def test_a_control_vector_set_at_any_time_is_taken_over(
     smollm2_path: Path, base: list[str]
 ) -> None:
@@ -130,6 +132,7 @@ def test_a_control_vector_set_at_any_time_is_taken_over(
     llama.close()
 
 
+@pytest.mark.long(reason="loads a model twice for each case")
 def test_adapters_set_by_low_level_functions_are_refused_or_seen(
     smollm2_path: Path, adapter: Path, base: list[str]
 ) -> None:
@@ -182,6 +185,7 @@ assert type(spec.loader).__module__ != "llamaherd.model.of_llama", spec
 """
 
 
+@pytest.mark.more(reason="loads a model twice for each case", cases=1)
 @pytest.mark.parametrize("imports", ORDERS.values(), ids=ORDERS)
 def test_control_vectors_are_seen_in_either_order_of_imports(
     imports: str, tiny_path: Callable[[str], Path]

@@ -141,9 +141,9 @@ def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "N_ROUNDS", 1)
 
 
+@pytest.mark.long(reason="requantizes real models")
 @pytest.mark.model
 @pytest.mark.usefixtures("one_round")
-@pytest.mark.slow(reason="measures a real model in two types: speeds and KL divergence")
 def test_a_model_is_requantized(smollm2_q4_1_path: Path, tmp_path: Path) -> None:
     steps = []
     before = smollm2_q4_1_path.stat()

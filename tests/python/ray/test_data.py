@@ -66,6 +66,7 @@ def in_batches(annotate: Annotator, table: pa.Table, size: int) -> pa.Table:
 # ---- answers, whatever the batches ----
 
 
+@pytest.mark.more(reason="starts actors of Ray or runs very many prompts", cases=3)
 @pytest.mark.parametrize(
     "task",
     [
@@ -302,6 +303,7 @@ def mapped(
     )
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 @pytest.mark.usefixtures("cluster")
 def test_parquet_in_and_out(
     folder: Path, annotator: Callable[..., Annotator], tiny_path: Callable[[str], Path]
@@ -322,6 +324,7 @@ def test_parquet_in_and_out(
     assert found["out_text"].to_pylist() == expected["out_text"].to_pylist()
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 @pytest.mark.usefixtures("cluster")
 def test_an_actor_that_dies_loses_nothing(
     folder: Path, annotator: Callable[..., Annotator], tiny_path: Callable[[str], Path]

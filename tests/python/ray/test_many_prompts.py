@@ -130,6 +130,7 @@ PRIORITIES: dict[str, Callable[[int], int]] = {
 }
 
 
+@pytest.mark.more(reason="starts actors of Ray or runs very many prompts", cases=1)
 @pytest.mark.more(reason="10,000 of 50,000 prompts, so that a case takes 2 s")
 @pytest.mark.parametrize(
     "error", [None, ContextError("no room")], ids=["ended", "refused"]
@@ -152,6 +153,7 @@ def test_a_turn_looks_only_at_prompts_that_changed(
     assert n_of(thorough.sized(10_000, 50_000)) < 1.05 * n_of(500)
 
 
+@pytest.mark.more(reason="starts actors of Ray or runs very many prompts", cases=1)
 @pytest.mark.parametrize("order", [list, reversed], ids=["in order", "in reverse"])
 def test_cancelling_prompts_one_by_one_is_linear(
     order: Callable[[list[Group]], Iterable[Group]],

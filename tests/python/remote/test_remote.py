@@ -55,7 +55,7 @@ def _results(server: remote.RemoteServer, job: remote.RemoteJob) -> remote.JobOu
     return remote.job_results(server, job.id)
 
 
-@pytest.mark.slow(reason="servers are processes that load a model")
+@pytest.mark.long(reason="servers are processes that load a model")
 def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     server = remote.start_server(path, stay=True, options=ONE)
     assert remote.start_server(path) == server  # the server is already running
@@ -99,6 +99,7 @@ def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     assert remote.job_results(again, job.id).rows == found.rows
 
 
+@pytest.mark.more(reason="servers are processes that load a model", cases=1)
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("is_child", [True, False])
 def test_a_server_that_does_not_answer_runs_until_it_is_stopped(
@@ -120,6 +121,7 @@ def test_a_server_that_does_not_answer_runs_until_it_is_stopped(
     child.communicate()
 
 
+@pytest.mark.long(reason="servers are processes that load a model")
 @pytest.mark.usefixtures("folder")
 def test_a_server_of_which_no_start_is_known_is_stopped(path: Path) -> None:
     server = remote.start_server(path, options=ONE)
@@ -127,6 +129,7 @@ def test_a_server_of_which_no_start_is_known_is_stopped(path: Path) -> None:
     assert not server.is_running
 
 
+@pytest.mark.long(reason="servers are processes that load a model")
 def test_a_server_that_is_ending_is_not_the_one_that_runs(
     path: Path, folder: Path
 ) -> None:
@@ -168,6 +171,7 @@ def test_a_process_that_cannot_be_looked_at_is_not_taken_for_ended(
         process_start.start_of_process(os.getpid())
 
 
+@pytest.mark.long(reason="servers are processes that load a model")
 @pytest.mark.usefixtures("folder")
 def test_programs_that_start_a_server_at_the_same_time_get_the_same_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,7 +234,7 @@ def test_starts_of_processes_on_other_systems(monkeypatch: pytest.MonkeyPatch) -
     assert process_start.start_of_process(ended.pid) is None
 
 
-@pytest.mark.slow(reason="a server and the process that starts it")
+@pytest.mark.long(reason="servers are processes that load a model")
 @pytest.mark.usefixtures("folder")
 def test_a_server_ends_with_its_program_or_stays(path: Path) -> None:
     program = (

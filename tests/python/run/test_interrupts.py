@@ -104,6 +104,7 @@ def outcome(k: int, call: Callable[[], object]) -> str:
     return end
 
 
+@pytest.mark.long(reason="a process or a thread for each case")
 def test_ctrl_c_at_any_line_of_a_call_gives_results(context: lh.Context) -> None:
     def call() -> object:
         return lh.generate_parallel(context, ["a", "b"], progress=print, **SETTINGS)
@@ -122,6 +123,7 @@ def test_ctrl_c_at_any_line_of_a_call_gives_results(context: lh.Context) -> None
     assert len(lh.generate_parallel(context, ["a", "b"], **SETTINGS)) == 2
 
 
+@pytest.mark.more(reason="a process or a thread for each case", cases=1)
 @pytest.mark.parametrize("how", ["stream", "start", "optimize"])
 def test_ctrl_c_at_any_line_leaves_nothing_running(
     context: lh.Context, tiny_path: Callable[[str], Path], how: str, tmp_path: Path

@@ -246,9 +246,11 @@ def test_a_journal_warning_as_an_error(
         pytest.raises(lh.JournalWarning, match="the disk is full") as caught,
     ):
         CALLS[name](context, False)
-    found = answers(kept(caught.value))
-    assert found
-    assert found == whole[name][: len(found)]
+    finished = answers(kept(caught.value))
+    assert finished
+    # Two prompts run at once, so that those that are finished need not be the first.
+    rest = iter(whole[name])
+    assert all(answer in rest for answer in finished)
 
 
 @pytest.mark.parametrize("kind", [OwnError, KeyboardInterrupt])

@@ -59,6 +59,7 @@ def test_a_schema_that_max_tokens_cuts(client: Client) -> None:
     assert (status, got["finish_reason"]) == (200, "length")
 
 
+@pytest.mark.long(reason="many requests or long waits in the server")
 def test_a_cache_that_the_memory_cannot_hold_ends_the_command(
     chat_model: lh.Model,
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_cache_that_the_memory_cannot_hold_ends_the_command(
         assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.long(reason="many requests or long waits in the server")
 def test_few_open_files_are_enough(chat_model: lh.Model) -> None:
     few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))"
     with started(chat_model, before=few) as client:

@@ -307,6 +307,7 @@ def test_the_page_shows_several_models_and_asks_any_of_them(
         assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_updates_keep_the_place_of_a_screen_reader(
     browser: Browser, fake: FakeContext
 ) -> None:

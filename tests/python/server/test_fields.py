@@ -81,6 +81,7 @@ def test_a_new_field_is_noticed() -> None:
     assert status_of(request_fields.CHAT, "brand_new_field") == UNKNOWN
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=77)
 @pytest.mark.parametrize(("path", "name"), UNUSED)
 def test_the_type_is_checked_before_the_support(
     client: Client, path: str, name: str
@@ -109,6 +110,7 @@ def test_the_type_is_checked_before_the_support(
         assert "did you mean" not in error["message"]
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=26)
 @pytest.mark.parametrize(("path", "name"), UNUSED)
 def test_accepted_values_are_accepted(client: Client, path: str, name: str) -> None:
     field = unused_field(path, name)

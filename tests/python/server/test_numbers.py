@@ -108,6 +108,7 @@ def test_the_table_has_the_fields_with_numbers() -> None:
     assert len(CASES) > 200
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=46)
 @pytest.mark.parametrize(("path", "name"), CASES)
 def test_each_number_has_a_meaning_or_is_refused_by_name(
     client: Client, path: str, name: str
@@ -131,6 +132,7 @@ def test_each_number_has_a_meaning_or_is_refused_by_name(
             pytest.fail(f"not in the OpenAPI document: {told}")
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=129)
 @pytest.mark.parametrize(("path", "name"), CASES)
 def test_an_integer_may_have_an_empty_fraction(
     client: Client, path: str, name: str

@@ -142,6 +142,7 @@ def test_a_chat_that_names_no_number_gets_what_there_is_room_for(
     assert handle.params.max_tokens == n
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=12)
 @pytest.mark.parametrize("content", ["x", "  \t ", "é☃🦙", "answer yes", "a" * 300])
 @pytest.mark.parametrize("most", [1, 150, 300, 450, 512])
 def test_the_room_for_an_answer_depends_on_the_tokens_of_the_prompt(
@@ -221,6 +222,7 @@ NEUTRAL += [
 ]
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=43)
 @pytest.mark.parametrize("fields", NEUTRAL, ids=json.dumps)
 @pytest.mark.parametrize("path", [CHAT, TEXT])
 def test_fields_that_ask_for_nothing_are_taken(

@@ -157,6 +157,7 @@ def test_every_field_is_known(client: Client, document: Schema, path: str) -> No
     assert (status, got["error"]["code"]) == (400, "unsupported_parameter")
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=5)
 @pytest.mark.parametrize("path", list(SHAPES))
 def test_requests_and_answers_follow_it(
     client: Client, document: Schema, path: str
@@ -207,6 +208,7 @@ ODD: list[Any] = [
 ]
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=5)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # settings without an effect
 @pytest.mark.more(reason="every value in every field: 9,000 requests")
 @pytest.mark.parametrize("path", list(SHAPES))

@@ -225,9 +225,7 @@ def test_batches_use_any_model(client: Client) -> None:
         assert got == _text(client, name, prompt=f"the answer {i}")
 
 
-@pytest.mark.slow(
-    reason="180 loads, because a leak in fewer loads would be too small to see"
-)
+@pytest.mark.long(reason="many requests or long waits in the server")
 def test_swaps_are_alike_and_leave_no_memory(tmp_path: Path, folder: Path) -> None:
     for path in folder.glob("*.gguf"):
         (tmp_path / path.name).write_bytes(path.read_bytes())

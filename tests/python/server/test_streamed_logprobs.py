@@ -151,6 +151,7 @@ def _check_chunks(chunks: Sequence[tuple[str, Rows]], *, may_be_cut: bool) -> No
             assert own == text
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=7)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("path", [TEXT, CHAT, RESPONSES])
 def test_chunks_have_the_log_probabilities_of_their_tokens(

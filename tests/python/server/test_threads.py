@@ -78,6 +78,7 @@ def read_status(link: Any) -> bytes:
         return file.readline().split(b" ")[1]
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=1)
 @pytest.mark.parametrize(("path", "body", "n_prompts"), OF_CALLS)
 def test_waiting_for_prompts_takes_no_thread(
     context: lh.Context,
@@ -102,6 +103,7 @@ def test_waiting_for_prompts_takes_no_thread(
         assert n_threads() <= n_before + N_FEW
 
 
+@pytest.mark.long(reason="many requests or long waits in the server")
 def test_codes_take_a_bounded_number_of_threads(
     context: lh.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

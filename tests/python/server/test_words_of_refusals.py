@@ -182,6 +182,7 @@ def _foreign(message: str, path: str) -> list[str]:
     return wrong + notation
 
 
+@pytest.mark.more(reason="many requests or long waits in the server", cases=3)
 @pytest.mark.parametrize("path", BODIES)
 def test_refusals_of_each_field_have_the_words_of_the_path(
     client: Client, path: str

@@ -67,6 +67,7 @@ def answers(
     ], results.stats
 
 
+@pytest.mark.long(reason="compiles many large schemas")
 @pytest.mark.more(reason="on a real model, 2 of 4 prompts and the first three kinds")
 @pytest.mark.parametrize(
     "name",

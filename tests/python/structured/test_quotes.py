@@ -107,6 +107,7 @@ def n_words(text: str) -> int:
     return sum(now and not last for last, now in pairwise(flags))
 
 
+@pytest.mark.long(reason="compiles many large schemas")
 @thorough.examples(300)
 @given(text=TEXTS, unit=st.sampled_from(["words", "characters"]))
 def test_masks_take_what_is_a_part_and_nothing_else(

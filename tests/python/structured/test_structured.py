@@ -350,6 +350,7 @@ EXPLODING: list[tuple[dict[str, Any], str | None]] = [
 ]
 
 
+@pytest.mark.more(reason="compiles many large schemas", cases=3)
 @pytest.mark.model
 @pytest.mark.parametrize(("schema", "reason"), EXPLODING)
 def test_a_schema_that_explodes_fails_its_prompt_alone(

@@ -72,6 +72,7 @@ for _schema, _ in BOMBS.values():
     _schema.pop("title", None)
 
 
+@pytest.mark.more(reason="compiles many large schemas", cases=2)
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_check_that_would_take_too_long_is_refused(name: str) -> None:
     schema, answer = BOMBS[name]

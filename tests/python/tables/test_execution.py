@@ -414,6 +414,7 @@ def test_a_clock_that_was_set_back_changes_no_order(
     assert merged.read_bytes() != (tmp_path / "whole.csv").read_bytes()
 
 
+@pytest.mark.more(reason="runs a table many times", cases=6)
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -672,6 +673,7 @@ except JournalError as error:
 """
 
 
+@pytest.mark.long(reason="runs a table many times")
 @pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
 def test_a_run_stops_when_its_journal_cannot_grow(
     tmp_path: Path, tiny_path: Tiny

@@ -210,6 +210,7 @@ def test_submitting_hands_the_script_to_sbatch(
     assert cluster.commands == [f"sbatch --parsable {script}"]
 
 
+@pytest.mark.long(reason="tasks of an array, each a process")
 @pytest.mark.parametrize("task", ["generate", "annotate"])
 def test_two_tasks_give_what_one_machine_gives(
     folder: Path, cluster: Cluster, task: str
@@ -235,8 +236,8 @@ def log_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in logs)
 
 
+@pytest.mark.long(reason="tasks of an array, each a process")
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
-@pytest.mark.slow(reason="tasks of an array, ended and started again")
 def test_a_task_that_is_ended_goes_on(folder: Path, cluster: Cluster, state: str) -> None:
     # Enough rows that the signal arrives before the last one.
     rows = [f"{i},Text {i}" for i in range(3000)]

@@ -141,6 +141,7 @@ def test_a_file_that_is_no_table_is_refused(
     assert caught.value.line == (int(line[1]) if line else 1)
 
 
+@pytest.mark.long(reason="runs a table many times")
 def test_a_huge_cell_is_read_and_one_without_an_end_refused(tmp_path: Path) -> None:
     rows, _ = read(made(tmp_path, b"text\n" + b"x" * 1_000_000 + b"\n"))
     assert len(str(rows[0].values["text"])) == 1_000_000

@@ -83,6 +83,7 @@ def n_given(stats: lh.Stats, n_forced: int) -> int:
     )
 
 
+@pytest.mark.more(reason="several calls of a real model", cases=1)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_answers_are_those_of_two_calls_by_hand(
     budget: int, context: lh.Context, steps: StepByStep
@@ -109,6 +110,7 @@ def test_answers_are_those_of_two_calls_by_hand(
     assert -len(PROMPTS) <= n_left <= 0
 
 
+@pytest.mark.more(reason="several calls of a real model", cases=1)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_labels_are_those_of_two_calls_by_hand(
     budget: int, context: lh.Context, steps: StepByStep
@@ -129,6 +131,7 @@ def test_labels_are_those_of_two_calls_by_hand(
     assert n_computed(found.stats) == n_given(found.stats, n_forced)
 
 
+@pytest.mark.long(reason="several calls of a real model")
 def test_some_thoughts_end_themselves_and_some_are_ended(context: lh.Context) -> None:
     """The cases above include both kinds."""
     found = lh.classify_parallel(context, PROMPTS, LABELS, **chat(BUDGETS[-1]))

@@ -313,7 +313,7 @@ def test_an_id_of_any_size_outside_the_vocabulary_fails_only_its_prompt(
         assert problem in second
 
 
-@pytest.mark.slow(reason="a prompt of many batches, twice")
+@pytest.mark.long(reason="long answers or batches of a real model")
 def test_a_long_prompt_is_computed_as_alone_while_others_answer(
     smollm2: lh.Model, alone: Alone
 ) -> None:
@@ -335,7 +335,7 @@ def test_too_small_a_cache_runs_fewer_at_once_and_changes_no_text(
     assert out.texts == [alone(prompt, 40) for prompt in prompts]
 
 
-@pytest.mark.slow(reason="long answers that a pool has no room for")
+@pytest.mark.long(reason="long answers or batches of a real model")
 def test_too_small_a_pool_pauses_clients_and_loses_nothing(smollm2: lh.Model) -> None:
     asked = {"max_tokens": 50, "ignore_eos": True}
     with lh.Context(smollm2, n_ctx=256, n_seq_max=8, kv_layout="unified") as context:
@@ -350,6 +350,7 @@ def test_too_small_a_pool_pauses_clients_and_loses_nothing(smollm2: lh.Model) ->
     assert again.texts == alone.texts[:1]
 
 
+@pytest.mark.more(reason="long answers or batches of a real model", cases=1)
 @pytest.mark.parametrize("kv_layout", ["auto", "unified"])
 def test_one_prompt_may_use_the_whole_cache(smollm2: lh.Model, kv_layout: str) -> None:
     long = [100] * 480
@@ -436,6 +437,7 @@ def test_slots_are_refilled_at_once(tiny_path: Callable[[str], Path]) -> None:
     assert out.stats.mean_batch_occupancy > 0.85
 
 
+@pytest.mark.long(reason="long answers or batches of a real model")
 def test_texts_that_repeat_themselves_are_guessed(smollm2: lh.Model) -> None:
     rows = ["".join(f"{name}, {n}, yes\n" for n in range(9)) for name in ("a", "bc")]
     params = lh.SamplingParams(max_tokens=60, ignore_eos=True)
@@ -498,8 +500,8 @@ def test_a_bias_outside_the_vocabulary_fails_its_prompt(
     assert "logit_bias token must be between 0 and 49151, not 49152" in out.errors[1]
 
 
+@pytest.mark.more(reason="long answers or batches of a real model", cases=1)
 @pytest.mark.parametrize("kv_layout", ["unified", "per_sequence"])
-@pytest.mark.slow(reason="Gemma: sliding windows are only there")
 def test_a_sliding_window_model_passes(gemma3: lh.Model, kv_layout: str) -> None:
     story = "Once upon a time there was a king who had a daughter. " * 50
     prompts = [f"{story} Her name was {name} and" for name in ("Ann", "Bo", "Cleo")]
@@ -514,7 +516,7 @@ def test_a_sliding_window_model_passes(gemma3: lh.Model, kv_layout: str) -> None
     assert outs[0].stats.n_prefill_tokens < n_story + 100
 
 
-@pytest.mark.slow(reason="Gemma: sliding windows are only there")
+@pytest.mark.long(reason="long answers or batches of a real model")
 def test_a_sliding_window_model_pauses_and_resumes(gemma3: lh.Model) -> None:
     prompts = [f"A poem about {topic}:" for topic in TOPICS]
     with lh.Context(gemma3, n_ctx=256, n_seq_max=8, kv_layout="unified") as context:

@@ -71,6 +71,7 @@ def test_logprobs_do_not_depend_on_when_the_cache_grows(
     assert n_pauses > 0
 
 
+@pytest.mark.long(reason="many calls of a real model")
 @pytest.mark.model
 @pytest.mark.parametrize(
     "name",
@@ -84,7 +85,6 @@ def test_logprobs_do_not_depend_on_when_the_cache_grows(
         ),
     ],
 )
-@pytest.mark.slow(reason="alone and beside others, on the kernels of a real model")
 def test_answers_depend_on_nothing_else(
     name: str, request: pytest.FixtureRequest
 ) -> None:
@@ -103,8 +103,8 @@ def test_answers_depend_on_nothing_else(
         assert out.stats.n_reused_tokens > 0
 
 
+@pytest.mark.long(reason="many calls of a real model")
 @pytest.mark.model
-@pytest.mark.slow(reason="each prompt by llama-cpp-python, too")
 def test_answers_are_those_of_llama_cpp_python_with_values_of_the_same_type(
     smollm2: lh.Model, smollm2_path: Path
 ) -> None:

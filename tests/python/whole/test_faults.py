@@ -67,7 +67,7 @@ def test_a_fault_that_struck_nothing_shows_nothing(which: str) -> None:
     assert "| 75 | 25 | - |" in report.table({"NaN logits": tally | {"scored": 0}})
 
 
-@pytest.mark.slow(reason="compiles a library that injects faults")
+@pytest.mark.long(reason="compiles a library that injects faults")
 def test_a_constraint_that_fails_fails_its_prompt_alone(
     library: Path, tmp_path: Path, tiny_path: Callable[[str], Path]
 ) -> None:

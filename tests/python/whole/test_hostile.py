@@ -182,6 +182,7 @@ def test_token_ids_outside_the_vocabulary_fail_alone(context: lh.Context) -> Non
         assert "but the model's token ids are 0 to" in result.error
 
 
+@pytest.mark.long(reason="many calls of a real model")
 @pytest.mark.more(reason="10,000 of 100,000 prompts")
 def test_a_hundred_thousand_prompts(model: lh.Model) -> None:
     n_prompts = sized(10_000, 100_000)

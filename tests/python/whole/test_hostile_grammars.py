@@ -136,6 +136,7 @@ def test_settings_that_forbid_every_token_and_the_end_fail(context: lh.Context) 
     assert good.error is None
 
 
+@pytest.mark.long(reason="many calls of a real model")
 def test_a_grammar_with_too_many_ways_to_read_a_text_fails_alone(
     context: lh.Context,
 ) -> None:

@@ -100,6 +100,7 @@ ORDERS = [
 ]
 
 
+@pytest.mark.more(reason="a process for each story", cases=1)
 @pytest.mark.parametrize("order", ORDERS)
 def test_closing_in_any_order_ends_the_calls(
     tiny_path: TinyPath, order: tuple[str, ...]
@@ -137,6 +138,7 @@ for _ in range(60):
 """
 
 
+@pytest.mark.long(reason="a process for each story")
 def test_a_model_closes_contexts_that_are_being_made(tiny_path: TinyPath) -> None:
     run(CLOSED_WHILE_MADE, tiny_path("llama"))
 
@@ -177,7 +179,7 @@ print(*sizes)
 """
 
 
-@pytest.mark.slow(reason="as many contexts as show a leak")
+@pytest.mark.long(reason="a process for each story")
 def test_contexts_one_after_the_other_take_no_more_memory(tiny_path: TinyPath) -> None:
     printed = run(MANY_CONTEXTS, tiny_path("llama")).stdout.split()
     sizes = [float(size) for size in printed]
@@ -258,6 +260,7 @@ del model, context
 }
 
 
+@pytest.mark.more(reason="a process for each story", cases=1)
 @pytest.mark.parametrize("story", GARBAGE)
 def test_a_model_outlives_what_runs_on_it(tiny_path: TinyPath, story: str) -> None:
     printed = run(FREED + GARBAGE[story] + COLLECTED, tiny_path("llama")).stdout
@@ -297,6 +300,7 @@ collector.join()
 """
 
 
+@pytest.mark.long(reason="a process for each story")
 def test_another_thread_may_collect_garbage(tiny_path: TinyPath) -> None:
     run(COLLECTED_ELSEWHERE, tiny_path("llama"))
 
@@ -324,6 +328,7 @@ elif sys.argv[3] == "closed":
 """
 
 
+@pytest.mark.more(reason="a process for each story", cases=1)
 @pytest.mark.parametrize("owner", ["owned", "borrowed"])
 @pytest.mark.parametrize("end", ["dropped", "closed", "left"])
 def test_a_llama_may_go_in_any_way(tiny_path: TinyPath, owner: str, end: str) -> None:
@@ -356,6 +361,7 @@ for _ in range(20):
 """
 
 
+@pytest.mark.more(reason="a process for each story", cases=1)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_llama_may_be_closed_while_its_first_call_starts(
     tiny_path: TinyPath, seed: int
@@ -461,6 +467,7 @@ EXITS = {
 }
 
 
+@pytest.mark.more(reason="a process for each story", cases=1)
 @pytest.mark.parametrize("story", EXITS)
 def test_the_interpreter_may_end_when(tiny_path: TinyPath, story: str) -> None:
     code, expected = EXITS[story]
@@ -497,6 +504,7 @@ def test_no_daemon_starts_a_call_once_the_interpreter_ends(tiny_path: TinyPath) 
     assert printed == "the interpreter is ending: no new call can start\n"
 
 
+@pytest.mark.long(reason="a process for each story")
 def test_daemons_may_generate_at_the_end(tiny_path: TinyPath) -> None:
     without_waiting = DAEMONS[: DAEMONS.index("def early_call")]
     for _ in range(3):

@@ -50,7 +50,7 @@ def test_shared_beginnings_are_computed_once_as_well(context: lh.Context) -> Non
     assert many.n_prefill_tokens == once.n_prefill_tokens < once.n_prompt_tokens
 
 
-@pytest.mark.slow(reason="the kernels of a real model decide")
+@pytest.mark.long(reason="many calls of a real model")
 def test_a_sample_is_the_same_whatever_else_is_asked_for(context: lh.Context) -> None:
     many = texts(lh.generate_parallel(context, PROMPTS, n=6, **SETTINGS))
     few = texts(lh.generate_parallel(context, PROMPTS, n=2, **SETTINGS))

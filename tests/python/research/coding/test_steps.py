@@ -215,6 +215,7 @@ def test_a_larger_model_labels_what_the_first_is_unsure_of(
     assert found.run["steps"]["larger"]["file"] == "larger.gguf"
 
 
+@pytest.mark.long(reason="codes or estimates many times")
 def test_both_at_once_and_texts_enough(
     context: lh.Context, encoder: lh.Model, larger: Path
 ) -> None:

@@ -121,6 +121,7 @@ def test_the_record_says_how_models_thought(context: lh.Context) -> None:
     assert off.run["prompts"]["empty"].endswith("</think>\n\n")
 
 
+@pytest.mark.more(reason="codes or estimates many times", cases=1)
 @pytest.mark.parametrize(
     ("codebook", "method", "names"),
     [
@@ -189,6 +190,7 @@ def test_settings_are_checked_before_anything_runs(
         lh.annotate(FRAME, "text", TOPICS, context, **settings)
 
 
+@pytest.mark.long(reason="codes or estimates many times")
 def test_a_report_is_reproduced_with_its_thoughts(
     context: lh.Context, tmp_path: Path
 ) -> None:
@@ -202,6 +204,7 @@ def test_a_report_is_reproduced_with_its_thoughts(
     assert again.is_same
 
 
+@pytest.mark.long(reason="codes or estimates many times")
 def test_thinking_is_a_variant_with_its_cost(context: lh.Context) -> None:
     frame = {"text": ["The keeper saved it.", "Parliament met."]}
     found = lh.robustness(

@@ -98,6 +98,7 @@ FORMS: dict[str, Any] = {
 }
 
 
+@pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=23)
 @pytest.mark.parametrize("labels", FORMS)
 @pytest.mark.parametrize("codes", FORMS)
 @pytest.mark.parametrize("blank", ["", " ", "NA", None, math.nan])

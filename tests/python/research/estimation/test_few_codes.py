@@ -46,6 +46,7 @@ def shares(
     return {row.method: row for row in found.rows}
 
 
+@pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=2)
 @pytest.mark.more(reason="simulates studies: a fifth as many")
 @pytest.mark.parametrize("n_gold", [15, 20, 30])
 def test_intervals_from_few_codes_hold_the_truth(n_gold: int) -> None:

@@ -44,6 +44,7 @@ def told(caught: list[warnings.WarningMessage]) -> str:
     return "\n".join(str(each.message) for each in caught)
 
 
+@pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=1)
 @pytest.mark.parametrize("target", ["population", "texts"])
 def test_a_rare_label_with_equal_strata(target: Any) -> None:
     """Wald's interval covered the share in 39 to 83% of samples, without a warning."""

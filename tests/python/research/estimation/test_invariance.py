@@ -86,6 +86,7 @@ def assert_equal(one: Rows, other: Rows, tolerance: float = 1e-8) -> None:
         )
 
 
+@pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=5)
 @pytest.mark.parametrize("design", ["simple", "unequal"])
 @pytest.mark.parametrize("call", CALLS)
 def test_the_order_of_rows_does_not_matter(call: str, design: str) -> None:
@@ -95,6 +96,7 @@ def test_the_order_of_rows_does_not_matter(call: str, design: str) -> None:
     assert_equal(*found)
 
 
+@pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=6)
 @pytest.mark.parametrize("design", ["simple", "unequal"])
 @pytest.mark.parametrize("call", [*QUICK, "median"])
 def test_rows_without_any_value_do_not_matter(call: str, design: str) -> None:
@@ -158,6 +160,7 @@ def test_whole_weights_count_like_repeated_texts(call: str) -> None:
         assert values[0] == pytest.approx(counted[key][0], abs=1e-9)
 
 
+@pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=1)
 @pytest.mark.parametrize("outcome", ["mean", "median"])
 @pytest.mark.parametrize("call", ["shares", "groups", "clusters", "weights"])
 def test_numbers_have_any_unit_and_any_zero(call: str, outcome: str) -> None:

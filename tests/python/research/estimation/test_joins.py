@@ -54,6 +54,7 @@ BY_LABEL = {"by": "label", "allocation": "equal"}
 SORTED = DATA.sort_values(["party", "text"]).reset_index(drop=True)
 
 
+@pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=4)
 @pytest.mark.parametrize("design", [{}, BY_LABEL, {"by": "party"}])
 @pytest.mark.parametrize(
     "kind", [pd.DataFrame, pl.from_pandas, lambda d: d.to_dict("list")]
@@ -252,6 +253,7 @@ CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 }
 
 
+@pytest.mark.more(reason="repeats an estimate for many forms of the same data", cases=15)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("way", WAYS_IN)
 def test_rows_in_another_order_are_matched_or_refused(way: str, change: str) -> None:

@@ -117,6 +117,7 @@ def test_a_wave_that_depends_on_codes_is_weighted() -> None:
     assert accuracy == pytest.approx(weights @ right / weights.sum())
 
 
+@pytest.mark.long(reason="repeats an estimate for many forms of the same data")
 def test_its_intervals_are_of_the_length_of_its_errors() -> None:
     """Compare 60 draws from the same texts, for estimates of these texts."""
     found = []

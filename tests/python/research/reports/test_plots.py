@@ -159,6 +159,7 @@ def overlaps(one: Any, other: Any) -> bool:
 
 
 # fonts installed on this machine lack glyphs
+@pytest.mark.long(reason="codes or estimates many times")
 @pytest.mark.filterwarnings("ignore:Glyph .* missing")
 def test_no_texts_lie_on_each_other_or_leave_the_figure(
     coded: lh.Coded, validation: lh.Validation

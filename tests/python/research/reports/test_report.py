@@ -343,6 +343,7 @@ def test_wrong_arguments_are_named(
         lh.report(**{"coded": coded, **arguments})
 
 
+@pytest.mark.long(reason="codes or estimates many times")
 def test_one_hundred_thousand_rows(coded: lh.Coded, tmp_path: Path) -> None:
     n = 100_000
     rng = np.random.default_rng(1)

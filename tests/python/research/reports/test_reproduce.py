@@ -340,8 +340,8 @@ sys.exit(0 if found.is_same and found.is_deterministic else 1)
 """
 
 
+@pytest.mark.long(reason="codes or estimates many times")
 @pytest.mark.model
-@pytest.mark.slow(reason="two more processes code the texts")
 def test_a_new_process_with_other_slots_gets_every_bit(
     smollm2: lh.Model, smollm2_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

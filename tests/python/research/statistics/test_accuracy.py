@@ -93,6 +93,9 @@ def random_labels(generator: np.random.Generator) -> tuple[Any, Any, Any, Any]:
     return predicted, truth, generator.uniform(0.5, 4, n), k
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 @pytest.mark.more(reason="200 of 1000 tables")
 @pytest.mark.filterwarnings("ignore")
 def test_scores_are_scikit_learns() -> None:

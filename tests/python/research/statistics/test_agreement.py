@@ -98,6 +98,9 @@ def random_table(generator: np.random.Generator) -> Table:
     return table
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 @pytest.mark.more(reason="200 of 1000 tables")
 def test_alpha_and_ac1_of_a_thousand_tables_are_those_of_other_packages() -> None:
     generator = np.random.default_rng(20261123)
@@ -121,6 +124,9 @@ def test_alpha_and_ac1_of_a_thousand_tables_are_those_of_other_packages() -> Non
             assert getattr(ours, name) == pytest.approx(theirs[key], abs=1e-9)
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 @pytest.mark.more(reason="200 of a thousand tables by three packages")
 def test_kappa_of_a_thousand_tables_is_that_of_other_packages() -> None:
     generator = np.random.default_rng(11)
@@ -141,6 +147,9 @@ def test_kappa_of_a_thousand_tables_is_that_of_other_packages() -> None:
         assert found.n_units == both.sum()
 
 
+@pytest.mark.more(
+    reason="simulates studies or compares with other packages on many samples", cases=1
+)
 @pytest.mark.parametrize("name", ["kappa", "ac1"])
 @pytest.mark.parametrize(("n", "share", "found"), [(200, 0.05, 0.7), (50, 0.3, 0.9)])
 def test_intervals_near_1_hold_the_true_value(
@@ -377,6 +386,9 @@ def test_the_bootstrap_covers_and_is_seeded() -> None:
     assert math.isnan(krippendorff_alpha(table, n_bootstrap=0).low)
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 def test_many_different_measurements_need_no_table() -> None:
     generator = np.random.default_rng(0)
     truth = generator.normal(size=50_000)

@@ -114,6 +114,9 @@ def test_two_objects_have_the_share_of_jeffreys(wins: int) -> None:
     assert found.strengths[0] - found.strengths[1] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 def test_strengths_are_not_exaggerated() -> None:
     """The slope of fitted on true strengths is near 1; without correction it is 1.10."""
     slopes, of_maximum = [], []
@@ -185,6 +188,9 @@ def test_a_design_draws_each_pair_once_and_ends() -> None:
     assert first.tolist() != other[0].tolist()
 
 
+@pytest.mark.more(
+    reason="simulates studies or compares with other packages on many samples", cases=1
+)
 @pytest.mark.parametrize("design", ["adaptive", "random"])
 def test_intervals_cover_the_strengths(design: Design) -> None:
     """benchmarks/coverage_pairs.py has the exact table; this test finds large errors."""

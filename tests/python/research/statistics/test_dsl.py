@@ -245,6 +245,9 @@ def test_large_log_odds_are_not_separated(seed: int) -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 @pytest.mark.more(reason="simulates studies: a fifth as many")
 def test_intervals_hold_the_truth_where_naive_ones_do_not() -> None:
     draws = sized(40, 200)

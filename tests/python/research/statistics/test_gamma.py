@@ -68,7 +68,9 @@ CODER = st.lists(st.lists(UNIT, max_size=2), min_size=2, max_size=2)
 CODERS = st.lists(CODER, min_size=2, max_size=4)
 
 
-@pytest.mark.slow(reason="tries all alignments of many samples")
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 @settings(max_examples=60)
 @given(coders=CODERS)
 def test_the_best_alignment_is_the_best_of_all(coders: list[Coder]) -> None:

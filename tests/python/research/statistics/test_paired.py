@@ -107,6 +107,9 @@ def test_unit_without_an_answer_counts_as_wrong() -> None:
     assert kappa.value < 0.5
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 def test_intervals_hold_together() -> None:
     rng = np.random.default_rng(3)
     rates = (0.7, 0.7, 0.7, 0.7, 0.7, 0.7)

@@ -118,6 +118,9 @@ def test_perfect_and_constant_numbers_have_no_infinite_limits() -> None:
     assert math.isnan(none.value)
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 def test_intervals_of_correlations_hold_for_few_skewed_numbers() -> None:
     """Linearized intervals contained it in 90%; docs/selection.md has the table."""
     rng = np.random.default_rng(8)
@@ -158,6 +161,9 @@ def expected_difference(measure: NumberMeasure) -> float:
     return (one - other) * (math.sqrt(2 / math.pi) if measure == "mae" else 1)
 
 
+@pytest.mark.more(
+    reason="simulates studies or compares with other packages on many samples", cases=1
+)
 @pytest.mark.parametrize("measure", NUMBER_MEASURES)
 def test_intervals_hold_for_correlated_raters(measure: NumberMeasure) -> None:
     rng = np.random.default_rng(4)
@@ -249,6 +255,9 @@ def test_size_equals_the_exact_size_of_a_t_test(compare: float, spread: float) -
     assert abs(size.gold - exact) <= 2.5
 
 
+@pytest.mark.more(
+    reason="simulates studies or compares with other packages on many samples", cases=1
+)
 @pytest.mark.parametrize("measure", ["mae", "rmse"])
 def test_size_of_numbers_has_the_power_that_it_promises(measure: Any) -> None:
     """Spreads of errors are 1.5 and 1.8, their correlation is 0.6."""

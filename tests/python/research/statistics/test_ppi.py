@@ -75,7 +75,9 @@ def test_least_squares_is_the_sum_of_two_fits(
     np.testing.assert_allclose(found.covariance, summed, rtol=1e-8)
 
 
-@pytest.mark.slow(reason="fits the regressions of many samples")
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 def test_with_equal_coefficients_ppi_python_has_the_same_intervals() -> None:
     """Both formulas are then equal in large samples, apart from the Hessian."""
     samples, arrays = regression("ols", 5000, 20_000)
@@ -135,6 +137,9 @@ def test_labels_with_another_slope_do_not_widen_the_interval() -> None:
     assert np.mean(theirs) > 1.25 * np.mean(errors)
 
 
+@pytest.mark.more(
+    reason="simulates studies or compares with other packages on many samples", cases=1
+)
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize(("n", "n_others"), SIZES)
 @pytest.mark.parametrize("lam", [None, 0.4, 1])

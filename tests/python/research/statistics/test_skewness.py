@@ -50,6 +50,9 @@ def test_codes_alone_need_as_many_as_by_cochrans_rule(n_texts: int) -> None:
     assert other == needed
 
 
+@pytest.mark.more(
+    reason="simulates studies or compares with other packages on many samples", cases=1
+)
 @pytest.mark.parametrize("target", ["population", "texts"])
 @pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
 def test_the_third_moment_is_that_of_the_estimates(lam: float, target: Any) -> None:
@@ -116,6 +119,9 @@ def notes_of(values: np.ndarray, **options: Any) -> list[str]:
     return [note for note in found.notes if "so skewed" in note]
 
 
+@pytest.mark.more(
+    reason="simulates studies or compares with other packages on many samples", cases=1
+)
 @pytest.mark.parametrize(
     "options", [{"outcome": "mean"}, {"by": "group"}, {"formula": "label ~ x"}]
 )

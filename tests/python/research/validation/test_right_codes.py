@@ -30,7 +30,7 @@ def coded(
     return [NAMES[k] for k in label], [NAMES[k] for k in truth], codes
 
 
-@pytest.mark.slow(reason="draws the right codes from models of coders")
+@pytest.mark.long(reason="codes or estimates many times")
 def test_accuracy_is_that_of_the_truth_and_not_of_the_majority() -> None:
     """The majority is right in 85%; its errors look like errors of labels."""
     hits: dict[str, list[bool]] = {}

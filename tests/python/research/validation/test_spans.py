@@ -210,6 +210,7 @@ def test_a_model_and_coders_are_compared(tmp_path: Path) -> None:
     assert str(again) == str(found)
 
 
+@pytest.mark.long(reason="codes or estimates many times")
 def test_gamma_is_computed_where_alpha_is(tmp_path: Path) -> None:
     gold = codes_of(tmp_path, ann=MARKED, bob=[*MARKED[:2], (19, 26, "place")])
     (tmp_path / "m").mkdir()
