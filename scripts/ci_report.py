@@ -3,8 +3,8 @@
     ci_report.py build/logs/ci-times   the seconds of each target of the last `.ci/run`
     ci_report.py                       only the list of tests that the gate leaves out
 
-The list is tests/long.md: the tests that `make test` leaves out or shortens, with the lane
-that runs them whole, and the reason.
+The list is tests/long.md: the tests that `make test` leaves out or shortens, with the
+lane that runs them whole, and the reason.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -37,12 +40,9 @@ def times_table(lines: Sequence[str]) -> str:
             raise SystemExit(f"not a time of a target that passed: {line.strip()}")
         seconds = int(match[2])
         rows.append(f"| `make {match[1]}` | {seconds // 60}:{seconds % 60:02} |")
+    command = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
+        command, cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
     machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
     head = f"Measured at {commit} ({machine}):\n\n| target | minutes |\n|---|--:|\n"
@@ -68,13 +68,20 @@ class _Collected:
 def long_page() -> str:
     """Return the list of the tests that the gate leaves out or shortens."""
     collected = _Collected()
-    options = ["--long", "--collect-only", "-q", "-n", "0"]
+    arguments = [
+        "--long",
+        "--collect-only",
+        "-q",
+        "-n",
+        "0",
+        "tests/python",
+        "tests/cross",
+    ]
     with redirect_stdout(io.StringIO()):
-        status = pytest.main([*options, "tests/python", "tests/cross"], [collected])
+        status = pytest.main(arguments, [collected])
     if status:
         raise SystemExit("the tests cannot be collected")
-    import thorough  # noqa: PLC0415 - a module of the tests, which pytest finds
-
+    thorough = sys.modules["thorough"]  # a module of the tests
     lines = [
         "# Tests that the gate leaves out or shortens",
         "",
@@ -85,7 +92,8 @@ def long_page() -> str:
     for (path, name), row in sorted(collected.rows.items()):
         if path != last:
             lane = f"long-{thorough.shard_of(path, N_SHARDS)}"
-            lines += ["", f"## {path} ({lane})", "", "| test | gate | why |", "|---|---|---|"]
+            lines += ["", f"## {path} ({lane})", ""]
+            lines += ["| test | gate | why |", "|---|---|---|"]
             last = path
         lines.append(f"| {name} | {row} |")
     return "\n".join(lines) + "\n"
