@@ -85,8 +85,8 @@ def long_page() -> str:
     lines = [
         "# Tests that the gate leaves out or shortens",
         "",
-        "Written by `scripts/ci_report.py`. `make nightly` and `make test-long` run all of",
-        "them; `.ci/run` runs one lane, which the commit's hash chooses.",
+        "Written by `scripts/ci_report.py`. `make nightly` and `make test-long` run all",
+        "of them; `.ci/run` runs one lane, which the commit's hash chooses.",
     ]
     last = ""
     for (path, name), row in sorted(collected.rows.items()):
