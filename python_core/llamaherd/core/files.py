@@ -80,6 +80,21 @@ def sync_folder(folder: Path) -> None:
             raise
 
 
+def make_private_folder(folder: Path) -> None:
+    """Create a folder, and its parents, that only its owner may read.
+
+    A folder that exists is closed to others.
+
+    Raises:
+        OSError: The folder cannot be created, or belongs to somebody else.
+    """
+    if not folder.parent.exists():
+        make_private_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not _IS_WINDOWS and folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+
+
 def replace(draft: Path, target: Path) -> None:
     """Rename a complete file so that it replaces another file.
 
