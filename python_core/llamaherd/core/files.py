@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llamaherd.core.errors import ArgumentError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -121,6 +123,44 @@ def replace(draft: Path, target: Path) -> None:
         if target.exists() and not os.access(target, os.W_OK):
             problem = "cannot be replaced, because it is read-only"
         raise PermissionError(error.errno, problem, str(target)) from error
+
+
+def check_free(
+    path: Path, content: bytes | None = None, *, overwrite: bool, argument: str = "path"
+) -> None:
+    """Check that writing a file replaces nothing that the user did not ask to replace.
+
+    Args:
+        path: Path of the file; an empty file, a device or a pipe is free.
+        content: New content, which the file may already have; None if it is unknown.
+        overwrite: Whether to replace the file.
+        argument: Name of the argument in messages.
+
+    Raises:
+        ArgumentError: The file exists with other content.
+    """
+    is_used = path.is_file() and path.stat().st_size > 0
+    if overwrite or not (is_used or path.is_dir()):
+        return
+    if content is None or path.is_dir() or path.read_bytes() != content:
+        raise ArgumentError(
+            f"{str(path)!r} already exists: choose another name, or set overwrite "
+            "(--overwrite) to replace it",
+            argument=argument,
+            code="exists",
+            form="{name}: {problem}",
+        )
+
+
+def write_new(path: Path, content: bytes, *, overwrite: bool = False) -> None:
+    """Write a file as `write_whole` does, unless it exists with other content.
+
+    Raises:
+        ArgumentError: The file exists with other content.
+        OSError: The file cannot be written.
+    """
+    check_free(path, content, overwrite=overwrite)
+    write_whole(path, content)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Creation of private SQLite files, and checks that a file has the tables of its format."""
+"""Creation of private SQLite files, and checks of their tables."""
 
 from __future__ import annotations
 

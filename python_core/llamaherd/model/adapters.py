@@ -115,3 +115,26 @@ def checked_path(name: Name, path: object) -> Path:
     if not file.is_file():
         raise ModelLoadError(f"{name}: {str(file)!r} is not a file")
     return file.absolute()
+
+
+def content_of(
+    file: ModelFile | None, loras: Sequence[Lora]
+) -> tuple[str, list[tuple[str, float]]] | None:
+    """Return what identifies the content of a model with its adapters, on any machine.
+
+    Returns:
+        SHA-256 of the model's file, and SHA-256 and scale of each adapter in use, sorted;
+        None if a file was changed or removed after it was loaded, so that its hash would
+        be that of another model.
+    """
+    used = [lora for lora in loras if lora.scale]
+    files = [file, *(lora.file for lora in used)]
+    names: list[str] = []
+    for each in files:
+        if each is None or not each.is_unchanged:
+            return None
+        names.append((each.sha256() or b"").hex())
+        if not each.is_unchanged:  # while it was read
+            return None
+    scales = [lora.scale for lora in used]
+    return names[0], sorted(zip(names[1:], scales, strict=True))

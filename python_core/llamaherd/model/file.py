@@ -10,10 +10,8 @@ from llamaherd.core.files import digest_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
-
-    from llamaherd.model.adapters import Lora
 
 
 class ModelFile:
@@ -86,29 +84,6 @@ class ModelFile:
 
     def _state_now(self) -> list[tuple[int, ...]]:
         return [_state(path.stat()) for path in self._paths]
-
-
-def content_of(
-    file: ModelFile | None, loras: Sequence[Lora]
-) -> tuple[str, list[tuple[str, float]]] | None:
-    """Return what identifies the content of a model with its adapters, on any machine.
-
-    Returns:
-        SHA-256 of the model's file, and SHA-256 and scale of each adapter in use, sorted;
-        None if a file was changed or removed after it was loaded, so that its hash would
-        be that of another model.
-    """
-    used = [lora for lora in loras if lora.scale]
-    files = [file, *(lora.file for lora in used)]
-    names: list[str] = []
-    for each in files:
-        if each is None or not each.is_unchanged:
-            return None
-        names.append((each.sha256() or b"").hex())
-        if not each.is_unchanged:  # while it was read
-            return None
-    scales = [lora.scale for lora in used]
-    return names[0], sorted(zip(names[1:], scales, strict=True))
 
 
 def _state(status: os.stat_result) -> tuple[int, ...]:

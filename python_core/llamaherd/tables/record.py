@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.journal.file import DamagedError
-from llamaherd.model.file import content_of
+from llamaherd.model.adapters import content_of
 from llamaherd.structured.columns import (
     BOOLEAN,
     INTEGER,
@@ -173,8 +173,8 @@ def record_of(
     content = content_of(model.file, model.loras)
     if model.file is None or content is None:
         raise ArgumentError(
-            "the file of the model, or of an adapter, no longer exists or has changed since "
-            "it was loaded: outputs record its hash",
+            "the file of the model, or of an adapter, no longer exists or has changed "
+            "since it was loaded: outputs record its hash",
             argument="model",
             code="missing",
             form="{problem}",

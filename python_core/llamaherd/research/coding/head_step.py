@@ -20,7 +20,7 @@ from llamaherd.core.errors import ArgumentError, JournalError
 from llamaherd.core.plurals import count_of
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import VERSION
-from llamaherd.model.file import content_of
+from llamaherd.model.adapters import content_of
 from llamaherd.model.model import Model
 from llamaherd.research.statistics.text_heads import TextHead, text_head
 from llamaherd.run.embed_job import EmbedJob
@@ -179,8 +179,8 @@ class HeadStep:
             found = content_of(file, self.model.loras)
             if found is None:
                 raise JournalError(
-                    "journal: the file of the model for embeddings, or of its adapter, has "
-                    "changed since it was loaded: load it again"
+                    "journal: the file of the model for embeddings, or of an adapter, "
+                    "has changed since it was loaded: load it again"
                 )
             sha256, loras = found
         content = ["llamaherd head", 1, sha256, len(texts), *([loras] if loras else [])]

@@ -422,8 +422,8 @@ def _is_new(folder: Path, database: Path) -> bool:
     other = sorted(each for each in names if not each.startswith("."))
     if other:
         raise StoreError(
-            f"data: {quoted(str(folder))} has other files, such as {quoted(other[0])}, and "
-            "no data of a server: name a new or empty folder"
+            f"data: {quoted(str(folder))} has other files, such as {other[0]!r}, and no "
+            "data of a server: name a new or empty folder"
         )
     return True
 
