@@ -128,13 +128,11 @@ def content_of(
         be that of another model.
     """
     used = [lora for lora in loras if lora.scale]
-    files = [file, *(lora.file for lora in used)]
     names: list[str] = []
-    for each in files:
-        if each is None or not each.is_unchanged:
+    for each in (file, *(lora.file for lora in used)):
+        sha256 = None if each is None else each.sha256_of_loaded()
+        if sha256 is None:
             return None
-        names.append((each.sha256() or b"").hex())
-        if not each.is_unchanged:  # while it was read
-            return None
+        names.append(sha256.hex())
     scales = [lora.scale for lora in used]
     return names[0], sorted(zip(names[1:], scales, strict=True))

@@ -82,6 +82,13 @@ class ModelFile:
             self._sha256 = joined if is_single else hashlib.sha256(joined).digest()
         return self._sha256
 
+    def sha256_of_loaded(self) -> bytes | None:
+        """Return `sha256`; None if the files changed before it could be computed."""
+        if self._sha256 is None and self.is_unchanged:
+            found = self.sha256()
+            self._sha256 = found if self.is_unchanged else None
+        return self._sha256
+
     def _state_now(self) -> list[tuple[int, ...]]:
         return [_state(path.stat()) for path in self._paths]
 

@@ -284,7 +284,8 @@ def _listed(
     query = request.query_params
     most = _MOST_LISTED[kind]
     shown = query.get("limit", str(min(most, 100)))
-    limit = checks.integer("limit", int(shown) if shown.isdecimal() else shown, 1, most)
+    number = checks.digits(shown)
+    limit = checks.integer("limit", shown if number is None else number, 1, most)
     order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
     items: list[Any] = list(found)[:: 1 if order == "desc" else -1]
     after = query.get("after")
@@ -334,7 +335,7 @@ def _purpose(fields: dict[str, str]) -> tuple[str, int | None]:
     if len(fields) == 1:
         return purpose, None
     shown = fields.get(f"{_EXPIRY}[seconds]", "")
-    seconds = int(shown) if shown.isdecimal() else shown
+    seconds = checks.digits(shown)
     expiry = {"anchor": fields.get(f"{_EXPIRY}[anchor]"), "seconds": seconds}
     return purpose, _expiry(_EXPIRY, expiry)
 
