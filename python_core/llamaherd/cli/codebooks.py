@@ -215,7 +215,9 @@ def best(
         CodebookComparison,
     )
 
-    stored = CodebookComparison.from_json(Path(comparison).read_text(encoding="utf-8"))
+    stored = CodebookComparison.from_json(
+        Path(comparison).read_text(encoding="utf-8-sig")
+    )
     choice = best_codebook(stored, prefer=prefer, name=name)
     if output is not None:
         write_new(Path(output), choice.to_json().encode(), overwrite=overwrite)
@@ -247,7 +249,7 @@ def evaluate(
     from llamaherd.research.selection.choice import CodebookChoice  # noqa: PLC0415
     from llamaherd.research.selection.evaluation import evaluate_codebook  # noqa: PLC0415
 
-    frozen = CodebookChoice.from_json(Path(choice).read_text(encoding="utf-8"))
+    frozen = CodebookChoice.from_json(Path(choice).read_text(encoding="utf-8-sig"))
     with ExitStack() as stack, shown_warnings():
         found = evaluate_codebook(
             frozen,

@@ -51,7 +51,7 @@ def _template(path: str | None) -> str | None:
     if path is None:
         return None
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise click.UsageError(f"--template {path} cannot be read: {error}.") from None
 

@@ -17,6 +17,7 @@ from llamaherd.coding_page import export
 from llamaherd.coding_page.overview import overview
 from llamaherd.coding_page.values import are_spans
 from llamaherd.coding_page.views import codebook_view, text_view
+from llamaherd.core import checks
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.connections import ConnectionLimits
@@ -166,14 +167,11 @@ class _Api:
     async def text(self, request: Request) -> Response:
         """Return the next text, or the text at a position in the coder's order."""
         coder = self._coder(request)
-        position = request.query_params.get("position", "")
-        if position and not (position.isascii() and position.isdigit()):
+        given = request.query_params.get("position", "")
+        position = checks.digits(given)
+        if given and position is None:
             raise ApiError(400, "position must be a whole number", param="position")
-        return _json(
-            await run_in_threadpool(
-                self._shown, coder, int(position) if position else None
-            )
-        )
+        return _json(await run_in_threadpool(self._shown, coder, position))
 
     async def code(self, request: Request) -> Response:
         """Store a code; return the next text."""

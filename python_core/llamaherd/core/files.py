@@ -34,6 +34,15 @@ def is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
+def has_working_folder() -> bool:
+    """Return False if the working directory was deleted."""
+    try:
+        os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def digest_of(
     path: Path, is_cancelled: Callable[[], bool] = lambda: False
 ) -> bytes | None:
