@@ -189,6 +189,38 @@ def test_a_file_is_of_its_texts_and_labels(tmp_path: Path) -> None:
         opened(sheet_of(), journal).__enter__()
 
 
+def test_a_page_that_shows_earlier_codes_stores_nothing(tmp_path: Path) -> None:
+    """Two tabs of one coder: the stale one is told, in each order of acts."""
+    with opened(sheet_of("anna"), tmp_path / "codes") as (desk, store):
+        desk.code("anna", 0, "War", seen=0)
+        first = desk.entry_of("anna", 0)
+        desk.code("anna", 0, "War", seen=0)  # sent again, because no answer arrived
+        assert desk.entry_of("anna", 0) == first == desk.last_entry_of("anna")
+        n = len(store.entries())
+        stale: list[Any] = [
+            lambda: desk.code("anna", 0, "Money", seen=0),
+            lambda: desk.skip("anna", 0, seen=0),
+            lambda: desk.code("anna", 1, "War", seen=first),
+            lambda: desk.undo("anna", seen=0),
+            lambda: desk.undo("anna", seen=first + 1),
+        ]
+        for act in stale:
+            with pytest.raises(ArgumentError, match="not saved") as caught:
+                act()
+            assert caught.value.code == "changed"
+        for wrong in (True, "1", [1]):
+            with pytest.raises(ArgumentError, match="seen must be a number"):
+                desk.code("anna", 0, "Money", seen=wrong)
+        assert len(store.entries()) == n
+        desk.code("anna", 0, "Money", seen=first)
+        with pytest.raises(ArgumentError, match="not saved"):  # undone in the other tab
+            desk.undo("anna", seen=first)
+        assert desk.undo("anna", seen=desk.last_entry_of("anna")) == 0
+        assert desk.values("anna")[0] == "War"
+        assert desk.undo("anna", seen=first) == 0
+        assert desk.undo("anna", seen=0) is None
+
+
 CRAFTED = {
     "trigger": (
         "CREATE TRIGGER t BEFORE INSERT ON entry BEGIN SELECT RAISE(IGNORE); END",
