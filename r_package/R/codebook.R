@@ -5,9 +5,8 @@
 #' their definitions, and coded examples. [annotate_texts()] labels a column of texts by the
 #' codebook; [prompt_preview()] shows the prompt.
 #'
-#' `write_codebook()` writes a codebook to a YAML file that people can edit and compare; an existing
-#' file is replaced. `read_codebook()` reads such a file. All values in the file are text: a label
-#' `no` is not FALSE.
+#' `write_codebook()` writes a codebook to a YAML file that people can edit and compare.
+#' `read_codebook()` reads such a file. All values in the file are text: a label `no` is not FALSE.
 #'
 #' @param question The question or instruction for the model, without a placeholder for the text:
 #'   each text is added after the question.
@@ -154,12 +153,14 @@ read_codebook <- function(path) {
 
 #' @rdname codebook
 #' @param codebook A codebook.
+#' @param overwrite TRUE replaces an existing file, which people may have edited.
 #' @export
-write_codebook <- function(codebook, path) {
+write_codebook <- function(codebook, path, overwrite = FALSE) {
   error_call <- rlang::current_env()
   check_codebook(codebook)
   path <- expand_path(check_string(path))
-  py_call("codebook_write", codebook$content, path, error_call = error_call)
+  overwrite <- check_flag(overwrite)
+  py_call("codebook_write", codebook$content, path, overwrite, error_call = error_call)
   invisible(codebook)
 }
 

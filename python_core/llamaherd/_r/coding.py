@@ -86,9 +86,9 @@ def scale_make(
 
 
 @boundary
-def codebook_write(content: str, path: str) -> None:
+def codebook_write(content: str, path: str, overwrite: bool) -> None:
     """Write a codebook to a YAML file."""
-    lh.write_codebook(_codebook(content), path)
+    lh.write_codebook(_codebook(content), path, overwrite=overwrite)
 
 
 @boundary

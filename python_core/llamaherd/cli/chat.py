@@ -124,7 +124,7 @@ def chat(
     turns = []
     if saved is not None:
         try:
-            turns = read_json(Path(saved).read_text(encoding="utf-8"))
+            turns = read_json(Path(saved).read_text(encoding="utf-8-sig"))
         except DuplicateKeyError as error:
             return failed(f"{saved}: {error}", ExitStatus.WRONG_USE)
         except (ValueError, RecursionError):

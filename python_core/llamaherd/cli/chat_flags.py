@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from llamaherd.core import checks
 from llamaherd.core.json_text import DuplicateKeyError, read_json
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ def thinking_of(
         return None
     if value.lower() in _SWITCHES:
         return _SWITCHES[value.lower()]
-    if value.isascii() and value.isdigit():
-        return int(value)
+    number = checks.digits(value)
+    if number is not None:
+        return number
     raise click.BadParameter(f"{value!r} is neither a number nor on or off.", ctx, param)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psutil
 
-from llamaherd.core import installing
+from llamaherd.core import checks, installing
 from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.hub.profile import cpu_features, cpu_name, gpus
 from llamaherd.hub.quantizations import gigabytes
@@ -134,7 +134,7 @@ def threads() -> Finding:
     if trouble is not None:
         return Finding(topic="threads", state="warning", text=text, advice=trouble)
     granted = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    if granted.isdecimal() and int(granted) < n:
+    if (checks.digits(granted) or n) < n:
         return Finding(
             topic="threads",
             state="warning",

@@ -21,7 +21,7 @@ from llamaherd.cli.model_flags import (
 )
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.files import write_whole
+from llamaherd.core.files import check_free, write_new
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +51,7 @@ Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was
 """
 _OF_LABELS = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
 _MEASURES = (*_OF_LABELS, "mae", "rmse", "pearson")
+_overwrite = option("--overwrite", is_flag=True, help="Replace existing files.")
 
 
 @click.group("codebooks", cls=Commands, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
@@ -121,8 +122,9 @@ def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     "--out",
     "output",
     metavar="FILE.json",
-    help="Store the comparison; replaces a file.",
+    help="Store the comparison.",
 )
+@_overwrite
 @option("--plot", metavar="FILE", help="Plot agreement against seconds per text.")
 @gpu_options()
 def compare(
@@ -133,6 +135,7 @@ def compare(
     measure: Any,  # noqa: ANN401 - one of _MEASURES
     journal: str | None,
     output: str | None,
+    overwrite: bool,
     plot: str | None,
     **settings: Any,  # noqa: ANN401 - types of click
 ) -> None:
@@ -141,6 +144,9 @@ def compare(
     from llamaherd.research.selection.candidates import CodebookCandidate  # noqa: PLC0415
     from llamaherd.research.selection.compare import compare_codebooks  # noqa: PLC0415
 
+    for path in (output, plot):  # before hours of work
+        if path is not None:
+            check_free(Path(path), overwrite=overwrite, argument="out")
     loading = take_gpu_options(settings)
     given = {
         name: value for name, value in settings.items() if value not in (None, False)
@@ -167,7 +173,7 @@ def compare(
             **given,
         )
     if output is not None:
-        write_whole(Path(output), found.to_json().encode())
+        write_new(Path(output), found.to_json().encode(), overwrite=overwrite)
     if plot is not None:
         _save_plot(found, plot)
     click.echo(str(found))
@@ -192,14 +198,16 @@ def compare(
     "--out",
     "output",
     metavar="FILE.json",
-    help="Store the choice; replaces a file.",
+    help="Store the choice.",
 )
+@_overwrite
 def best(
     comparison: str,
     *,
     prefer: Any,  # noqa: ANN401 - types of click
     name: str | None,
     output: str | None,
+    overwrite: bool,
 ) -> None:
     """Choose a codebook, print the choice and store it."""
     from llamaherd.research.selection.choice import best_codebook  # noqa: PLC0415
@@ -207,10 +215,12 @@ def best(
         CodebookComparison,
     )
 
-    stored = CodebookComparison.from_json(Path(comparison).read_text(encoding="utf-8"))
+    stored = CodebookComparison.from_json(
+        Path(comparison).read_text(encoding="utf-8-sig")
+    )
     choice = best_codebook(stored, prefer=prefer, name=name)
     if output is not None:
-        write_whole(Path(output), choice.to_json().encode())
+        write_new(Path(output), choice.to_json().encode(), overwrite=overwrite)
     click.echo(str(choice))
 
 
@@ -239,7 +249,7 @@ def evaluate(
     from llamaherd.research.selection.choice import CodebookChoice  # noqa: PLC0415
     from llamaherd.research.selection.evaluation import evaluate_codebook  # noqa: PLC0415
 
-    frozen = CodebookChoice.from_json(Path(choice).read_text(encoding="utf-8"))
+    frozen = CodebookChoice.from_json(Path(choice).read_text(encoding="utf-8-sig"))
     with ExitStack() as stack, shown_warnings():
         found = evaluate_codebook(
             frozen,
@@ -285,10 +295,15 @@ def _save_plot(found: CodebookComparison, path: str) -> None:
     "--out",
     "output",
     metavar="FILE.yaml",
-    help="Store the codebook; replaces a file.",
+    help="Store the codebook.",
 )
+@_overwrite
 def ready(
-    name: str | None, target: str | None, as_json: bool, output: str | None
+    name: str | None,
+    target: str | None,
+    as_json: bool,
+    output: str | None,
+    overwrite: bool,
 ) -> None:
     """Print the list of ready codebooks, or one codebook."""
     from llamaherd.research.coding.codebook_file import codebook_yaml  # noqa: PLC0415
@@ -311,7 +326,7 @@ def ready(
     if output is None:
         click.echo(text, nl=False)
     else:
-        write_whole(Path(output), text.encode())
+        write_new(Path(output), text.encode(), overwrite=overwrite)
 
 
 def _context(source: str, loading: dict[str, Any], stack: ExitStack) -> Context:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.api.turns import checked_turns
 from llamaherd.cli.conventions import EXPECTED, ExitStatus, failed, is_terminated, tell
+from llamaherd.core import checks
 from llamaherd.core.errors import ChatFullError
 from llamaherd.core.files import write_whole
 from llamaherd.core.json_text import DuplicateKeyError, read_json
@@ -145,10 +146,11 @@ class Console:
         tell_user(f"Dropped: {gone[0]['content']}\n")
 
     def _forget(self, rest: str) -> None:
-        if rest and not (rest.isascii() and rest.isdigit()):
+        number = checks.digits(rest or "1")
+        if number is None:
             tell_user(f"/forget needs a number of questions, not {rest}.\n")
             return
-        gone = self._chat.forget(int(rest or 1))
+        gone = self._chat.forget(number)
         tell_user(f"Dropped {len(gone)} messages.\n")
 
     def _system(self, rest: str) -> None:
@@ -227,7 +229,7 @@ def _full(error: ChatFullError) -> str:
 def _problem_of(path: Path) -> str:
     """Return why an existing file is not replaced; "" if it has a conversation."""
     try:
-        checked_turns(read_json(path.read_text(encoding="utf-8")))
+        checked_turns(read_json(path.read_text(encoding="utf-8-sig")))
     except DuplicateKeyError as error:
         return f"exists, and {error}"
     except (ValueError, TypeError, OSError, RecursionError):

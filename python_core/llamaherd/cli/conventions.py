@@ -18,7 +18,7 @@ import click
 
 from llamaherd.cli.wording import terms_of_command
 from llamaherd.core.errors import BadArgumentError, JournalError, LlamaHerdError
-from llamaherd.core.files import is_full
+from llamaherd.core.files import has_working_folder, is_full
 from llamaherd.core.progress import say
 from llamaherd.core.words import spoken_in
 
@@ -221,6 +221,10 @@ def failed(message: object, status: ExitStatus = ExitStatus.FAILED) -> int:
     if isinstance(message, OSError) and message.filename is not None and message.strerror:
         advice = "; free space and run the command again" if is_full(message) else ""
         message = f"{message.filename!r} cannot be used: {message.strerror}{advice}"
+    elif isinstance(message, FileNotFoundError) and not has_working_folder():
+        message = "the working directory was deleted: change to another folder"
+    elif isinstance(message, RuntimeError):
+        message = f"{message}: end other programs, or raise the limit (ulimit -u)"
     say(f"llamaherd: {message}")
     return status
 

@@ -138,4 +138,8 @@ def _run(arguments: Sequence[str] | None, missing: list[str]) -> int:
         return ExitStatus.FAILED
     except EXPECTED as error:
         return failed(closed_streams(error, missing) or error, status_of(error))
+    except RuntimeError as error:  # Python has no class for a lack of threads
+        if "can't start new thread" not in str(error):
+            raise
+        return failed(error)
     return ExitStatus.DONE if status is None else int(status)

@@ -26,6 +26,7 @@ llamaherd methods report.html --checklist
 @click.command("methods", cls=Command, help=_HELP, examples=_EXAMPLES)
 @click.argument("report", metavar="REPORT")
 @click.option("--bibtex", metavar="FILE.bib", help="Store the references in a file.")
+@click.option("--overwrite", is_flag=True, help="Let --bibtex replace a file.")
 @click.option(
     "--checklist", is_flag=True, help="Print questions of reviewers and open points."
 )
@@ -35,13 +36,15 @@ llamaherd methods report.html --checklist
     is_flag=True,
     help="Print paragraph, references and checklist as JSON.",
 )
-def methods(report: str, bibtex: str | None, checklist: bool, as_json: bool) -> None:
+def methods(
+    report: str, bibtex: str | None, overwrite: bool, checklist: bool, as_json: bool
+) -> None:
     """Run the command."""
     from llamaherd.research.reports.methods_text import methods_text  # noqa: PLC0415 - fast help
 
     found = methods_text(report)
     if bibtex is not None:
-        found.write_bibtex(bibtex)
+        found.write_bibtex(bibtex, overwrite=overwrite)
     if as_json:
         click.echo(json.dumps(asdict(found), ensure_ascii=False, indent=1))
     elif checklist:

@@ -168,8 +168,10 @@ def remove(source: str, yes: bool) -> int:
             return failed("no terminal to ask on: pass --yes", ExitStatus.WRONG_USE)
         click.confirm(f"Remove {first} ({size})?", abort=True, err=True)
     for file in reversed(files):  # the first file, removed last, marks a complete model
+        is_noted = "source" in folders.note_of(file)
         file.unlink()
-        folders.note_path(file).unlink(missing_ok=True)
+        if is_noted:
+            folders.note_path(file).unlink(missing_ok=True)
     tell(f"removed {size}")
     return ExitStatus.DONE
 

@@ -34,7 +34,7 @@ llamaherd optimize model.gguf --text texts-of-mine.txt --json | jq -r .path
 
 def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> str | None:
     try:
-        return None if path is None else path.read_text(encoding="utf-8")
+        return None if path is None else path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise click.BadParameter(f"{path} is not UTF-8: {error}", ctx, param) from None
 

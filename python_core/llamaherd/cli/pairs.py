@@ -142,7 +142,7 @@ def pairs(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
         if given[name] is not None and (given[name] is not False or name == "thinking")
     }
     if given["layout"] is not None:
-        settings["layout"] = Path(given["layout"]).read_text(encoding="utf-8")
+        settings["layout"] = Path(given["layout"]).read_text(encoding="utf-8-sig")
     show = not given["quiet"] and sys.stderr.isatty()
     with (
         shown_warnings(),

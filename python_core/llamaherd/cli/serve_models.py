@@ -126,8 +126,9 @@ def given_loras(texts: Sequence[str], models: Sequence[GivenModel]) -> list[Give
 
 
 def _check_names(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
+    plain = [name.removesuffix(".gguf") for name in names]  # requests may add it
+    for name, short in zip(names, plain, strict=True):
+        if plain.count(short) > 1:
             raise click.UsageError(
                 f"two models have the name {name!r}: name one with --model NAME=FILE."
             )

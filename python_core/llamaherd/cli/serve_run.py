@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from llamaherd.cli.model_flags import load_model, path_of_model, take_gpu_option
 from llamaherd.cli.serve_models import specs_of
 from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.json_text import DAMAGED
 
 if TYPE_CHECKING:
     import socket
@@ -50,7 +51,7 @@ def _template(path: str | None) -> str | None:
     if path is None:
         return None
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise click.UsageError(f"--template {path} cannot be read: {error}.") from None
 
@@ -78,9 +79,21 @@ def _tell_ready(line: str, bound: socket.socket, path: str | None) -> None:
     print(line, flush=True)  # noqa: T201
     if path is not None:
         told = {"url": serving.url(bound), "pid": os.getpid()}
-        draft = Path(f"{path}.new")
-        draft.write_text(json.dumps(told), encoding="utf-8")
-        files.replace(draft, Path(path))
+        files.write_whole(Path(path), json.dumps(told).encode())
+
+
+def check_ready_file(path: str | None) -> None:
+    """Check that the file for `--ready-file` is free, or is of an earlier server.
+
+    Raises:
+        ArgumentError: The file is of another kind.
+    """
+    if path is None:
+        return
+    with suppress(OSError, *DAMAGED):
+        if json.loads(Path(path).read_bytes()).keys() == {"url", "pid"}:
+            return
+    files.check_free(Path(path), overwrite=False, argument="--ready-file")
 
 
 def _stem(path: str | None) -> str | None:
@@ -101,6 +114,7 @@ def serve_on(
     """
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
 
+    check_ready_file(options["ready_file"])
     models, loras = options["models"], options["loras"]
     arguments = _arguments(options)
     n_ctx = arguments.context.get("n_ctx")

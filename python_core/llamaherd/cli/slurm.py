@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section
+from llamaherd.core.files import write_new
 
 _HELP = """\
 Write a SLURM array script that executes a run in parts.
@@ -52,6 +53,7 @@ _resources = section("Resources of each task (options of sbatch)")
     metavar="FILE",
     help="Path of the script. Default: RUN.slurm.sh next to RUN.toml.",
 )
+@_array("--overwrite", is_flag=True, help="Replace a script that was edited.")
 @_array(
     "--submit", is_flag=True, help="Submit the script with sbatch and print the job id."
 )
@@ -96,6 +98,7 @@ def slurm(
     tasks: int,
     script: Path | None,
     submit: bool,
+    overwrite: bool,
     **options: Any,  # noqa: ANN401 - as declared above
 ) -> int:
     """Write the script, and print the next steps."""
@@ -116,7 +119,7 @@ def slurm(
     words = {name: options.pop(name) for name in ("setup", "scratch", "most_running")}
     resources = scripts.Resources(**options)
     text = scripts.slurm_script(place, run, output, tasks, resources, **words)
-    place.write_text(text, encoding="utf-8")
+    write_new(place, text.encode(), overwrite=overwrite)
     # sbatch opens the log before the script could create its folder.
     journals = place.absolute().with_name(f"{run.stem}.journals")
     journals.mkdir(exist_ok=True)

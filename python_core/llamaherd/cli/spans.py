@@ -29,6 +29,7 @@ llamaherd spans coded.csv --id id -o passages.csv
     metavar="FILE",
     help=".csv, .tsv or .jsonl; default -: CSV to stdout.",
 )
+@click.option("--overwrite", is_flag=True, help="Replace an existing output.")
 @click.option("--id", "id_", metavar="NAME", help="Column that identifies the texts.")
 @click.option(
     "--column",
@@ -36,8 +37,10 @@ llamaherd spans coded.csv --id id -o passages.csv
     metavar="NAME",
     help="Column of passages. Default spans, or with a --prefix PREFIXspans.",
 )
-def spans(table: str, output: str, id_: str | None, column: str) -> None:
+def spans(table: str, output: str, overwrite: bool, id_: str | None, column: str) -> None:
     """Run the command."""
     from llamaherd.tables.spans import SpanFile  # noqa: PLC0415 - loads the engine
+    from llamaherd.tables.whole import check_free  # noqa: PLC0415
 
+    check_free(output, overwrite=overwrite)
     SpanFile(source=table, output=output, column=column, id=id_).write()

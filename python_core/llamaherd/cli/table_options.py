@@ -32,11 +32,12 @@ def _shard(
 ) -> tuple[int, int] | None:
     if value is None:
         return None
-    i, slash, n = value.partition("/")
-    if not (slash and i.isdigit() and n.isdigit() and 1 <= int(i) <= int(n)):
+    first, _, last = value.partition("/")
+    i, n = checks.digits(first), checks.digits(last)
+    if i is None or n is None or not 1 <= i <= n:
         message = f"{value!r} is not a part such as 1/50 or 50/50."
         raise click.BadParameter(message, ctx, param)
-    return int(i), int(n)
+    return i, n
 
 
 _COMMON = [

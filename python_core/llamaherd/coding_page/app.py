@@ -14,9 +14,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llamaherd.coding_page import export
+from llamaherd.coding_page.desk import CHANGED
 from llamaherd.coding_page.overview import overview
 from llamaherd.coding_page.values import are_spans
 from llamaherd.coding_page.views import codebook_view, text_view
+from llamaherd.core import checks
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.connections import ConnectionLimits
@@ -143,8 +145,9 @@ class _Api:
             except ApiError as error:
                 return _error(error)
             except BadArgumentError as error:
+                status = 409 if error.code == CHANGED else 400
                 return _error(
-                    ApiError(400, str(error), param=error.argument, code=error.code)
+                    ApiError(status, str(error), param=error.argument, code=error.code)
                 )
             except sqlite3.Error as error:  # such as a full disk or a lost network drive
                 return _error(
@@ -166,14 +169,11 @@ class _Api:
     async def text(self, request: Request) -> Response:
         """Return the next text, or the text at a position in the coder's order."""
         coder = self._coder(request)
-        position = request.query_params.get("position", "")
-        if position and not (position.isascii() and position.isdigit()):
+        given = request.query_params.get("position", "")
+        position = checks.digits(given)
+        if given and position is None:
             raise ApiError(400, "position must be a whole number", param="position")
-        return _json(
-            await run_in_threadpool(
-                self._shown, coder, int(position) if position else None
-            )
-        )
+        return _json(await run_in_threadpool(self._shown, coder, position))
 
     async def code(self, request: Request) -> Response:
         """Store a code; return the next text."""
@@ -185,6 +185,7 @@ class _Api:
             body.get("value"),
             body.get("note", ""),
             body.get("seconds"),
+            seen=body.get("seen"),
         )
         return _json(await run_in_threadpool(self._after, coder, at))
 
@@ -197,14 +198,15 @@ class _Api:
             body.get("i"),
             body.get("note", ""),
             body.get("seconds"),
+            seen=body.get("seen"),
         )
         return _json(await run_in_threadpool(self._after, coder, at))
 
     async def undo(self, request: Request) -> Response:
         """Undo the coder's last code or skip; return the text."""
-        coder = self._coder(request)
-        await self._body(request)
-        at = await run_in_threadpool(self._desk.undo, coder)
+        coder, body = self._coder(request), await self._body(request)
+        seen = body.get("seen")
+        at = await run_in_threadpool(lambda: self._desk.undo(coder, seen=seen))
         if at is None:
             raise ApiError(409, "there is nothing to undo", code="nothing_to_undo")
         return _json(await run_in_threadpool(text_view, self._desk, coder, at))

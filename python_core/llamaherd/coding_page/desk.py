@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from llamaherd.coding_page.store import CodeStore, Entry
 
 _LONGEST_NOTE = 10_000
+CHANGED = "changed"  # code of the error of a page that shows earlier codes
 _LONGEST_S = 24 * 3600.0
 
 
@@ -156,32 +157,58 @@ class Desk:
         value: object,
         note: object = "",
         seconds: object = None,
+        *,
+        seen: object = None,
     ) -> int:
         """Store the code of a text; return the text's index.
 
+        Args:
+            coder: Name of the coder.
+            i: Index of the text.
+            value: Code.
+            note: Note of the coder.
+            seconds: Time that the coder spent on the text.
+            seen: `entry_of` the text when it was shown; None if it is unknown.
+
         Raises:
-            ArgumentError: The text is not one of the coder's texts, or the value is not a
-                valid code.
+            ArgumentError: The text is not one of the coder's texts, the value is not a
+                valid code, or the coder coded the text elsewhere since it was shown.
         """
         at = self._checked_text(coder, i)
         checked = checked_value(self.sheet.codebook, self.sheet.texts[at], value)
         remark = _checked_note(note), _checked_seconds(seconds)
         plain = plain_value(checked)
         act = NewAct(coder, self.sheet.ids[at], "code", plain, *remark)
-        return self._add(at, act)
+        return self._add(at, act, seen)
 
     def skip(
-        self, coder: str, i: object, note: object = "", seconds: object = None
+        self,
+        coder: str,
+        i: object,
+        note: object = "",
+        seconds: object = None,
+        *,
+        seen: object = None,
     ) -> int:
         """Store that a coder skipped a text; return the text's index."""
         at = self._checked_text(coder, i)
         remark = _checked_note(note), _checked_seconds(seconds)
-        return self._add(at, NewAct(coder, self.sheet.ids[at], "skip", None, *remark))
+        new = NewAct(coder, self.sheet.ids[at], "skip", None, *remark)
+        return self._add(at, new, seen)
 
-    def undo(self, coder: str) -> int | None:
-        """Undo a coder's last code or skip, if any; return its text, otherwise None."""
+    def undo(self, coder: str, *, seen: object = None) -> int | None:
+        """Undo a coder's last code or skip, if any; return its text, otherwise None.
+
+        Args:
+            coder: Name of the coder.
+            seen: `last_entry_of` the coder when the page was shown; None if unknown.
+
+        Raises:
+            ArgumentError: The coder coded or undid elsewhere since the page was shown.
+        """
         with self._lock:
             self._read()
+            _check_seen(seen, self.last_entry_of(coder))
             if not self._acts[coder]:
                 return None
             at = self._acts[coder][-1]
@@ -189,12 +216,24 @@ class Desk:
             self._read()
             return at
 
-    def _add(self, at: int, new: NewAct) -> int:
+    def entry_of(self, coder: str, i: int) -> int:
+        """Return the number of the entry with the code or skip of a text; 0 if none."""
+        act = self.act(coder, i)
+        return 0 if act is None else act.entry.n
+
+    def last_entry_of(self, coder: str) -> int:
+        """Return the number of the entry that an undo would undo; 0 if there is none."""
+        acts = self._acts[coder]
+        return self.entry_of(coder, acts[-1]) if acts else 0
+
+    def _add(self, at: int, new: NewAct, seen: object) -> int:
         with self._lock:
             self._read()
             last = self.act(new.coder, at)
             # A browser that receives no response sends the code or skip again.
             is_again = last is not None and last.entry.act[:5] == new[:5]
+            if not is_again:
+                _check_seen(seen, self.entry_of(new.coder, at))
             if not is_again or self._acts[new.coder][-1] != at:
                 self._store.add(new)
                 self._read()
@@ -256,6 +295,26 @@ class Desk:
                 argument="codebook",
                 code="conflict",
             ) from error
+
+
+def _check_seen(seen: object, now: int) -> None:
+    """Check that a page shows the latest codes of its coder.
+
+    Raises:
+        ArgumentError: Another page of the coder stored a code, skip or undo since.
+    """
+    if seen is not None and (isinstance(seen, bool) or not isinstance(seen, int)):
+        raise ArgumentError(
+            f"must be a number, not {checks.shown(seen)}", argument="seen"
+        )
+    if seen is not None and seen != now:
+        raise ArgumentError(
+            "This was not saved: you coded in another tab or window since this page was "
+            "shown. It now shows what is saved.",
+            argument="seen",
+            code=CHANGED,
+            form="{problem}",
+        )
 
 
 def _checked_note(note: object) -> str:

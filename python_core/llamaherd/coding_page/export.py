@@ -13,7 +13,7 @@ from llamaherd.coding_page.form import FormField, form_of
 from llamaherd.coding_page.values import are_fields, are_spans, cell_of, plain_value
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.files import write_whole
+from llamaherd.core.files import check_free, write_whole
 from llamaherd.research.codes.span_files import MarkedText, Unit
 from llamaherd.research.estimation import gold_file
 from llamaherd.research.estimation.gold_drawn import sidecar
@@ -206,25 +206,22 @@ def write_codes(
         ArgumentError: A file with other content exists; no file is written.
         OSError: A file cannot be written.
     """
-    made = [(each, each.path(Path(path)), exported(desk, each)) for each in exports(desk)]
-    for _, there, content in made:
-        if not overwrite and there.exists() and there.read_bytes() != content:
-            raise ArgumentError(
-                f"{checks.shown(str(there))} already exists: choose another name, or set "
-                "overwrite to replace it",
-                argument="path",
-                code="exists",
-                form="{name}: {problem}",
-            )
-    for export, there, content in made:
+    made: dict[Path, bytes] = {}
+    paths = []
+    sample = None if are_spans(desk.sheet.codebook) else desk.sheet.sample
+    for export in exports(desk):
+        there = export.path(Path(path))
+        paths.append(there)
+        made[there] = exported(desk, export)
+        if sample is not None:
+            own = sample if export.field is None else _of_field(sample, export.field)
+            design = replace(own, coders=[], codes=[])
+            made[sidecar(there)] = design.to_json().encode()
+    for there, content in made.items():
+        check_free(there, content, overwrite=overwrite)
+    for there, content in made.items():
         write_whole(there, content)
-        sample = desk.sheet.sample
-        if sample is None or are_spans(desk.sheet.codebook):
-            continue
-        own = sample if export.field is None else _of_field(sample, export.field)
-        design = replace(own, coders=[], codes=[])
-        write_whole(sidecar(there), design.to_json().encode())
-    return [there for _, there, _ in made]
+    return paths
 
 
 def _notes(desk: Desk, coder: str) -> list[str]:

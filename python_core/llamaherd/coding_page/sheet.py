@@ -278,7 +278,7 @@ def _of_file(path: Path) -> GoldSample | dict[str, list[str]]:
     content = path.read_bytes()
     header, *rows = gold_file.parsed(content, str(path))
     if sidecar(path).exists():
-        drawn = GoldSample.from_json(sidecar(path).read_text(encoding="utf-8"))
+        drawn = GoldSample.from_json(sidecar(path).read_text(encoding="utf-8-sig"))
         n_own = sum(name.strip() in drawn.own_columns for name in header)
         is_coded = any(cell.strip() for row in rows for cell in row[n_own:])
         return read_gold(path) if is_coded else drawn

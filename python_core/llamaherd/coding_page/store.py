@@ -7,16 +7,17 @@ earlier code is lost. Every entry is on the disk before its browser gets an answ
 from __future__ import annotations
 
 import json
-import os
+import re
 import secrets
 import sqlite3
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.journal.sqlite_schema import make_private, problem_of_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,7 @@ Kind = Literal["code", "skip", "undo"]
 _APPLICATION_ID = 0x6C686370  # "lhcp"
 _FORMAT = 1
 _BUSY_S = 30.0
+_SECRET = re.compile(r"[\w-]{32}", re.ASCII)  # 24 random bytes
 _SCHEMA = f"""
 BEGIN EXCLUSIVE;
 PRAGMA application_id = {_APPLICATION_ID};
@@ -106,8 +108,8 @@ class CodeStore:
         self._lock = threading.Lock()
         self._is_closed = False
         with _refusals(path):
-            with suppress(FileExistsError):  # only the file's owner may read the secret
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            if not path.exists() or path.stat().st_size == 0:
+                make_private(path)
             self._db = sqlite3.connect(
                 path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
             )
@@ -138,10 +140,13 @@ class CodeStore:
                 "WHERE n > ? ORDER BY n",
                 (after,),
             ).fetchall()
-        return [
-            Entry(n, NewAct(coder, key, kind, _parsed(value), note, seconds), at)
-            for n, coder, key, kind, value, note, seconds, at in rows
-        ]
+        try:
+            return [
+                Entry(n, NewAct(coder, key, kind, _parsed(value), note, seconds), at)
+                for n, coder, key, kind, value, note, seconds, at in rows
+            ]
+        except (ValueError, TypeError, RecursionError) as error:
+            raise self._foreign(f"a code in it is damaged: {error}") from None
 
     def add(self, act: NewAct) -> None:
         """Store a code, skip or undo. The entry is on the disk when the call returns."""
@@ -165,23 +170,19 @@ class CodeStore:
 
     def _open(self, sheet: Sheet) -> None:
         """Create the tables, or check the tables of an existing file."""
-        (identity,) = self._db.execute("PRAGMA application_id").fetchone()
-        (n_tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if n_tables and identity != _APPLICATION_ID:
-            raise ArgumentError(
-                f"{checks.shown(str(self.path))} is an SQLite file, but has no codes",
-                argument="path",
-                code="foreign_file",
-            )
+        is_new = self._check_format()
         # With a rollback journal, only one file remains; EXTRA also synchronizes its
         # folder.
         self._db.execute("PRAGMA journal_mode = DELETE")
         self._db.execute("PRAGMA synchronous = EXTRA")
-        if not n_tables:
+        if is_new:
             self._db.executescript(_SCHEMA)
+        make_private(self.path)  # only the file's owner may read the secret
         new = {"sha256": sheet.sha256, "secret": secrets.token_urlsafe(24)}
         for key, value in new.items():
             self._db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (key, value))
+        if not _SECRET.fullmatch(self._meta("secret")):
+            raise self._foreign("its secret, from which keys are computed, is damaged")
         if self._meta("sha256") != sheet.sha256:
             raise ArgumentError(
                 f"{checks.shown(str(self.path))} has codes of other texts",
@@ -190,6 +191,34 @@ class CodeStore:
             )
         self._keep(sheet.codebook)
 
+    def _check_format(self) -> bool:
+        """Check the format of the file; return whether it is still empty.
+
+        Raises:
+            ArgumentError: The file is of another program or version, or was changed.
+        """
+        (application,) = self._db.execute("PRAGMA application_id").fetchone()
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        (n_objects,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not (application or version or n_objects):
+            return True
+        problem = problem_of_schema(self._db, "file of codes", _SCHEMA)
+        if application != _APPLICATION_ID:
+            problem = "it is an SQLite file of another program"
+        elif version != _FORMAT:
+            problem = f"it has format {version}, and this version of llamaherd {_FORMAT}"
+        if problem:
+            raise self._foreign(problem)
+        return False
+
+    def _foreign(self, problem: str) -> ArgumentError:
+        return ArgumentError(
+            f"{checks.shown(str(self.path))} is an SQLite file, but has no codes that "
+            f"can be used: {problem}",
+            argument="path",
+            code="foreign_file",
+        )
+
     def _keep(self, codebook: Codebook) -> None:
         content = json.dumps(codebook.to_dict(), ensure_ascii=False)
         self._db.execute(
@@ -197,8 +226,8 @@ class CodeStore:
         )
 
     def _meta(self, key: str) -> str:
-        found = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,))
-        return str(found.fetchone()[0])
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return "" if row is None else str(row[0])
 
 
 def _parsed(value: str | None) -> Any:  # noqa: ANN401 - JSON

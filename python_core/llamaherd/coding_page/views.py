@@ -46,6 +46,7 @@ def text_view(desk: Desk, coder: str, i: int | None) -> dict[str, Any]:
     view: dict[str, Any] = {
         "progress": asdict(desk.progress(coder)),
         "can_undo": desk.can_undo(coder),
+        "last_entry": desk.last_entry_of(coder),
         "text": None,
     }
     if i is None or i not in texts:
@@ -54,6 +55,7 @@ def text_view(desk: Desk, coder: str, i: int | None) -> dict[str, Any]:
     value = None if act is None or act.value is None else plain_value(act.value)
     view["text"] = {
         "i": i,
+        "entry": desk.entry_of(coder, i),
         "position": texts.index(i),
         "text": desk.sheet.texts[i],
         "value": value,

@@ -29,7 +29,17 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 INT32_MAX = 2**31 - 1
+_MOST_DIGITS = 18  # of a number in a text, which fits into 64 bits
 _NEXT_TO = 1.5e-6  # limits this close to 0 or 1 are named as 0 or 1
+
+
+def digits(text: str) -> int | None:
+    """Return the number that ASCII digits write; None for any other or longer text.
+
+    Python refuses numbers of many digits with an error of its own.
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number else None
 
 
 def integer(name: Name, value: object, low: int, high: int = INT32_MAX) -> int:

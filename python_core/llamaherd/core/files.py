@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llamaherd.core.errors import ArgumentError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -30,6 +32,15 @@ _RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8)  # virus scanners keep a new file open for
 def is_full(error: OSError) -> bool:
     """Return True if a write failed because a disk, quota or file system is full."""
     return error.errno in _FULL
+
+
+def has_working_folder() -> bool:
+    """Return False if the working directory was deleted."""
+    try:
+        os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def digest_of(
@@ -80,6 +91,21 @@ def sync_folder(folder: Path) -> None:
             raise
 
 
+def make_private_folder(folder: Path) -> None:
+    """Create a folder, and its parents, that only its owner may read.
+
+    A folder that exists is closed to others.
+
+    Raises:
+        OSError: The folder cannot be created, or belongs to somebody else.
+    """
+    if not folder.parent.exists():
+        make_private_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not _IS_WINDOWS and folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+
+
 def replace(draft: Path, target: Path) -> None:
     """Rename a complete file so that it replaces another file.
 
@@ -106,6 +132,44 @@ def replace(draft: Path, target: Path) -> None:
         if target.exists() and not os.access(target, os.W_OK):
             problem = "cannot be replaced, because it is read-only"
         raise PermissionError(error.errno, problem, str(target)) from error
+
+
+def check_free(
+    path: Path, content: bytes | None = None, *, overwrite: bool, argument: str = "path"
+) -> None:
+    """Check that writing a file replaces nothing that the user did not ask to replace.
+
+    Args:
+        path: Path of the file; an empty file, a device or a pipe is free.
+        content: New content, which the file may already have; None if it is unknown.
+        overwrite: Whether to replace the file.
+        argument: Name of the argument in messages.
+
+    Raises:
+        ArgumentError: The file exists with other content.
+    """
+    is_used = path.is_file() and path.stat().st_size > 0
+    if overwrite or not (is_used or path.is_dir()):
+        return
+    if content is None or path.is_dir() or path.read_bytes() != content:
+        raise ArgumentError(
+            f"{str(path)!r} already exists: choose another name, or set overwrite "
+            "(--overwrite) to replace it",
+            argument=argument,
+            code="exists",
+            form="{name}: {problem}",
+        )
+
+
+def write_new(path: Path, content: bytes, *, overwrite: bool = False) -> None:
+    """Write a file as `write_whole` does, unless it exists with other content.
+
+    Raises:
+        ArgumentError: The file exists with other content.
+        OSError: The file cannot be written.
+    """
+    check_free(path, content, overwrite=overwrite)
+    write_whole(path, content)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -43,7 +43,7 @@ class LockFile:
 
     def release(self) -> None:
         """Release the lock and remove its file."""
-        if not _IS_WINDOWS:
+        if not _IS_WINDOWS and _is_at(self._descriptor, self.path):
             self.path.unlink(missing_ok=True)
         os.close(self._descriptor)
         if _IS_WINDOWS:  # only a file that no process has open can be removed
@@ -58,7 +58,8 @@ def take_lock(path: Path) -> LockFile | None:
         path: Path of the lock file; a symbolic link is not followed.
 
     Returns:
-        The lock; None if the file system has no locks or the file cannot be created.
+        The lock; None if the file system has no locks, the file cannot be created, or
+        it is a file of another program.
 
     Raises:
         LockHeldError: Another process, or this one, holds the lock.
@@ -73,12 +74,16 @@ def take_lock(path: Path) -> LockFile | None:
             return None
         is_mine = False
         try:
-            if not _locked(descriptor):
-                text = os.read(descriptor, _LONGEST_ID).decode("ascii", "replace")
+            is_locked = _locked(descriptor)
+            text = os.read(descriptor, _LONGEST_ID + 1).decode("ascii", "replace")
+            if not is_locked:
                 raise LockHeldError(text)
+            if text and not text.isdigit():  # not written by this function
+                return None
             is_mine = _is_at(descriptor, path)  # otherwise the previous holder removed it
             if is_mine:
                 os.ftruncate(descriptor, 0)
+                os.lseek(descriptor, 0, os.SEEK_SET)
                 os.write(descriptor, str(os.getpid()).encode())
                 return LockFile(path, descriptor)
         except OSError:

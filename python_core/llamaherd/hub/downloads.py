@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import DownloadError, ModelLoadError
-from llamaherd.core.files import sha256_of
+from llamaherd.core.files import sha256_of, write_whole
 from llamaherd.core.words import setting, words
 from llamaherd.hub import folders, quantizations
 from llamaherd.hub.quantizations import available_bytes
@@ -90,22 +90,22 @@ def downloaded(
             available = available_bytes(options.check_memory)
             quantizations.check_fits(source, sized, [], available)
 
+    note_path = folders.note_path(file_request.target)
+    if note_path.exists() and "source" not in folders.note_of(file_request.target):
+        raise DownloadError(
+            f"{note_path} is not the record of a download, which would replace it"
+        )
     options.say(f"Downloading {shown_url(file_request.url)} to {file_request.target}.")
     watch = replace(options.watch, check_size=check_size)
     digest = download(file_request, watch)
-    folders.note_path(file_request.target).write_text(
-        json.dumps(
-            {
-                "source": source,
-                "sha256": digest,
-                "size_bytes": file_request.target.stat().st_size,
-                "downloaded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                **note,
-            },
-            indent=1,
-        ),
-        encoding="utf-8",
-    )
+    record = {
+        "source": source,
+        "sha256": digest,
+        "size_bytes": file_request.target.stat().st_size,
+        "downloaded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        **note,
+    }
+    write_whole(note_path, json.dumps(record, indent=1).encode())
     return file_request.target
 
 

@@ -115,7 +115,8 @@ def _hub_files(
     for file in reversed(offer.files):
         target = folder.joinpath(*(safe_name(part) for part in file.name.split("/")))
         is_there = target.is_file() and not options.force
-        if is_there and _is_of(target, file, commit):
+        source = str(replace(what, file_or_quantization=file.name))
+        if is_there and _is_of(target, file, commit, source):
             path = target
             continue
         expected = options.sha256 or file.sha256
@@ -132,17 +133,19 @@ def _hub_files(
             size_bytes=file.size_bytes,
             replace=options.force or is_there,
         )
-        source = str(replace(what, file_or_quantization=file.name))
         path = downloaded(file_request, source, offer, {"commit": commit}, options)
     return path
 
 
-def _is_of(target: Path, file: RemoteFile, commit: str) -> bool:
-    """Return whether a local file equals the hub's file of this commit."""
+def _is_of(target: Path, file: RemoteFile, commit: str, source: str) -> bool:
+    """Return whether a local file equals the hub's file of this commit.
+
+    Two names on the hub can have one name on this machine, see `safe_name`.
+    """
     note = folders.note_of(target)
     if file.sha256 is not None and "sha256" in note:
         return bool(note["sha256"] == file.sha256)
-    return bool(note.get("commit") == commit)
+    return bool(note.get("commit") == commit and note.get("source") == source)
 
 
 def _best_of(root: Path, files: list[Path], what: HubModel) -> Path | None:

@@ -120,7 +120,9 @@ def _rest(source: str) -> str:
 def _hub_model(source: str, rest: str, name: str) -> HubModel:
     match = _REPO.fullmatch(rest)
     file = match["file"] if match else None
-    if match is None or ".." in PurePosixPath(file or "").parts:
+    # The hub has no names with "--", which separates the names in folders of the cache.
+    is_name = match is not None and "--" not in match["repo"]
+    if match is None or not is_name or ".." in PurePosixPath(file or "").parts:
         raise ArgumentError(
             f'must be "hf:owner/repo", "hf:owner/repo/file.gguf" or '
             f'"hf:owner/repo:Q4_K_M", not {checks.shown(source)}',

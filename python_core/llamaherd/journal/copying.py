@@ -24,28 +24,34 @@ def keep_journal(journal: str | os.PathLike[str], kept: str | os.PathLike[str]) 
 
     Args:
         journal: Path of the journal; the file is not changed.
-        kept: Path of the copy; an older copy is replaced.
+        kept: Path of the copy; an older journal is replaced, and no other file.
 
     Raises:
-        JournalError: The file is not a journal, or cannot be copied.
+        JournalError: A file is not a journal, or cannot be copied.
     """
     source, target = Path(journal), Path(kept)
     with refusals("journal", source):
         if not source.is_file():
             raise JournalError(f"journal: there is no {str(source)!r}")
         check("journal", source)
+        with refusals("kept", target):
+            if target.exists() and target.stat().st_size:
+                check("kept", target)
         with tempfile.TemporaryDirectory(prefix=".keep-", dir=source.parent) as folder:
             draft = Path(folder) / source.name
             with closing(sqlite3.connect(draft)) as copy:
                 look(source, lambda db: db.backup(copy))
             with refusals("kept", target):
-                _replace(draft, target)
+                _replace(draft, target, source.stat().st_mode & 0o777)
 
 
-def _replace(draft: Path, target: Path) -> None:
+def _replace(draft: Path, target: Path, mode: int) -> None:
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with draft.open("rb") as source, part.open("wb") as sink:
+        part.unlink(missing_ok=True)  # of an earlier process with the same number
+        # The copy is as private as the journal.
+        opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with draft.open("rb") as source, os.fdopen(opened, "wb") as sink:
             shutil.copyfileobj(source, sink, 1 << 20)
             sink.flush()
             os.fsync(sink.fileno())

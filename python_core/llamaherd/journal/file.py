@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import sqlite3
@@ -31,6 +30,7 @@ from llamaherd.journal.sqlite_access import (
     is_foreign,
     look,
 )
+from llamaherd.journal.sqlite_schema import problem_of_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +77,33 @@ CREATE TABLE result (
 );
 COMMIT;
 """
+# Thoughts before answers; created with the first thought.
+THOUGHT_TABLE = """
+CREATE TABLE IF NOT EXISTS thought (
+  key BLOB PRIMARY KEY,  -- that of the result
+  text TEXT,
+  n_tokens INTEGER NOT NULL,
+  complete INTEGER,
+  digest BLOB NOT NULL
+);
+"""
+# Rows of runs on tables; created by the first run.
+RUN_TABLES = """
+CREATE TABLE IF NOT EXISTS run (
+  id BLOB PRIMARY KEY,
+  record TEXT NOT NULL,  -- JSON, see Record
+  started REAL NOT NULL  -- seconds since 1970
+);
+CREATE TABLE IF NOT EXISTS run_row (
+  run BLOB NOT NULL REFERENCES run,
+  place INTEGER NOT NULL,  -- in the whole table, from 0
+  value TEXT NOT NULL,  -- of the new columns, JSON
+  vector BLOB,  -- float32, little-endian
+  digest BLOB NOT NULL,
+  PRIMARY KEY (run, place)
+) WITHOUT ROWID;
+"""
+OPTIONAL = THOUGHT_TABLE + RUN_TABLES
 
 # Limits in bytes. SQLite opens paths of up to 504 bytes; file systems allow names of up
 # to 255 bytes. The name of a draft has 29 additional bytes, the name of a rollback
@@ -302,32 +329,7 @@ def _format_and_problem(db: sqlite3.Connection) -> tuple[int, str]:
     # quick_check would not detect missing entries of the index.
     (checked,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if checked == _SOUND:
-        checked = _problem_of_schema(db) or _SOUND
+        # Users may add tables of their own.
+        problem = problem_of_schema(db, "journal", SCHEMA, OPTIONAL, may_have_more=True)
+        checked = problem or _SOUND
     return number, checked
-
-
-def _problem_of_schema(db: sqlite3.Connection) -> str:
-    """Return the reason why a schema is not that of a journal; "" if it is.
-
-    Additional tables that runs or SQLite's ANALYZE create are allowed. Other objects are
-    refused: a trigger could change stored data, a view could replace a table, and an
-    index on an expression could fail.
-    """
-    if not _tables() <= _tables_of(db):
-        return "its tables are not the tables of a journal"
-    query = "SELECT type, name FROM sqlite_master WHERE type <> 'table' AND sql NOT NULL"
-    for kind, name in db.execute(query):
-        return f"it has the {kind} {name!r:.60}, which no journal has: remove it"
-    return ""
-
-
-@functools.cache
-def _tables() -> set[str]:
-    with closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(SCHEMA)
-        return _tables_of(db)
-
-
-def _tables_of(db: sqlite3.Connection) -> set[str]:
-    """Return the SQL text of each table, where a changed letter may rename a column."""
-    return {sql for (sql,) in db.execute("SELECT sql FROM sqlite_master")}

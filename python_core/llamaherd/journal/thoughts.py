@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.journal.file import DamagedError
+from llamaherd.journal.file import THOUGHT_TABLE, DamagedError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 THOUGHT = '"thought": {'
 
 _EXISTS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'thought'"
-_CREATE = """
-CREATE TABLE IF NOT EXISTS thought (
-  key BLOB PRIMARY KEY,  -- that of the result
-  text TEXT,
-  n_tokens INTEGER NOT NULL,
-  complete INTEGER,
-  digest BLOB NOT NULL
-)
-"""
 # A thought is stored only if its result is stored, because another process may have
 # stored another result first.
 _ADD = """
@@ -63,7 +54,7 @@ def add(db: sqlite3.Connection, thoughts: Iterable[tuple[Any, ...]]) -> None:
     """Store thoughts in the same transaction as their results."""
     rows = list(thoughts)
     if rows:
-        db.execute(_CREATE)
+        db.execute(THOUGHT_TABLE)
         db.executemany(_ADD, rows)
 
 

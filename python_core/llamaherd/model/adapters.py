@@ -115,3 +115,24 @@ def checked_path(name: Name, path: object) -> Path:
     if not file.is_file():
         raise ModelLoadError(f"{name}: {str(file)!r} is not a file")
     return file.absolute()
+
+
+def content_of(
+    file: ModelFile | None, loras: Sequence[Lora]
+) -> tuple[str, list[tuple[str, float]]] | None:
+    """Return what identifies the content of a model with its adapters, on any machine.
+
+    Returns:
+        SHA-256 of the model's file, and SHA-256 and scale of each adapter in use, sorted;
+        None if a file was changed or removed after it was loaded, so that its hash would
+        be that of another model.
+    """
+    used = [lora for lora in loras if lora.scale]
+    names: list[str] = []
+    for each in (file, *(lora.file for lora in used)):
+        sha256 = None if each is None else each.sha256_of_loaded()
+        if sha256 is None:
+            return None
+        names.append(sha256.hex())
+    scales = [lora.scale for lora in used]
+    return names[0], sorted(zip(names[1:], scales, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from llamaherd.core.files import digest_of
@@ -80,6 +81,16 @@ class ModelFile:
             is_single = len(hashes) == 1
             joined = b"".join(hashes)
             self._sha256 = joined if is_single else hashlib.sha256(joined).digest()
+        return self._sha256
+
+    def sha256_of_loaded(self) -> bytes | None:
+        """Return `sha256`; None if the files changed before it could be computed."""
+        if self._sha256 is not None:
+            return self._sha256
+        was_unchanged = self.is_unchanged
+        with suppress(OSError):
+            found = self.sha256() if was_unchanged else None
+            self._sha256 = found if self.is_unchanged else None
         return self._sha256
 
     def _state_now(self) -> list[tuple[int, ...]]:

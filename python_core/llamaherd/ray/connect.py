@@ -146,10 +146,11 @@ def _knock(address: str) -> None:
         ClusterError: The address does not answer.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdecimal():
+    number = checks.digits(port)
+    if not host or number is None:
         return  # only Ray resolves "auto" and other forms
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _KNOCK_S).close()
+        socket.create_connection((host.strip("[]"), number), _KNOCK_S).close()
     except (OSError, OverflowError) as error:
         raise _unreachable(address, error) from error
 

@@ -36,7 +36,8 @@ FOLDER_VARIABLE = "LLAMAHERD_SERVERS"
 # server's messages about the start to its user.
 LANGUAGE_VARIABLE = "LLAMAHERD_LANGUAGE"
 KEY_VARIABLE = "LLAMAHERD_API_KEY"  # hidden from other users, unlike arguments
-_INFO, _LOG, _LOCK = "server.json", "server.log", "start.lock"
+_INFO, _LOG, _LOCK, _DATA = "server.json", "server.log", "start.lock", "data"
+_READY = re.compile(r"ready-[0-9a-f]{8}\.json(\.new)?")
 _HEALTH_S = 5.0  # after this time without an answer a server counts as busy
 _LOOK_S = 0.05
 _LOG_LINES = 5
@@ -99,7 +100,8 @@ def start_server(
     loras = lora_arguments(lora)
     if loras:
         shown = f"{shown}, {', '.join(loras[1::2])}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_own(folder)
+    files.make_private_folder(folder)
     start = _Start(folder, timeout_s, is_cancelled)
     command = [*models, *loras, "--port", str(port), *options]
     with start.alone():
@@ -209,7 +211,7 @@ class _Start:
         key = secrets.token_hex(24)
         command = [
             *(sys.executable, "-m", "llamaherd.cli", "serve", *arguments),
-            *("--data", str(self._folder / "data"), "--ready-file", str(ready)),
+            *("--data", str(self._folder / _DATA), "--ready-file", str(ready)),
             *([] if stay else ["--while-stdin-open"]),
         ]
         process = self._process(command, key, stay=stay)
@@ -353,6 +355,25 @@ def _folder(name: str) -> Path:
         text = "must have 1 to 40 letters, digits, '_' and '-', not"
         raise ArgumentError(f"{text} {checks.shown(name)}", argument="name")
     return servers_folder() / name
+
+
+def _check_own(folder: Path) -> None:
+    """Check that a folder contains nothing but the files of a server.
+
+    Raises:
+        ArgumentError: It has other files, which a server's files could replace.
+    """
+    if not folder.exists():
+        return
+    names = {path.name for path in folder.iterdir()}
+    other = sorted(names - {_INFO, _LOG, _LOCK, _DATA, Path(_INFO).stem + ".new"})
+    other = [each for each in other if not _READY.fullmatch(each)]
+    if other and _info(folder) is None:
+        raise ArgumentError(
+            f"names the folder {str(folder)!r}, which has other files, such as "
+            f"{other[0]!r}: choose another name",
+            argument="name",
+        )
 
 
 def _info(folder: Path) -> RemoteServer | None:

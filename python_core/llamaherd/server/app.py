@@ -22,6 +22,7 @@ from llamaherd.server.batches.service import BatchService, batch_endpoints
 from llamaherd.server.dashboard import Dashboard
 from llamaherd.server.endpoints import FIELDS, OF_OPENAI
 from llamaherd.server.errors import ApiError
+from llamaherd.server.file_contents import FileContents
 from llamaherd.server.limits import Guard
 from llamaherd.server.metrics import Metrics
 from llamaherd.server.model_pages import ModelPages, error_response
@@ -114,7 +115,10 @@ def create_app_of_models(
                 settings=settings,
                 options=options,
                 loading=loading,
+                contents=contents,
             )
+
+    contents = FileContents()
 
     checked = checked_options(options)
     placement = checked_load_options(loading).placement
@@ -133,6 +137,7 @@ def create_app_of_models(
         wait_s=settings.model_wait_s,
         any_model=settings.any_model,
         least=least,
+        contents=contents,
     )
     # Each model has its own limit; this limit is for the requests of all models.
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
@@ -172,7 +177,7 @@ def _application(
         *(posts[path] for path in posts if path not in {"/generate", *OF_OPENAI}),
         *pages.routes(),
     ]
-    batches = BatchService(shared, settings.data, batch_endpoints(routes))
+    batches = BatchService(shared, settings.data, batch_endpoints(routes), models)
     routes += Dashboard(shared, models, batches.progress).routes()
     batch_pages = BatchPages(batches, shared, settings.max_file)
     routes += _with_and_without_v1(*batch_pages.routes())

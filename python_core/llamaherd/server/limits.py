@@ -129,6 +129,19 @@ class Bodies:
         self.n_bytes -= n_bytes
 
 
+def _is_own(origin: bytes, host: bytes, scope: Scope) -> bool:
+    """Return whether a page of this server sends a request.
+
+    A page with HTTPS comes from a proxy, which has another port: the server has no TLS.
+    """
+    scheme, _, named = origin.partition(b"://")
+    if not host or named != host:
+        return False
+    _, port = scope.get("server") or ("", None)
+    has_proxy = host.rpartition(b":")[2] != str(port).encode()
+    return scheme == b"http" or (scheme == b"https" and has_proxy)
+
+
 class Guard:
     """Access checks of requests."""
 
@@ -170,7 +183,7 @@ class Guard:
                 "the Host header names another server (see --allowed-host)",
                 code="host",
             )
-        if origin and origin.partition(b"://")[2] != host:
+        if origin and not _is_own(origin, host, scope):
             raise ApiError(403, "pages of other origins are refused", code="origin")
         if self._keys and not is_open:
             self._check_key(key)

@@ -84,6 +84,20 @@ class ModelView(Protocol):
     def name_of(self, asked: str | None) -> str | None:
         """Return the name of the model for a request; None if `asked` is unknown."""
 
+    def identity(self, asked: str | None, endpoint: str) -> str | None:
+        """Return the identity of the model that answers requests; safe on any thread.
+
+        The first call takes about one second per GB.
+
+        Args:
+            asked: Name of the model in a request; None without a name.
+            endpoint: Path of the request.
+
+        Returns:
+            Text with the hashes of the files; None if no model answers, or its file was
+            replaced.
+        """
+
     def lease(
         self, name: str, receive: Receive, *, is_patient: bool = False
     ) -> AbstractAsyncContextManager[InMemory]:

@@ -128,8 +128,9 @@ def described(
         info["general.parameter_count"] = n_params
     for name in ("context_length", "embedding_length"):
         text = metadata.get(f"{kind}.{name}", "")
-        if text.isdigit():
-            info[f"{kind}.{name}"] = int(text)
+        number = checks.digits(text)
+        if number is not None:
+            info[f"{kind}.{name}"] = number
     capabilities = ["completion"]
     if metadata.get(f"{kind}.attention.causal") == "false":
         capabilities = ["embedding"]

@@ -14,6 +14,7 @@ from llamaherd.loop.slot_times import NO_TIMES
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.endpoints import endpoints_of
+from llamaherd.server.file_contents import identity_of
 from llamaherd.server.model_view import ShownModel
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shared_state import SharedState
 
+# Paths that a model for embeddings may answer.
+_OF_VECTORS = ("/v1/embeddings", "/v1/rerank", "/v1/score")
 _NO_LOAD = Load(n_running=0, n_waiting=0, n_slots=0, n_prefixes=0, n_ctx=0)
 
 
@@ -164,6 +167,14 @@ class OneModel:
             return asked
         name = self._settings.model_name if asked is None else asked
         return self._settings.name_of(name)
+
+    def identity(self, asked: str | None, endpoint: str) -> str | None:
+        """Return the identity of the model that answers; see `ModelView`."""
+        if self.name_of(asked) is None:
+            return None
+        has_other = self._embedding_model is not None and endpoint in _OF_VECTORS
+        others = [self._embedding_model] if has_other else []
+        return identity_of([each for each in (self._loaded.model, *others) if each])
 
     @asynccontextmanager
     async def lease(

@@ -56,7 +56,7 @@ def _of_file(path: Path) -> str:
                 code="too_many",
                 form="{name}: {problem}",
             )
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ArgumentError(
             f"is neither JSON nor a file that can be read: "

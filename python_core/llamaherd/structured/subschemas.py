@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from llamaherd.core import checks
+
 _MOST_REFERENCES = 32  # maximum length of a chain of references
 
 OF_ONE = frozenset(
@@ -55,8 +57,8 @@ def referred(reference: object, root: object) -> Any:  # noqa: ANN401 - JSON
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict):
             found = found.get(name)
-        elif isinstance(found, list) and name.isascii() and name.isdigit():
-            found = found[int(name)] if int(name) < len(found) else None
+        elif isinstance(found, list) and (i := checks.digits(name)) is not None:
+            found = found[i] if i < len(found) else None
         else:
             return None
     return found

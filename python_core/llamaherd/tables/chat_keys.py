@@ -125,7 +125,7 @@ def read_template(path: Path, name: str) -> str:
         ArgumentError: The file cannot be read.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         reason = error.strerror or str(error)
     except ValueError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import sha256_of
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.locks import LockHeldError, take_lock
 from llamaherd.journal.disks import network_type
 from llamaherd.journal.file import shown
@@ -65,7 +66,10 @@ def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
     Raises:
         ValueError: llamaherd did not write the file, or it was edited later.
     """
-    if overwrite or not path.exists() or path.stat().st_size == 0:
+    if overwrite:
+        return {}
+    if not path.exists() or path.stat().st_size == 0:
+        _check_beside(path)
         return {}
     old_record = _metadata_of(path)
     if old_record is None:
@@ -75,6 +79,28 @@ def found_output(path: Path, *, overwrite: bool) -> Mapping[str, Any]:
             argument="output",
         )
     return old_record
+
+
+def _check_beside(path: Path) -> None:
+    """Check that the metadata file of a new output replaces no file of the user.
+
+    Raises:
+        ValueError: A file of another kind has its name.
+    """
+    beside = path.with_name(path.name + META)
+    if path.suffix.lower() == ".parquet" or not beside.exists():
+        return
+    try:
+        is_own = "output_sha256" in json.loads(beside.read_bytes())
+    except (OSError, *DAMAGED):
+        is_own = False
+    if not is_own:
+        raise ArgumentError(
+            f"{shown(beside)} exists already, and llamaherd did not write it; the "
+            "metadata of the output would replace it: choose another name, or replace it "
+            "(--overwrite)",
+            argument="output",
+        )
 
 
 def _metadata_of(path: Path) -> Mapping[str, Any] | None:
@@ -89,7 +115,7 @@ def _metadata_of(path: Path) -> Mapping[str, Any] | None:
             old_record = json.loads(path.with_name(path.name + META).read_bytes())
             if old_record["output_sha256"] != sha256_of(path):
                 return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, *DAMAGED):
         return None
     return old_record if isinstance(old_record, dict) else None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.journal.file import DamagedError
+from llamaherd.model.adapters import content_of
 from llamaherd.structured.columns import (
     BOOLEAN,
     INTEGER,
@@ -167,29 +168,25 @@ def record_of(
     """Return the record of a run.
 
     Raises:
-        ValueError: The file of the model or of an adapter no longer exists.
+        ValueError: The file of the model or of an adapter was removed or changed.
     """
-    file = model.file
-    sha256 = None if file is None else file.sha256()
-    if file is None or sha256 is None:
+    content = content_of(model.file, model.loras)
+    if model.file is None or content is None:
         raise ArgumentError(
-            "the model's file no longer exists: outputs record its hash",
+            "the file of the model, or of an adapter, no longer exists or has changed "
+            "since it was loaded: outputs record its hash",
             argument="model",
             code="missing",
             form="{problem}",
         )
-    lora = [
-        [(each.file.sha256() or b"").hex(), each.scale]
-        for each in model.loras
-        if each.file is not None
-    ]
+    sha256, lora = content
     return Record(
         llamaherd=version("llamaherd"),
         run=spec.canonical(),
         run_sha256=spec.hash(),
-        model=file.name,
-        model_sha256=sha256.hex(),
-        lora=sorted(lora),
+        model=model.file.name,
+        model_sha256=sha256,
+        lora=[list(each) for each in lora],
         input=source.name,
         input_sha256=source.sha256,
         n_rows=source.table.n_rows,

@@ -389,7 +389,7 @@ class RunSpec:
             and getattr(self, each.name) != each.default
         }
         found["task"] = self.task
-        found["prompt"] = str(self.template)
+        found["prompt"] = self.template.canonical()
         if self.chat_template is not None:
             found["chat_template"] = template_text(self)
         used = {

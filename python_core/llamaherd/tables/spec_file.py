@@ -47,7 +47,8 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
         with file.open("rb") as stream:
             content = stream.read(_MAX_BYTES + 1)
         _check_size(content)
-        found = tomllib.loads(content.decode())
+        # A tool of Windows may write a byte order mark.
+        found = tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise ArgumentError(
             error.strerror or str(error), code="unreadable", file=str(path)
@@ -59,7 +60,7 @@ def read_spec(path: str | os.PathLike[str]) -> RunSpec:
     try:
         return spec_of(found, file.parent)
     except BadArgumentError as error:
-        line = line_of(content.decode(), error.argument)
+        line = line_of(content.decode("utf-8-sig"), error.argument)
         raise error.moved(file=str(path), line=line) from None
     except (TypeError, ValueError) as error:
         raise ArgumentError(str(error), file=str(path)) from None

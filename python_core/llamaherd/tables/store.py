@@ -12,7 +12,7 @@ import numpy as np
 
 from llamaherd.core.errors import JournalError
 from llamaherd.journal import file as journal_file
-from llamaherd.journal.file import DamagedError, refusals, shown
+from llamaherd.journal.file import RUN_TABLES, DamagedError, refusals, shown
 from llamaherd.journal.sqlite_access import connect, look
 from llamaherd.tables.record import Record
 
@@ -24,21 +24,6 @@ if TYPE_CHECKING:
 
     from llamaherd.tables.asking import Values
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS run (
-  id BLOB PRIMARY KEY,
-  record TEXT NOT NULL,  -- JSON, see Record
-  started REAL NOT NULL  -- seconds since 1970
-);
-CREATE TABLE IF NOT EXISTS run_row (
-  run BLOB NOT NULL REFERENCES run,
-  place INTEGER NOT NULL,  -- in the whole table, from 0
-  value TEXT NOT NULL,  -- of the new columns, JSON
-  vector BLOB,  -- float32, little-endian
-  digest BLOB NOT NULL,
-  PRIMARY KEY (run, place)
-) WITHOUT ROWID;
-"""
 # Each start time is later than all earlier ones, even if the clock was set back.
 _BEGIN = """
 INSERT INTO run VALUES (
@@ -103,7 +88,7 @@ class Store:
     def _connect(self) -> sqlite3.Connection:
         db = connect(self._path, "mode=rw")
         db.execute("PRAGMA synchronous = FULL")
-        for statement in _TABLES.split(";\n"):
+        for statement in RUN_TABLES.split(";\n"):
             db.execute(statement)
         return db
 

@@ -114,6 +114,16 @@ class Template:
                     form="{problem}",
                 )
 
+    def canonical(self) -> str | list[list[object]]:
+        """Return JSON types that differ for different templates.
+
+        A name of a column with braces, which only `of_column` accepts, has no text that
+        could not also be another template.
+        """
+        if any(set("{}") & set(name) for name in self.columns):
+            return [list(part) for part in self.parts]
+        return str(self)
+
     def __str__(self) -> str:
         doubled = str.maketrans({"{": "{{", "}": "}}"})
         return "".join(

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core import files
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.tables.inputs import format_of
@@ -101,12 +102,8 @@ def check_free(path: str, *, overwrite: bool) -> None:
     Raises:
         ValueError: The output exists.
     """
-    if path != STREAM and not overwrite and Path(path).exists():
-        raise ArgumentError(
-            f"exists already: {path}; --overwrite replaces it",
-            argument="out",
-            code="exists",
-        )
+    if path != STREAM:
+        files.check_free(Path(path), overwrite=overwrite, argument="out")
 
 
 def _write_text(frame: Any, stream: Any, delimiter: str) -> None:  # noqa: ANN401

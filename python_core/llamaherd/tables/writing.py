@@ -8,6 +8,7 @@ import math
 import os
 import re
 import select
+import shutil
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -237,10 +238,16 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` when it is complete on disk."""
     _remove_drafts(path)
     draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    draft.unlink(missing_ok=True)  # of an earlier process with the same number
+    # Nobody else may read the draft, because the file that it replaces may be private.
+    mode = 0o600 if path.exists() else 0o666
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
     try:
         yield draft
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, draft)
         files.replace(draft, path)
         sync_folder(path.parent)
     except OSError as error:  # a failed write() does not name its file

@@ -52,6 +52,15 @@ def test_from_a_sheet_to_an_evaluation(
     best = ["codebooks", "best", "comparison.json", "--name", "two", "-o", "choice.json"]
     assert main(best) == 0
     assert "'two' of 2 candidates" in capsys.readouterr().out
+    kept = (tmp_path / "choice.json").read_bytes()
+    for path in ("choice.json", "comparison.json", "one.yaml"):  # another choice
+        other = ["codebooks", "best", "comparison.json", "--name", "one", "-o", path]
+        assert main(other) == 2
+        assert f"{path}' already exists" in capsys.readouterr().err
+    assert (tmp_path / "choice.json").read_bytes() == kept
+    assert main([*best[:-1], "new.json"]) == main([*other[:-1], "new.json"]) - 2 == 0
+    assert main([*other[:-1], "new.json", "--overwrite"]) == 0
+    capsys.readouterr()
     evaluate = ["codebooks", "evaluate", "choice.json", gold, "-m", "model.gguf"]
     assert main(evaluate) == 0
     said = capsys.readouterr()

@@ -54,7 +54,7 @@ def test_strengths_and_pairs_are_written(capsys: pytest.CaptureFixture[str]) -> 
     assert "1 pair without a winner is left out" in said
     first = rows
     assert main([*ASKED, *out, *more]) == 2  # the outputs exist
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main([*ASKED, *out, *more, "--overwrite"]) == 0
     assert read("out.csv") == first
 

@@ -60,6 +60,33 @@ def test_keys_code_and_undo(browser: Browser, served: Callable[..., Any]) -> Non
         assert page.locator("#text").inner_text() == at.desk.sheet.texts[order[1]]
 
 
+def test_a_stale_tab_replaces_and_undoes_nothing(
+    browser: Browser, served: Callable[..., Any]
+) -> None:
+    with served() as at:
+        link = at.page.links["anna"]
+        status = "the server responded with a status of 409 (Conflict)"
+        told = [f"Failed to load resource: {status}"]
+        with visited(browser, link, told) as one, visited(browser, link, told) as two:
+            seen(one, "0 of 6 coded")
+            seen(two, "0 of 6 coded")
+            one.keyboard.press("2")
+            seen(one, "1 of 6 coded")
+            two.keyboard.press("3")  # of the text that the first tab coded
+            problem = two.locator("#problem")
+            problem.get_by_text("This was not saved: you coded in another tab").wait_for()
+            seen(two, "1 of 6 coded")
+            first = at.desk.texts_of("anna")[0]
+            assert at.desk.values("anna")[first] == "Money"
+            assert two.locator("#text").inner_text() == at.desk.sheet.texts[first]
+            two.keyboard.press("3")  # after a look at the code
+            seen(two, "1 of 6 coded")
+            problem.wait_for(state="hidden")
+            one.keyboard.press("u")  # would undo the code of the second tab
+            one.locator("#problem").get_by_text("This was not saved").wait_for()
+            assert at.desk.values("anna")[first] == "War"
+
+
 def test_two_browsers_at_once_and_agreement(
     browser: Browser, served: Callable[..., Any]
 ) -> None:

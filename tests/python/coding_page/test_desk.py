@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -185,6 +187,87 @@ def test_a_file_is_of_its_texts_and_labels(tmp_path: Path) -> None:
     db.close()
     with pytest.raises(ArgumentError, match="is an SQLite file, but has no codes"):
         opened(sheet_of(), journal).__enter__()
+
+
+def test_a_page_that_shows_earlier_codes_stores_nothing(tmp_path: Path) -> None:
+    """Two tabs of one coder: the stale one is told, in each order of acts."""
+    with opened(sheet_of("anna"), tmp_path / "codes") as (desk, store):
+        desk.code("anna", 0, "War", seen=0)
+        first = desk.entry_of("anna", 0)
+        desk.code("anna", 0, "War", seen=0)  # sent again, because no answer arrived
+        assert desk.entry_of("anna", 0) == first == desk.last_entry_of("anna")
+        n = len(store.entries())
+        stale: list[Any] = [
+            lambda: desk.code("anna", 0, "Money", seen=0),
+            lambda: desk.skip("anna", 0, seen=0),
+            lambda: desk.code("anna", 1, "War", seen=first),
+            lambda: desk.undo("anna", seen=0),
+            lambda: desk.undo("anna", seen=first + 1),
+        ]
+        for act in stale:
+            with pytest.raises(ArgumentError, match="not saved") as caught:
+                act()
+            assert caught.value.code == "changed"
+        for wrong in (True, "1", [1]):
+            with pytest.raises(ArgumentError, match="seen must be a number"):
+                desk.code("anna", 0, "Money", seen=wrong)
+        assert len(store.entries()) == n
+        desk.code("anna", 0, "Money", seen=first)
+        with pytest.raises(ArgumentError, match="not saved"):  # undone in the other tab
+            desk.undo("anna", seen=first)
+        assert desk.undo("anna", seen=desk.last_entry_of("anna")) == 0
+        assert desk.values("anna")[0] == "War"
+        assert desk.undo("anna", seen=first) == 0
+        assert desk.undo("anna", seen=0) is None
+
+
+CRAFTED = {
+    "trigger": (
+        "CREATE TRIGGER t BEFORE INSERT ON entry BEGIN SELECT RAISE(IGNORE); END",
+        "the trigger 't'",
+    ),
+    "view": ("CREATE VIEW v AS SELECT 1", "the view 'v'"),
+    "index": ("CREATE INDEX i ON entry (abs(value))", "the index 'i'"),
+    "table": ("CREATE TABLE more (a)", "its table 'more'"),
+    "column": ("ALTER TABLE meta ADD COLUMN more TEXT", "its tables are not"),
+    "later": ("PRAGMA user_version = 99", "it has format 99"),
+    "earlier": ("PRAGMA user_version = 0", "it has format 0"),
+    "other": ("PRAGMA application_id = 1", "of another program"),
+    "no secret": ("UPDATE meta SET value = '' WHERE key = 'secret'", "secret.*damaged"),
+    "short": ("UPDATE meta SET value = 'a' WHERE key = 'secret'", "secret.*damaged"),
+    "code": ("UPDATE entry SET value = '{'", "a code in it is damaged"),
+}
+
+
+@pytest.mark.parametrize("kind", CRAFTED)
+def test_a_crafted_file_of_codes_is_refused_and_left_as_it_is(
+    tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "codes"
+    with opened(sheet_of(), path) as (desk, _):
+        desk.code("anna", 0, "War")
+    sql, message = CRAFTED[kind]
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(sql)
+    before = path.read_bytes()
+    with pytest.raises(ArgumentError, match=message):
+        opened(sheet_of(), path).__enter__()
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["codes"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_only_the_owner_can_read_the_file_of_codes(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        path = tmp_path / "codes"
+        for _ in range(2):
+            with opened(sheet_of(), path) as (desk, _):
+                desk.code("anna", 0, "War")
+                assert [each.stat().st_mode & 0o77 for each in tmp_path.iterdir()] == [0]
+            path.chmod(0o644)  # a copy
+    finally:
+        os.umask(umask)
 
 
 @pytest.mark.parametrize(

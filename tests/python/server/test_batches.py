@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -355,6 +357,35 @@ def test_sizes_are_limited(
         assert (status, got["error"]["code"]) == (429, "too_many_batches")
         (left,) = (tmp_path / "data" / "files").iterdir()
         assert left.name == file["id"]
+
+
+def test_files_that_arrive_at_once_have_one_limit(
+    fake: FakeContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each upload reserves its size before it is received."""
+    kind = {"content-type": "multipart/form-data; boundary=xyz"}
+    form = _form(PURPOSE, (FILE[0], b"a" * 900))
+    monkeypatch.setattr(pages, "_MOST_SIZES", 4)
+    gate, received = threading.Barrier(4), pages.upload.receive
+
+    async def slow(*arguments: Any) -> None:
+        await asyncio.to_thread(gate.wait, 60)  # until four uploads were admitted
+        await received(*arguments)
+
+    monkeypatch.setattr(pages.upload, "receive", slow)
+    with served(fake, max_file=1000, data=tmp_path) as client:
+
+        def send(_: int) -> int:
+            return int(client.ask("POST", "/v1/files", form, kind)[0])
+
+        with ThreadPoolExecutor(7) as pool:
+            found = sorted(pool.map(send, range(7)))
+        assert found == [200] * 4 + [413] * 3
+        monkeypatch.setattr(pages.upload, "receive", received)
+        assert send(0) == 413  # the form has more bytes than are left
+        (file, *_) = client.ask("GET", "/files")[1]["data"]
+        assert client.ask("DELETE", f"/v1/files/{file['id']}")[0] == 200
+        assert send(0) == 200  # nothing is reserved any more
 
 
 def test_a_folder_has_one_server(fake: FakeContext, tmp_path: Path) -> None:

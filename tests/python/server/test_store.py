@@ -1,15 +1,23 @@
-"""Folder of files and batches under the rules of Windows."""
+"""Folder of files and batches: nothing of others is touched, and nobody else reads it."""
 
 from __future__ import annotations
 
+import json
+import os
+import sqlite3
+import stat
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 import windows_rules
+from llamaherd.server.batches.records import Batch, BatchOutcome
+from llamaherd.server.batches.storage_errors import StoreError
 from llamaherd.server.batches.store import BatchStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -36,3 +44,144 @@ def test_a_file_that_a_client_reads_is_removed_later(
         assert path.exists()
     BatchStore(tmp_path).close()
     assert not path.exists()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def with_sql(*statements: str) -> Callable[[Path], None]:
+    """Create the database of a server with more statements."""
+
+    def make(folder: Path) -> None:
+        BatchStore(folder).close()
+        with closing(sqlite3.connect(folder / "batches.sqlite")) as db, db:
+            for statement in statements:
+                db.execute(statement)
+
+    return make
+
+
+def other_database(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "batches.sqlite")) as db, db:
+        db.execute("CREATE TABLE mine (a TEXT)")
+
+
+def mine(folder: Path, name: str, text: str = "mine") -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+
+
+FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "files": (lambda folder: mine(folder, "files/thesis.docx"), "such as 'files'"),
+    "name of ours": (lambda f: mine(f, "files/file-" + "0" * 24), "such as 'files'"),
+    "other": (lambda folder: mine(folder, "thesis.docx"), "such as 'thesis.docx'"),
+    "log": (lambda f: mine(f, "batches.sqlite-wal"), "such as 'batches.sqlite-wal'"),
+    "text": (lambda folder: mine(folder, "batches.sqlite", "a,b\n"), "not a database"),
+    "database": (other_database, "foreign batches.sqlite"),
+    "id": (with_sql("PRAGMA application_id = 7"), "application_id 0x7"),
+    "later": (with_sql("PRAGMA user_version = 99"), "unknown version: 99"),
+    "older": (with_sql("PRAGMA user_version = 0"), "unknown version: 0"),
+    "trigger": (
+        with_sql(
+            "CREATE TRIGGER t BEFORE INSERT ON outcome BEGIN SELECT RAISE(IGNORE); END"
+        ),
+        "the trigger 't'",
+    ),
+    "view": (with_sql("CREATE VIEW v AS SELECT 1"), "the view 'v'"),
+    "index": (with_sql("CREATE INDEX i ON file (abs(id))"), "the index 'i'"),
+    "table": (with_sql("CREATE TABLE more (a)"), "its table 'more'"),
+    "changed": (
+        with_sql("DROP TABLE file", "CREATE TABLE file (id TEXT PRIMARY KEY)"),
+        "its tables are not",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_folder_of_others_is_refused_and_left_as_it_is(
+    tmp_path: Path, kind: str
+) -> None:
+    make, message = FOREIGN[kind]
+    make(tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(StoreError, match=message):
+        BatchStore(tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_files_of_other_names_stay_where_they_are(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    BatchStore(tmp_path).close()
+    names = ("thesis.docx", "file-0", "file-" + "0" * 24 + ".txt", "file-" + "G" * 24)
+    for name in names:
+        mine(tmp_path / "files", name)
+    left = "file-" + "0" * 24
+    for name in (left, f"{left}.form"):  # of an upload that was cut off
+        mine(tmp_path / "files", name)
+    BatchStore(tmp_path).close()
+    assert {path.name for path in (tmp_path / "files").iterdir()} == set(names)
+
+
+def test_a_folder_of_an_earlier_version_is_used(tmp_path: Path) -> None:
+    with_sql("PRAGMA application_id = 0")(tmp_path)
+    for path in (tmp_path / "batches.sqlite", tmp_path / "files"):
+        path.chmod(0o755)
+    store = BatchStore(tmp_path)
+    assert others(tmp_path) == []
+    store.close()
+
+
+def others(folder: Path) -> list[str]:
+    """Return the files that other users can read."""
+    return [
+        str(path)
+        for path in folder.rglob("*")
+        if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_nobody_else_can_read_a_file_at_any_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    umask = os.umask(0)
+    try:
+        opened = os.open
+        modes: list[int] = []
+
+        def watched(path: str, flags: int, mode: int = 0o777, **more: int) -> int:
+            modes.append(mode if flags & os.O_CREAT else 0)
+            return opened(path, flags, mode, **more)
+
+        monkeypatch.setattr(os, "open", watched)
+        store = BatchStore(tmp_path / "new" / "data")
+        path = store.new_path()
+        path.touch(mode=0o600)
+        file = store.add_file(path, "a", "batch")
+        batch = Batch(
+            id="batch_" + "0" * 24,
+            endpoint="/generate",
+            input_file=file.id,
+            created=0,
+            expires=1,
+            window="1h",
+            status="finalizing",
+        )
+        store.save(batch)
+        outcome = BatchOutcome(0, "a", 200, json.dumps({"text": "secret"}))
+        store.add_outcomes(batch, [outcome])
+        assert others(tmp_path) == []  # also not SQLite's logs
+        for _ in store.finish(batch):
+            assert others(tmp_path) == []
+        assert others(tmp_path) == []
+        assert not any(mode & 0o077 for mode in modes)
+        folders = (tmp_path / "new", tmp_path / "new" / "data")
+        assert [stat.S_IMODE(each.stat().st_mode) for each in folders] == [0o700] * 2
+        store.close()
+    finally:
+        os.umask(umask)

@@ -284,6 +284,32 @@ def test_a_template_is_filled_and_never_read_again() -> None:
         hostile.check(["text"])
 
 
+NAMES = ("a", "{", "}", "{a}", "a}", "a}{b", "{{", "}}", '["a", true]', "a}b{c", "")
+
+
+def test_different_templates_have_different_hashes() -> None:
+    texts = [
+        *(
+            "{a}",
+            "{{{a}",
+            "{a}}}",
+            "{a}{b}",
+            "{a}b{c}",
+            "{{}}{a}",
+            "{a}{{b}}",
+            "{{a}}{a}",
+        ),
+        '{["a", true]}',
+    ]
+    specs = [RunSpec(task="embed", prompt=text) for text in texts]
+    specs += [RunSpec(task="embed", column=name) for name in NAMES if name]
+    by_hash: dict[str, Template] = {}
+    for spec in specs:
+        assert by_hash.setdefault(spec.hash(), spec.template) == spec.template
+    # A journal written before has the hash of the text, where the text says all.
+    assert RunSpec(task="embed", column="a").canonical()["prompt"] == "{a}"
+
+
 def test_the_canonical_content_is_json() -> None:
     spec = RunSpec(sampling={"logit_bias": {"5": -1.0}, "stop": ["a"]})
     assert json.loads(json.dumps(spec.canonical())) == spec.canonical()

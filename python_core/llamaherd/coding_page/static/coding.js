@@ -15,7 +15,9 @@ let shown = null; // text that is shown
 let marked = null; // its passages
 let chosen = new Set(); // several labels
 let form = null; // answers by field
+let lastEntry = 0; // number of the code or skip that an undo would undo
 let isBusy = false;
+let isStale = false; // whether the last request came from a page that shows earlier codes
 let startedAt = 0;
 let hiddenAt = null;
 
@@ -135,6 +137,7 @@ function codeText(code) {
 function show(view, message = "") {
   if (!view) return;
   const { progress } = view;
+  lastEntry = view.last_entry;
   $("choose").hidden = true;
   $("progress").hidden = false;
   $("bar").max = Math.max(progress.n_texts, 1);
@@ -260,14 +263,27 @@ const skip = () => act("/api/skip", {}, "Skipped");
 async function act(path, body, message) {
   if (!shown) return;
   const now = hiddenAt ?? performance.now();
-  const sent = { ...body, i: shown.i, note: $("note").value, seconds: (now - startedAt) / 1000 };
-  const view = await attempt(() => ask("POST", path, sent, coder));
-  show(view, message);
+  const sent = {
+    ...body, i: shown.i, seen: shown.entry, note: $("note").value,
+    seconds: (now - startedAt) / 1000,
+  };
+  await store(path, sent, message);
 }
 
 async function undo() {
-  const view = await attempt(() => ask("POST", "/api/undo", {}, coder));
-  show(view, "Undone");
+  await store("/api/undo", { seen: lastEntry }, "Undone");
+}
+
+// Another tab of the coder may have stored codes that this page does not show: then nothing
+// is stored, and the page shows the codes of now.
+async function store(path, sent, message) {
+  const view = await attempt(() => ask("POST", path, sent, coder));
+  if (view) return show(view, message);
+  if (!isStale) return;
+  const place = shown ? `?position=${shown.position}` : "";
+  const problem = $("problem").textContent;
+  show(await attempt(() => ask("GET", `/api/text${place}`, undefined, coder)), problem);
+  complain({ message: problem });
 }
 
 async function go(step) {
@@ -279,10 +295,12 @@ async function go(step) {
 async function attempt(work) {
   if (isBusy) return null;
   isBusy = true;
+  isStale = false;
   $("problem").hidden = true; // a screen reader says an equal problem only if it appears again
   try {
     return await work();
   } catch (error) {
+    isStale = error.status === 409; // another tab stored codes since
     complain(error);
     return null;
   } finally {

@@ -88,7 +88,7 @@ def _decoded(path: Path, *, keep_lines: bool = False) -> str:
     try:
         if keep_lines:
             return path.read_bytes().decode("utf-8")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise _wrong(path, f"it is not in UTF-8: {error.reason}") from None
 

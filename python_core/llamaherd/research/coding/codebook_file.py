@@ -15,7 +15,7 @@ import yaml
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ArgumentError, BadArgumentError
-from llamaherd.core.files import write_whole
+from llamaherd.core.files import write_new
 from llamaherd.research.coding.codebook import Codebook, checked_codebook
 
 if TYPE_CHECKING:
@@ -62,15 +62,25 @@ def codebook_yaml(codebook: Codebook) -> str:
     )
 
 
-def write_codebook(codebook: Codebook, path: str | os.PathLike[str]) -> None:
-    """Write a codebook to a YAML file, replacing an existing file.
+def write_codebook(
+    codebook: Codebook, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Write a codebook to a YAML file.
+
+    Args:
+        codebook: Codebook.
+        path: Path of the file.
+        overwrite: Replace an existing file, which people may have edited.
 
     Raises:
         TypeError: `codebook` is not a codebook, or `path` is not a path.
+        ValueError: The file exists with other content.
         OSError: The file cannot be written.
     """
     checked_codebook(codebook)
-    write_whole(checks.path("path", path), codebook_yaml(codebook).encode())
+    checks.flag("overwrite", overwrite)
+    content = codebook_yaml(codebook).encode()
+    write_new(checks.path("path", path), content, overwrite=overwrite)
 
 
 def read_codebook(path: str | os.PathLike[str]) -> Codebook:

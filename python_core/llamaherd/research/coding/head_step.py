@@ -20,6 +20,7 @@ from llamaherd.core.errors import ArgumentError, JournalError
 from llamaherd.core.plurals import count_of
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import VERSION
+from llamaherd.model.adapters import content_of
 from llamaherd.model.model import Model
 from llamaherd.research.statistics.text_heads import TextHead, text_head
 from llamaherd.run.embed_job import EmbedJob
@@ -173,8 +174,17 @@ class HeadStep:
     def _hashed(self, texts: Sequence[str], *more: bytes) -> bytes:
         """Return a hash of texts, the model and further bytes."""
         file = self.model.file
-        sha256 = b"" if file is None or self._journal is None else file.sha256() or b""
-        head = json.dumps(["llamaherd head", 1, sha256.hex(), len(texts)])
+        sha256, loras = "", []
+        if self._journal is not None:
+            found = content_of(file, self.model.loras)
+            if found is None:
+                raise JournalError(
+                    "journal: the file of the model for embeddings, or of an adapter, "
+                    "has changed since it was loaded: load it again"
+                )
+            sha256, loras = found
+        content = ["llamaherd head", 1, sha256, len(texts), *([loras] if loras else [])]
+        head = json.dumps(content)
         digest = hashlib.sha256(head.encode())
         for text in texts:
             digest.update(hashlib.sha256(text.encode()).digest())

@@ -79,8 +79,9 @@ def checked_spans(given: Mapping[str, Any]) -> dict[str, Any]:
     """Check a codebook's labels, and its limits for number and length of passages."""
     labels = parts.checked_labels(given["labels"], "spans", least=1)
     most = given["max_spans"]
-    if isinstance(most, str) and most.isascii() and most.isdigit():
-        most = int(most)  # a codebook file contains these limits as text
+    if isinstance(most, str):  # a codebook file contains these limits as text
+        number = checks.digits(most)
+        most = most if number is None else number
     if most is not None:
         most = checks.integer("max_spans", most, 1, _MOST_SPANS)
     quote = given["quote"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.files import write_whole
+from llamaherd.core.files import check_free, write_whole
 from llamaherd.core.plurals import count_of
 from llamaherd.research.codes.majority import majority, majority_of_sets
 from llamaherd.research.coding.label_sets import (
@@ -364,16 +364,11 @@ class GoldSample:
             ]
             rows.append(cells)
         content, there = gold_file.written(rows, bom, delimiter), Path(path)
-        if not overwrite and there.exists() and there.read_bytes() != content:
-            raise ArgumentError(
-                f"{str(there)!r} already exists and may contain codes: choose another "
-                "name, or set overwrite to replace it",
-                argument="path",
-                code="exists",
-                form="{name}: {problem}",
-            )
+        design = self.to_json().encode()
+        check_free(there, content, overwrite=overwrite)
+        check_free(sidecar(path), design, overwrite=overwrite)
         write_whole(there, content)
-        write_whole(sidecar(path), self.to_json().encode())
+        write_whole(sidecar(path), design)
 
     def _cell(self, code: str | None) -> str:
         return self.word_of(code) or ""

@@ -142,7 +142,7 @@ def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no file {os.fspath(path)!r} in {Path.cwd()}")
     try:
-        return GoldSample.from_json(beside.read_text(encoding="utf-8"))
+        return GoldSample.from_json(beside.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise ArgumentError(
             f"must be given: there is no {beside} with the inclusion "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.files import write_whole
+from llamaherd.core.files import write_new
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.ready_codebooks import sources_of
@@ -59,13 +59,18 @@ class MethodsText:
     def __str__(self) -> str:
         return f"{self.text}\n\n{self.bibtex}"
 
-    def write_bibtex(self, path: str | Path) -> None:
-        """Write the entries to a file, replacing an existing file.
+    def write_bibtex(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the entries to a file.
+
+        Args:
+            path: Path of the file.
+            overwrite: Replace an existing file.
 
         Raises:
+            ValueError: The file exists with other content.
             OSError: The file cannot be written.
         """
-        write_whole(Path(path), f"{self.bibtex}\n".encode())
+        write_new(Path(path), f"{self.bibtex}\n".encode(), overwrite=overwrite)
 
 
 def methods_of(contents: Contents) -> MethodsText:

@@ -14,6 +14,7 @@ from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.recalibrated import Recalibrated
 from llamaherd.research.estimation.robustness_result import Robustness
 from llamaherd.research.reports.report_data import (
+    FORMAT,
     contents_of,
     estimates_dict,
     evaluation_dict,
@@ -21,8 +22,8 @@ from llamaherd.research.reports.report_data import (
     robustness_dict,
     to_json,
 )
-from llamaherd.research.reports.report_document import document_of
-from llamaherd.research.reports.report_page import page_of
+from llamaherd.research.reports.report_document import document_of, is_unedited
+from llamaherd.research.reports.report_page import JSON_ID, page_of
 from llamaherd.research.selection.evaluation import Evaluation
 from llamaherd.research.validation.spans import SpanValidation
 from llamaherd.research.validation.validation import Validation
@@ -162,11 +163,12 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
 
     Raises:
         TypeError: `path` is not a path.
-        ValueError: `path` has another extension.
+        ValueError: `path` has another extension, or is a file that is no report.
         ImportError: ".docx" needs python-docx, which is not installed.
         OSError: The file cannot be written.
     """
     file = checked_report_path(path)
+    _check_own(file)
     kind = file.suffix.lower()
     if kind == ".docx":
         made = document_of(contents)
@@ -176,6 +178,29 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
         made = page_of(contents).encode()
     files.write_whole(file, made)
     return file
+
+
+def _check_own(file: Path) -> None:
+    """Check that a file is a report of llamaherd, if it exists.
+
+    Raises:
+        ArgumentError: It is another file, or a document that people have edited.
+    """
+    if not file.is_file() or not file.stat().st_size:
+        return
+    if file.suffix.lower() == ".docx":
+        is_own = is_unedited(file)
+    else:
+        content = file.read_bytes()
+        is_own = any(f'"{each}"'.encode() in content for each in (JSON_ID, FORMAT))
+    if not is_own:
+        raise ArgumentError(
+            f"{str(file)!r} already exists and is no report of llamaherd, or was "
+            "edited: choose another name, or remove it",
+            argument="path",
+            code="exists",
+            form="{name}: {problem}",
+        )
 
 
 def checked_report_path(path: object) -> Path:

@@ -11,6 +11,7 @@ from llamaherd.research.reports import drawing, drawing_style, report_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from docx.document import Document
     from docx.table import Table
@@ -26,6 +27,7 @@ _MARGIN = 0.98
 _FACTS = 2.0  # inches of the first column of facts
 # Characters that XML 1.0 does not allow.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CATEGORY = "Report of llamaherd"
 MISSING = (
     f"documents need python-docx, which is not installed: {installing.command('docx')}"
 )
@@ -49,6 +51,8 @@ def document_of(contents: Contents) -> bytes:
     parts = report_parts.parts_of(contents, pictures.block)
     document.core_properties.title = _clean(contents["title"])[:255]
     document.core_properties.author = ""
+    document.core_properties.category = _CATEGORY
+    document.core_properties.revision = 1  # programs count it up when people save
     document.add_heading(_clean(contents["title"]), 0)
     document.add_paragraph(_clean(report_parts.lead_of(contents)))
     if pictures.missing:
@@ -64,6 +68,18 @@ def document_of(contents: Contents) -> bytes:
     out = io.BytesIO()
     document.save(out)
     return out.getvalue()
+
+
+def is_unedited(path: Path) -> bool:
+    """Return whether a file is a document of this module that nobody has saved since."""
+    try:
+        import docx  # noqa: PLC0415 - optional
+
+        found = docx.Document(str(path)).core_properties
+    except Exception:  # noqa: BLE001 - a file of any kind
+        return False
+    is_own = found.category == _CATEGORY and found.revision == 1
+    return is_own and not found.last_modified_by
 
 
 class _Pictures:

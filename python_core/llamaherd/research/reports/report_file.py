@@ -34,7 +34,7 @@ def read_report(path: Path) -> Contents:
             "report as .html or .json, too",
         )
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _refused(path, f"is not a report: not UTF-8 ({error})") from None
     if path.suffix.lower() != ".json":

@@ -218,7 +218,7 @@ def store_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> Non
         OSError: The file cannot be written.
     """
     place = sidecar(path)
-    known = GoldSample.from_json(place.read_text(encoding="utf-8"))
+    known = GoldSample.from_json(place.read_text(encoding="utf-8-sig"))
     made = replace(known, design={**known.design, SPLIT: dict(record)})
     files.write_whole(place, made.to_json().encode())
 

@@ -7,6 +7,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llamaherd.core.files import write_whole
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.research.selection.candidates import hash_of
 
 if TYPE_CHECKING:
@@ -39,22 +41,21 @@ def seconds_per_text(run: Mapping[str, Any], journal: str | None) -> float:
     key = hash_of(run, without=_AFTERWARDS)
     path = Path(f"{journal}.times.json")
     stored = _read(path)
+    if stored is None:  # a file of the user
+        return found
     if share < _LEAST:
         return float(stored.get(key, found))
-    path.write_text(json.dumps({**stored, key: found}, indent=1), encoding="utf-8")
+    write_whole(path, json.dumps({**stored, key: found}, indent=1).encode())
     return found
 
 
-def _read(path: Path) -> dict[str, float]:
-    """Return stored times; {} if the file is missing or damaged."""
+def _read(path: Path) -> dict[str, float] | None:
+    """Return stored times; {} without a file, None for a file of another kind."""
+    if not path.exists():
+        return {}
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(stored, dict):
-        return {}
-    return {
-        str(key): float(value)
-        for key, value in stored.items()
-        if isinstance(value, (int, float))
-    }
+        is_own = all(isinstance(each, (int, float)) for each in stored.values())
+        return {key: float(value) for key, value in stored.items()} if is_own else None
+    except (OSError, OverflowError, *DAMAGED):
+        return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.messages import parse_object
 
@@ -21,6 +22,7 @@ _MOST_ERRORS = 100
 # Bytes and lines that are read in one step.
 _STEP_BYTES = 1 << 18
 _STEP_LINES = 64
+_MOST_NAMES = 1000  # different names of models in a file
 _MOST_ID = 512  # characters of a custom_id
 
 
@@ -33,12 +35,14 @@ class RequestLine:
         custom_id: Identifier that the client gave.
         body: Body of the request, as JSON.
         error: Error of a line that cannot be read; None if it can.
+        model: Name of the model in the request; "" without a name.
     """
 
     line: int
     custom_id: str
     body: bytes
     error: ApiError | None = None
+    model: str = ""
 
 
 def request_lines(path: Path, skip: set[int]) -> Iterator[RequestLine]:
@@ -63,7 +67,7 @@ def _request(i: int, line: bytes) -> RequestLine:
         problem = _problem_of_id(custom_id, set()) or "custom_id is invalid"
         return RequestLine(i, stored, b"", bad_field("custom_id", problem))
     body = json.dumps(asked.get("body"), separators=(",", ":")).encode()
-    return RequestLine(i, custom_id, body)
+    return RequestLine(i, custom_id, body, model=name_of(asked.get("body")))
 
 
 def _stored_id(custom_id: str) -> str:
@@ -124,6 +128,28 @@ def check_lines(
     if n == 0:
         errors.append(line_error("empty_file", None, None, "the file has no requests"))
     return n, errors
+
+
+def model_names(path: Path, found: set[str]) -> ShortSteps[None]:
+    """Add the names of models in the requests of a checked file, "" without a name."""
+    n_bytes = 0
+    with path.open("rb") as file:
+        for line in file:
+            n_bytes += len(line)
+            if n_bytes > _STEP_BYTES:
+                n_bytes = 0
+                yield
+            if line.strip() and len(found) < _MOST_NAMES:
+                try:
+                    found.add(name_of(json.loads(line)["body"]))
+                except DAMAGED:  # a line that an older version accepted
+                    continue
+
+
+def name_of(body: Any) -> str:  # noqa: ANN401 - from JSON
+    """Return the name of the model in the body of a request; "" without a name."""
+    name = body.get("model") if isinstance(body, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def next_requests(requests: Iterator[RequestLine]) -> list[RequestLine]:

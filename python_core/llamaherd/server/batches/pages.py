@@ -71,6 +71,7 @@ class BatchPages:
         self._service = service
         self._shared = shared
         self._max_file = max_file
+        self._uploads: dict[Path, int] = {}  # largest sizes of files that arrive
 
     def routes(self) -> tuple[Route, ...]:
         """Return the routes, without `/v1`."""
@@ -95,8 +96,9 @@ class BatchPages:
 
     async def _upload(self, request: Request) -> Response:
         boundary = upload.boundary_of(request.scope)
-        await self._service.do(self._check_room)
-        path = await self._service.do(lambda store: store.new_path())
+        told = checks.digits(request.headers.get("content-length", ""))
+        size = self._max_file if told is None else min(told, self._max_file)
+        path = await self._service.do(lambda store: self._reserved(store, size))
         form = path.with_name(f"{path.name}.form")
         incoming = request.scope["llamaherd.incoming"]
         threads = self._shared.threads
@@ -110,15 +112,32 @@ class BatchPages:
             discard(path)
             raise
         finally:
+            del self._uploads[path]
             discard(form)
         return _json(file.shape)
 
-    def _check_room(self, store: BatchStore) -> None:
+    def _reserved(self, store: BatchStore, size: int) -> Path:
+        """Return the path of a new file, for which there is space until it is received.
+
+        Args:
+            store: Stored files.
+            size: Maximum size of the file in bytes.
+
+        Raises:
+            ApiError: The files, and those that are being received, need all space.
+        """
         files = store.files()
-        n_bytes = sum(file.n_bytes for file in files)
-        if len(files) >= _MOST_FILES or n_bytes > _MOST_SIZES * self._max_file:
-            text = f"there are {len(files)} files with {n_bytes} bytes: delete some"
+        n_files = len(files) + len(self._uploads)
+        n_bytes = sum(file.n_bytes for file in files) + sum(self._uploads.values())
+        if n_files >= _MOST_FILES or n_bytes + size > _MOST_SIZES * self._max_file:
+            text = (
+                f"there are {n_files} files with {n_bytes} bytes, including those that are "
+                "being received: delete some"
+            )
             raise ApiError(413, text, code="too_many_files")
+        path = store.new_path()
+        self._uploads[path] = size
+        return path
 
     def _keep(
         self, form: Path, boundary: bytes, path: Path
@@ -284,7 +303,8 @@ def _listed(
     query = request.query_params
     most = _MOST_LISTED[kind]
     shown = query.get("limit", str(min(most, 100)))
-    limit = checks.integer("limit", int(shown) if shown.isdecimal() else shown, 1, most)
+    number = checks.digits(shown)
+    limit = checks.integer("limit", shown if number is None else number, 1, most)
     order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
     items: list[Any] = list(found)[:: 1 if order == "desc" else -1]
     after = query.get("after")
@@ -334,7 +354,7 @@ def _purpose(fields: dict[str, str]) -> tuple[str, int | None]:
     if len(fields) == 1:
         return purpose, None
     shown = fields.get(f"{_EXPIRY}[seconds]", "")
-    seconds = int(shown) if shown.isdecimal() else shown
+    seconds = checks.digits(shown)
     expiry = {"anchor": fields.get(f"{_EXPIRY}[anchor]"), "seconds": seconds}
     return purpose, _expiry(_EXPIRY, expiry)
 

@@ -110,6 +110,8 @@ class Batch:
         output_file: Identifier of the file with the answers; None if there is no file.
         error_file: Identifier of the file with the errors; None if there is no file.
         errors: Errors of the input file.
+        models: Identity of the model for each name in the requests, "" for requests
+            without a name; None before the first request. Only these models answer.
     """
 
     id: str
@@ -128,6 +130,7 @@ class Batch:
     output_file: str | None = None
     error_file: str | None = None
     errors: list[dict[str, object]] = field(default_factory=list)
+    models: dict[str, str] | None = None
 
     @property
     def is_active(self) -> bool:

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
+from llamaherd.core.errors import LlamaHerdError
 from llamaherd.core.words import terms_of
 from llamaherd.remote.jobs import LANGUAGE
 from llamaherd.server.batches.inside import ask
@@ -17,6 +18,7 @@ from llamaherd.server.batches.lines import (
     RequestLine,
     check_lines,
     line_error,
+    model_names,
     next_requests,
     request_lines,
 )
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from llamaherd.server.batches.records import Batch, Status
     from llamaherd.server.batches.store import BatchStore
     from llamaherd.server.batches.turns import ShortSteps
+    from llamaherd.server.model_view import ModelView
     from llamaherd.server.shared_state import SharedState
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,11 @@ _RETRY_S = 0.5
 # Pauses between attempts to use the store while the disk is full; the last one repeats.
 _PAUSES_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _EXPIRED = dumps({"code": "batch_expired", "message": "the batch expired before it ran"})
+
+
+class ModelGoneError(LlamaHerdError):
+    """The model that a batch began with no longer answers."""
+
 
 End = Literal["cancelled", "expired"]
 
@@ -72,6 +80,13 @@ def move(store: BatchStore, batch: Batch, status: Status) -> Batch:
     return changed
 
 
+def _store_models(batch: Batch, store: BatchStore) -> Batch:
+    """Store the models that a batch is bound to; return the stored batch."""
+    changed = replace(store.batch(batch.id) or batch, models=batch.models)
+    store.save(changed)
+    return changed
+
+
 class BatchRun:
     """Work on a batch from its present status to its end.
 
@@ -85,18 +100,26 @@ class BatchRun:
         shared: State of the server.
         app: Application of the batch's endpoint.
         batch: Batch.
+        models: Models of the server.
 
     Attributes:
         problem: Reason why the batch waits; "" if it does not wait.
     """
 
     def __init__(
-        self, work: BatchWork, shared: SharedState, app: ASGIApp, batch: Batch
+        self,
+        work: BatchWork,
+        shared: SharedState,
+        app: ASGIApp,
+        batch: Batch,
+        models: ModelView,
     ) -> None:
         self._work = work
         self._shared = shared
         self._app = app
         self._batch = batch
+        self._models = models
+        self._gone: ModelGoneError | None = None
         self.problem = ""
         self._end: End | None = None
         self._end_time = 0
@@ -143,7 +166,11 @@ class BatchRun:
         return replace(batch, status="cancelling", times=times)
 
     async def run(self) -> Batch:
-        """Process the rest of the batch; return the batch in its final state."""
+        """Process the rest of the batch; return the batch in its final state.
+
+        Raises:
+            ModelGoneError: Another model answers than the one that the batch began with.
+        """
         left_s = await self._do(lambda store: self._batch.expires - store.now)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(max(0, left_s), self.end, "expired")
@@ -153,6 +180,7 @@ class BatchRun:
             path = await self._do(self._find)
             await self._check(path)
             if self._batch.is_active:
+                await self._bind(path)
                 await self._ask_all(path)
                 if self._end == "cancelled":
                     await self._move("cancelling")
@@ -233,6 +261,38 @@ class BatchRun:
 
         self._batch = await self._do(store_check)
 
+    async def _bind(self, path: Path | None) -> None:
+        """Bind the batch to the models of its requests, or check those it is bound to."""
+        names = set(self._batch.models or ())
+        if self._batch.models is None and path is not None:
+            await in_turns(self._shared.threads.files, model_names(path, names))
+        for name in sorted(names):
+            if self._end is None:  # a batch that ends anyway only keeps its answers
+                await self._check_model(name)
+
+    async def _check_model(self, name: str) -> None:
+        """Check that the model of a name is the one that the batch began with.
+
+        Raises:
+            ModelGoneError: It is another one, or its file was changed or removed.
+        """
+        asked, path = name or None, self._batch.endpoint
+        long = self._shared.threads.pool("long", is_background=True)
+        pending = long.submit(self._models.identity, asked, path)
+        identity = await asyncio.wrap_future(pending)
+        bound = (self._batch.models or {}).get(name)
+        if bound is None and identity is not None:
+            models = {**(self._batch.models or {}), name: identity}
+            self._batch = replace(self._batch, models=models)
+            self._batch = await self._do(partial(_store_models, self._batch))
+        elif bound != identity:
+            named = f" under the name {name!r}" if name else ""
+            raise ModelGoneError(
+                f"the batch began with another model{named} ({bound}), which this server "
+                "does not have, or whose file was replaced: start the server with that "
+                "model to continue the batch, or cancel it; its answers so far are kept"
+            )
+
     async def _ask_all(self, path: Path | None) -> None:
         """Run the requests that have no outcome, until the end of the batch."""
         done = await self._do(lambda store: store.done_lines(self._batch))
@@ -248,6 +308,8 @@ class BatchRun:
             raise
         await self._end_requests()
         await self._store_outcomes()
+        if self._gone is not None and self._end is None:
+            raise self._gone
         if self._end == "expired" and path is not None:
             await self._expire(path)
 
@@ -326,6 +388,12 @@ class BatchRun:
         while True:
             status, answer = await self._answer(request)
             if self._is_over:  # the batch was cancelled, or the server stops
+                return
+            try:
+                await self._check_model(request.model)
+            except ModelGoneError as error:  # the answer may be that of another model
+                self._gone = error
+                self._ended.set()
                 return
             if status not in _TO_RETRY:
                 break

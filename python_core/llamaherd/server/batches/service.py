@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from llamaherd.server.batches.lines import line_error
-from llamaherd.server.batches.runner import BatchRun, move
+from llamaherd.server.batches.runner import BatchRun, ModelGoneError, move
 from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
 from llamaherd.server.batches.store import BatchStore
 from llamaherd.server.batches.turns import in_turns
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from llamaherd.server.batches.records import Batch, BatchProgress
     from llamaherd.server.batches.turns import ShortSteps
+    from llamaherd.server.model_view import ModelView
     from llamaherd.server.shared_state import SharedState
 
 log = logging.getLogger(__name__)
@@ -49,16 +50,22 @@ class BatchService:
         folder: Folder of the data; None for a temporary folder, created when it is
             needed.
         endpoints: Application of each path that batches may use.
+        models: Models of the server.
 
     Raises:
         StoreError: The folder cannot be used.
     """
 
     def __init__(
-        self, shared: SharedState, folder: Path | None, endpoints: Mapping[str, ASGIApp]
+        self,
+        shared: SharedState,
+        folder: Path | None,
+        endpoints: Mapping[str, ASGIApp],
+        models: ModelView,
     ) -> None:
         self.endpoints = endpoints
         self._shared = shared
+        self._models = models
         self._thread = ThreadPoolExecutor(1, "llamaherd-batches")
         self._store: BatchStore | None = None
         if folder is not None:
@@ -142,7 +149,7 @@ class BatchService:
             text = f"this server has no path {batch.endpoint}"
             self._stopped[batch.id] = f"{text}: start the server that accepted the batch"
             return
-        run = BatchRun(self, self._shared, app, batch)
+        run = BatchRun(self, self._shared, app, batch, self._models)
         task = asyncio.get_running_loop().create_task(self._watched(run, batch.id))
         self._runs[batch.id] = (run, task)
 
@@ -187,6 +194,9 @@ class BatchService:
                 "batch %s %s: %d of %d answered, %d failed",
                 *(batch.id, batch.status, batch.n_done, batch.n_total, batch.n_failed),
             )
+        except ModelGoneError as error:
+            log.warning("batch %s stopped: %s", batch_id, error)
+            self._stopped[batch_id] = str(error)
         except Exception as error:
             # The next server continues the batch.
             log.exception("batch %s stopped", batch_id)

@@ -19,8 +19,11 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llamaherd.core.files import discard, sync_folder
+from llamaherd.core.checks import quoted
+from llamaherd.core.files import discard, make_private_folder, sync_folder
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.journal.file import check_local
+from llamaherd.journal.sqlite_schema import make_private, problem_of_schema
 from llamaherd.server.batches.records import (
     ACTIVE,
     Batch,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from llamaherd.server.batches.records import Status
     from llamaherd.server.batches.turns import ShortSteps
 
+_APPLICATION_ID = 0x6C686261  # "lhba"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS file (id TEXT PRIMARY KEY, filename TEXT, purpose TEXT,
   n_bytes INTEGER, created INTEGER, expires INTEGER);
@@ -59,6 +63,7 @@ SELECT line, custom_id, status, body FROM outcome WHERE batch = ? AND line > ?
 _STEP_BYTES = 1 << 18  # characters that are written in one step, and at least one answer
 _VERSION = 1
 _ID = re.compile(r"(?:file-|batch_)[0-9a-f]{24}")
+_FILES = re.compile(r"file-[0-9a-f]{24}(\.form)?")  # names that the store gives to files
 _FILE = tuple(field.name for field in fields(StoredFile))
 
 
@@ -85,9 +90,13 @@ class BatchStore:
                 undo.callback(shutil.rmtree, self.folder, ignore_errors=True)
             check_local("data", self.folder)
             self._files = self.folder / "files"
-            self._files.mkdir(mode=0o700, parents=True, exist_ok=True)
+            database = self.folder / "batches.sqlite"
+            if _is_new(self.folder, database):
+                if not self.folder.exists():
+                    make_private_folder(self.folder)
+                make_private(database)
             self._db = sqlite3.connect(
-                self.folder / "batches.sqlite",
+                database,
                 isolation_level=None,
                 check_same_thread=False,
                 timeout=1.0,
@@ -101,25 +110,47 @@ class BatchStore:
 
     def _open(self) -> None:
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        is_new = self._check_format()  # before anything is changed
+        make_private_folder(self._files)
+        make_private(self.folder / "batches.sqlite")
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         with self._change():
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version not in (0, _VERSION):
-                text = f"data: {self.folder} has an unknown version: {version}"
-                raise StoreError(text)
-            if version != _VERSION:  # a server also starts if the disk is full
+            if self._check_format():  # a server also starts if the disk is full
                 for table in _TABLES.split(";"):
                     self._db.execute(table)
+                self._db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 self._db.execute(f"PRAGMA user_version = {_VERSION}")
         self.sweep()
         known = {row[0] for row in self._db.execute("SELECT id FROM file")}
         there = {path.name for path in self._files.iterdir()}
         for name in there - known:  # of uploads and removals that a crash interrupted
-            discard(self._files / name)
+            if _FILES.fullmatch(name) and not is_new:
+                discard(self._files / name)
         for name in known - there:
             with suppress(*NOT_STORED):
                 self._drop(name)
+
+    def _check_format(self) -> bool:
+        """Check that the database has this format; return whether it is still empty.
+
+        Raises:
+            StoreError: The database is of another program or version, or was changed.
+        """
+        (application,) = self._db.execute("PRAGMA application_id").fetchone()
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        (n_objects,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not (application or version or n_objects):
+            return True
+        problem = problem_of_schema(self._db, "server's database", _TABLES)
+        if application not in (0, _APPLICATION_ID):  # earlier versions set none
+            problem = f"application_id {application:#x} is of another program"
+        elif version != _VERSION:
+            problem = f"unknown version: {version}"
+        if problem:
+            text = f"data: {quoted(str(self.folder))} has a foreign batches.sqlite: "
+            raise StoreError(text + problem)
+        return False
 
     def close(self) -> None:
         """Close the folder; remove it if it is temporary."""
@@ -252,7 +283,7 @@ class BatchStore:
         """Return all batches, the newest first."""
         where = f"WHERE status IN ({_listed(ACTIVE)}) " if is_active else ""
         rows = self._db.execute(f"SELECT content FROM batch {where}ORDER BY rowid DESC")  # noqa: S608
-        return [self._counted(Batch(**json.loads(row[0]))) for row in rows]
+        return [self._counted(_batch_of(row[0])) for row in rows]
 
     def last_ended(self, n: int) -> list[BatchProgress]:
         """Return the last n batches that have ended, the newest first."""
@@ -261,7 +292,7 @@ class BatchStore:
             "ORDER BY rowid DESC LIMIT ?",
             (n,),
         )
-        found = [Batch(**json.loads(row[0])) for row in rows]
+        found = [_batch_of(row[0]) for row in rows]
         return [
             BatchProgress(
                 id=each.id,
@@ -280,7 +311,7 @@ class BatchStore:
         row = self._db.execute(
             "SELECT content FROM batch WHERE id = ?", (batch_id,)
         ).fetchone()
-        return None if row is None else self._counted(Batch(**json.loads(row[0])))
+        return None if row is None else self._counted(_batch_of(row[0]))
 
     def _counted(self, batch: Batch) -> Batch:
         """Return a batch; set the current numbers of outcomes if it is running."""
@@ -354,8 +385,8 @@ class BatchStore:
     def _write(self, path: Path, batch: Batch, *, is_good: bool) -> ShortSteps[bool]:
         """Write outcomes to a file; return False if there are none."""
         n, n_before, at = 0, -1, -1
-        with path.open("w", encoding="utf-8", newline="\n") as file:
-            os.chmod(path, 0o600)  # noqa: PTH101 - the file is still empty
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "w", encoding="utf-8", newline="\n") as file:
             # Each step has its own query, because other batches change the table between.
             while n > n_before:
                 n_before, n_bytes = n, 0
@@ -372,6 +403,36 @@ class BatchStore:
         if n == 0:
             path.unlink()
         return n > 0
+
+
+def _is_new(folder: Path, database: Path) -> bool:
+    """Return whether a folder has no database of a server yet.
+
+    Raises:
+        StoreError: The folder has other files, which the user could lose.
+    """
+    with suppress(FileNotFoundError):
+        if database.stat().st_size:
+            return False
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    names -= {"lost+found", database.name, f"{database.name}-journal"}
+    files = folder / "files"
+    if files.is_dir() and not files.is_symlink() and not any(files.iterdir()):
+        names.discard(files.name)  # a server was killed before it created its database
+    other = sorted(each for each in names if not each.startswith("."))
+    if other:
+        raise StoreError(
+            f"data: {quoted(str(folder))} has other files, such as {other[0]!r}, and no "
+            "data of a server: name a new or empty folder"
+        )
+    return True
+
+
+def _batch_of(content: str) -> Batch:
+    try:
+        return Batch(**json.loads(content))
+    except (*DAMAGED, TypeError) as error:
+        raise StoreError(f"data: a batch in it cannot be read: {error}") from None
 
 
 def new_id(start: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.native.models import LoadInterrupt
+    from llamaherd.server.file_contents import FileContents
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shared_state import SharedState
@@ -33,6 +34,7 @@ def load_files(
     settings: ServerSettings,
     options: Mapping[str, Any],
     loading: Mapping[str, Any],
+    contents: FileContents,
 ) -> ModelFiles:
     """Load a model with its adapters, on any thread.
 
@@ -47,19 +49,24 @@ def load_files(
         settings: Settings of the server.
         options: Arguments of `Context` other than the model.
         loading: Arguments of `Model` for GPUs.
+        contents: Files that the server has loaded.
 
     Raises:
-        ModelLoadError: The model cannot be loaded.
+        ModelLoadError: The model cannot be loaded, or was replaced since it was loaded.
         LlamaHerdError: The settings do not suit the model.
     """
     problems: dict[str, _LoadProblem] = {}
+    contents.check(spec.path)
     with ExitStack() as stack:
         base = stack.enter_context(Model(spec.path, interrupt=interrupt, **loading))
+        contents.keep(spec.path, base.file)
         models = {spec.name: base}
         for each in spec.adapters:  # before the first context
             state = file_state(each.path)
             try:
+                contents.check(each.path)
                 models[each.name] = stack.enter_context(base.adapted(each.path))
+                contents.keep(each.path, models[each.name].loras[-1].file)
             except LlamaHerdError as error:
                 problems[each.name] = _LoadProblem(str(error), each.path, state)
         served = {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ModelLoadError
 from llamaherd.model.header import read_header
+from llamaherd.server.file_contents import FileContents
 from llamaherd.server.model_view import sum_of_counts, sum_of_loads
 from llamaherd.server.models.model_file import ServedFile, not_loaded
 from llamaherd.server.models.residency import Residency
@@ -47,6 +48,7 @@ class ModelRegistry:
         patience_s: Time in seconds after which models in use are unloaded for a waiting
             request.
         batch_patience_s: The same time for requests of batches.
+        contents: Files that the server has loaded; None for no record of them.
     """
 
     has_several = True
@@ -63,6 +65,7 @@ class ModelRegistry:
         least: Sequence[int] | None = None,
         patience_s: float = _PATIENCE_S,
         batch_patience_s: float = _BATCH_PATIENCE_S,
+        contents: FileContents | None = None,
     ) -> None:
         weights = [spec.n_bytes for spec in specs]
         caches = cache_sizes(weights, n_bytes, least)
@@ -72,6 +75,7 @@ class ModelRegistry:
         ]
         self._of_name = {name: file for file in self._files for name in file.spec.names}
         self._any_model = any_model
+        self._contents = FileContents() if contents is None else contents
         self._headers: dict[str, tuple[object, ModelHeader]] = {}
         self._residency = Residency(
             self._files,
@@ -96,6 +100,17 @@ class ModelRegistry:
             if name in self._of_name:
                 return name
         return first if self._any_model else None
+
+    def identity(self, asked: str | None, endpoint: str) -> str | None:  # noqa: ARG002
+        """Return the identity of the model that answers; see `ModelView`."""
+        name = self.name_of(asked)
+        if name is None:
+            return None
+        file = self._of_name[name]
+        spec = file.spec
+        adapter = {each.name: each.path for each in spec.adapters}.get(name)
+        is_loaded = name in file.served
+        return self._contents.identity(spec.path, adapter, is_loaded=is_loaded)
 
     @asynccontextmanager
     async def lease(

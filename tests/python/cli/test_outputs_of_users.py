@@ -1,0 +1,145 @@
+"""No command replaces a file that it did not write, unless the user asks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import pytest
+from llamaherd.cli import serve_run
+from llamaherd.cli.main import main
+from llamaherd.core import locks
+from llamaherd.core.errors import ArgumentError, DownloadError, JournalError
+from llamaherd.hub.downloads import FetchOptions, downloaded
+from llamaherd.hub.quantizations import Offer
+from llamaherd.hub.transfer import FileRequest
+from llamaherd.journal.copying import keep_journal
+from llamaherd.journal.journal import Journal
+from llamaherd.remote import processes
+from llamaherd.remote.processes import FOLDER_VARIABLE, start_server
+from llamaherd.research.reports.report import write_report
+from llamaherd.research.selection.timing import seconds_per_text
+from llamaherd.tables.outputs import found_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MINE = b"years of work\n"
+BOOK = lh.Codebook("Which?", ["a", "b"])
+ROWS = {"text": [f"Text {i}" for i in range(9)]}
+
+
+def written(path: Path) -> None:
+    """Write the sample of a sheet."""
+    lh.gold_sample(ROWS, 5, text="text", names=["a", "b"], seed=1).write(path)
+
+
+def stored_seconds(folder: Path) -> None:
+    run = {
+        "n_prompts": 1,
+        "n_texts": 1,
+        "seconds": 1.0,
+        "settings": {},
+        "model": {"sha256": "0"},
+        "codebook": {"hash": "0"},
+    }
+    assert seconds_per_text(run, str(folder / "j")) == 1.0
+    raise ValueError("the file of another kind is left as it is")
+
+
+def locked(folder: Path) -> None:
+    assert locks.take_lock(folder / "out.csv.lock") is None
+    raise ValueError("no lock")
+
+
+def fetched(folder: Path) -> None:
+    asked = FileRequest(url="https://localhost/a.gguf", target=folder / "a.gguf")
+    downloaded(
+        asked, "x", Offer(files=(), quantization=None), {}, FetchOptions(cache=folder)
+    )
+
+
+# Name of a file of the user, and a function that would replace it.
+CALLS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "codebook": ("a.yaml", lambda f: lh.write_codebook(BOOK, f / "a.yaml")),
+    "sheet": ("a.csv", lambda f: written(f / "a.csv")),
+    "design": ("a.csv.json", lambda f: written(f / "a.csv")),
+    "report": ("a.html", lambda f: write_report({}, f / "a.html")),
+    "json": ("a.json", lambda f: write_report({}, f / "a.json")),
+    "document": ("a.docx", lambda f: write_report({}, f / "a.docx")),
+    "metadata": ("o.csv.meta.json", lambda f: found_output(f / "o.csv", overwrite=False)),
+    "ready": ("ready", lambda f: serve_run.check_ready_file(str(f / "ready"))),
+    "kept": ("k", lambda f: keep_journal(f / "journal", f / "k")),
+    "seconds": ("j.times.json", stored_seconds),
+    "lock": ("out.csv.lock", locked),
+    "note": ("a.gguf.json", fetched),
+    "server": ("mine/server.log", lambda _: start_server("a.gguf", name="mine")),
+}
+REASONS = (
+    "exists already|already exists|not a journal|record of a download|other files"
+    "|is left as it is|no lock"
+)
+ERRORS = (ArgumentError, ValueError, JournalError, DownloadError)
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_file_of_the_user_is_left_as_it_is(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    Journal(tmp_path / "journal").close()
+    name, call = CALLS[kind]
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(MINE)
+    if kind == "server":  # the folder of another program
+        (tmp_path / "mine" / "notes").write_bytes(MINE)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ERRORS, match=REASONS):
+        call(tmp_path)
+    assert (tmp_path / name).read_bytes() == MINE
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+SPANS = "spans\n[]\n"
+RUN = 'input = "in.csv"\noutput = "out.csv"\n[model]\npath = "m.gguf"\n'
+COMMANDS = [
+    "codebooks ready sentiment -o",
+    "codebooks compare gold.csv -c one.yaml -m model.gguf -o",
+    "codebooks compare gold.csv -c one.yaml -m model.gguf --plot",
+    "spans spans.csv -o",
+    "slurm run.toml --tasks 2 --script",
+    "gold sample in.csv -n 2 --name a -o",
+    "pairs in.csv --question ? -m model.gguf -o",
+    "recalibrate in.csv --gold gold.csv -o",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", ["mine.csv", "mine.json", "in.csv"])
+def test_a_command_replaces_a_file_only_if_asked(
+    command: str,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path, text in (("spans.csv", SPANS), ("run.toml", RUN), ("in.csv", "text\na\n")):
+        (tmp_path / path).write_text(text)
+    (tmp_path / name).write_bytes(MINE)
+    assert main([*command.split(), name]) == 2
+    told = capsys.readouterr().err
+    assert f"{name}' already exists" in told
+    assert "--overwrite" in told
+    assert (tmp_path / name).read_bytes() == MINE
+    if command.startswith(("codebooks ready", "spans", "slurm")) and name == "mine.csv":
+        assert main([*command.split(), name, "--overwrite"]) == 0
+        assert (tmp_path / name).read_bytes() != MINE
+
+
+def test_the_folder_of_a_server_is_used_again(tmp_path: Path) -> None:
+    """Files that a killed start left behind are no files of others."""
+    for name in ("server.log", "start.lock", "data", "ready-01234567.json"):
+        (tmp_path / name).touch()
+    processes._check_own(tmp_path)

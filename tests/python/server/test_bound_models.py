@@ -1,0 +1,231 @@
+"""Batches, and names of models, are bound to the content of the models' files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+import tiny_models
+from llamaherd.core.errors import ModelLoadError
+from llamaherd.model.adapters import content_of
+from llamaherd.model.file import ModelFile
+from llamaherd.server.file_contents import FileContents
+from llamaherd.server.models.spec import AdapterSpec, ModelSpec
+from llamaherd.server.served_model import OneModel
+from served import room_for, served, served_models
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from fake_context import FakeContext
+    from served import Client
+
+PATH = "/v1/completions"
+
+
+def submitted(client: Client, n: int, **more: Any) -> str:
+    """Send a batch of n requests; return its id."""
+    lines = [
+        {
+            "custom_id": str(i),
+            "method": "POST",
+            "url": PATH,
+            "body": {"prompt": f"p{i}", "max_tokens": 2, **more},
+        }
+        for i in range(n)
+    ]
+    content = "".join(json.dumps(line) + "\n" for line in lines)
+    body = (
+        '--x\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--x\r\n'
+        'content-disposition: form-data; name="file"; filename="a"\r\n\r\n'
+        f"{content}\r\n--x--\r\n"
+    ).encode()
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    status, file, *_ = client.ask("POST", "/v1/files", body, kind)
+    assert status == 200, file
+    asked = {"input_file_id": file["id"], "endpoint": PATH, "completion_window": "24h"}
+    return str(client.post("/v1/batches", asked)[1]["id"])
+
+
+def shown(client: Client, batch: str) -> dict[str, Any]:
+    found: dict[str, Any] = client.ask("GET", f"/v1/batches/{batch}")[1]
+    return found
+
+
+def ends(client: Client, batch: str) -> dict[str, Any]:
+    wait_until(lambda: shown(client, batch)["status"] == "completed")
+    return shown(client, batch)
+
+
+def stops(client: Client, batch: str) -> str:
+    """Wait until a batch waits; return the reason."""
+    wait_until(lambda: shown(client, batch)["errors"] is not None)
+    (error,) = shown(client, batch)["errors"]["data"]
+    return str(error["message"])
+
+
+class Identity:
+    """Replaces the identity of the model of each server."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ctx: FakeContext) -> None:
+        self.value: str | None = "a"
+        self.later: tuple[int, str | None] | None = None
+        self._ctx = ctx
+        monkeypatch.setattr(OneModel, "identity", lambda *_: self._now())
+
+    def _now(self) -> str | None:
+        if self.later is not None and len(self._ctx.handles) > self.later[0]:
+            return self.later[1]
+        return self.value
+
+
+@pytest.fixture
+def identity(monkeypatch: pytest.MonkeyPatch, fake: FakeContext) -> Identity:
+    return Identity(monkeypatch, fake)
+
+
+@pytest.mark.parametrize("other", ["b", None])
+@pytest.mark.parametrize("model", [{}, {"model": "model"}, {"model": "model.gguf"}])
+def test_a_batch_waits_for_its_model(
+    fake: FakeContext,
+    identity: Identity,
+    tmp_path: Path,
+    other: str | None,
+    model: dict[str, str],
+) -> None:
+    fake.held, fake.step_s = "p1", 0.01
+    with served(fake, data=tmp_path, grace_s=0.1, any_model=True) as client:
+        batch = submitted(client, 3, **model)
+        wait_until(lambda: shown(client, batch)["request_counts"]["completed"] == 2)
+    fake.held, n_before = "", len(fake.handles)
+    identity.value = other
+    with served(fake, data=tmp_path, any_model=True) as client:
+        assert "began with another model" in stops(client, batch)
+        found = shown(client, batch)
+        assert (found["status"], found["request_counts"]["completed"]) == (
+            "in_progress",
+            2,
+        )
+        assert len(fake.handles) == n_before
+    identity.value = "a"
+    with served(fake, data=tmp_path, any_model=True) as client:
+        found = ends(client, batch)
+        assert (found["errors"], found["request_counts"]["completed"]) == (None, 3)
+    assert len(fake.handles) == n_before + 1
+
+
+def test_a_batch_stops_when_the_model_is_replaced(
+    fake: FakeContext, identity: Identity, tmp_path: Path
+) -> None:
+    """No answer is stored that another model may have given."""
+    with served(fake, data=tmp_path) as client:
+        identity.later = (len(fake.handles) + 3, "b")
+        batch = submitted(client, 200)
+        assert "began with another model" in stops(client, batch)
+        n_done = shown(client, batch)["request_counts"]["completed"]
+        assert n_done < 200
+        cancelled = client.post(f"/v1/batches/{batch}/cancel", {})[1]
+        assert cancelled["status"] == "cancelled"
+        assert cancelled["request_counts"]["completed"] == n_done
+
+
+def test_a_batch_of_an_earlier_version_goes_on(
+    fake: FakeContext, identity: Identity, tmp_path: Path
+) -> None:
+    fake.held = "p1"
+    with served(fake, data=tmp_path, grace_s=0.1) as client:
+        batch = submitted(client, 3)
+        wait_until(lambda: shown(client, batch)["request_counts"]["completed"] == 2)
+    with closing(sqlite3.connect(tmp_path / "batches.sqlite")) as db, db:
+        db.execute("UPDATE batch SET content = json_remove(content, '$.models')")
+    fake.held, identity.value = "", "b"
+    with served(fake, data=tmp_path) as client:
+        assert ends(client, batch)["request_counts"]["completed"] == 3
+
+
+# Each changes one file of a model; True if its content is another one.
+CHANGES: dict[str, tuple[Callable[[Path], object], bool]] = {
+    "other": (lambda path: tiny_models.write(path, "llama", 3), True),
+    "moved": (lambda path: shutil.move(path, path.with_name("x")), True),
+    "same": (lambda path: path.read_bytes(), False),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_files_keep_their_content(tmp_path: Path, kind: str) -> None:
+    path, change = tmp_path / "a.gguf", CHANGES[kind]
+    tiny_models.write(path, "llama", 1)
+    contents = FileContents()
+    before = contents.identity(path, None, is_loaded=False)
+    file = ModelFile(path)
+    contents.keep(path, file)
+    assert contents.identity(path, None, is_loaded=True) == before is not None
+    change[0](path)
+    assert contents.identity(path, None, is_loaded=True) == before  # that in memory
+    now = contents.identity(path, None, is_loaded=False)
+    if not change[1]:
+        contents.check(path)
+        assert now == before
+        return
+    assert now is None
+    for use in (contents.check, lambda path: contents.keep(path, None)):
+        with pytest.raises(ModelLoadError, match="was changed or replaced since"):
+            use(path)
+
+
+def test_a_hash_is_that_of_the_loaded_file(tmp_path: Path) -> None:
+    path = tiny_models.write(tmp_path / "a.gguf", "llama", 1)
+    early, late = ModelFile(path), ModelFile(path)
+    found = content_of(early, ())
+    assert found is not None
+    tiny_models.write(path, "llama", 2)
+    assert content_of(early, ()) == found
+    assert content_of(late, ()) is None
+    assert content_of(None, ()) is None
+    assert content_of(ModelFile(path), ()) not in (None, found)
+
+
+@pytest.mark.parametrize("name", ["one", "style"])
+def test_a_name_keeps_its_model(folder: Path, tmp_path: Path, name: str) -> None:
+    for each in ("one", "two", "style"):
+        shutil.copy(folder / f"{each}.gguf", tmp_path)
+    style = AdapterSpec("style", tmp_path / "style.gguf")
+    specs = [
+        ModelSpec("one", tmp_path / "one.gguf", (style,)),
+        ModelSpec("two", tmp_path / "two.gguf"),
+    ]
+    room = max(map(room_for, specs))
+    ask = {"prompt": "yes", "max_tokens": 2}
+    with served_models(specs, memory=room, data=tmp_path / "data") as client:
+        for each in (name, "two"):  # the second one takes the memory of the first
+            assert client.post(PATH, {**ask, "model": each})[0] == 200
+        batch = ends(client, submitted(client, 2, model=name))
+        assert batch["request_counts"]["completed"] == 2
+        assert client.post(PATH, {**ask, "model": "two"})[0] == 200
+        path = tmp_path / f"{name}.gguf"
+        path.unlink()
+        source = "two" if name == "one" else "style"
+        path.write_bytes((folder / f"{source}.gguf").read_bytes())
+        status, got = client.post(PATH, {**ask, "model": name})
+        assert (status, got["error"]["code"]) == (500, "model_not_loaded")
+        assert "restart the server to serve the new file" in got["error"]["message"]
+        assert client.post(PATH, {**ask, "model": "two"})[0] == 200
+    with served_models(specs, memory=room, data=tmp_path / "data") as client:
+        assert client.post(PATH, {**ask, "model": name})[0] == 200
+
+
+def test_identities_are_the_same_however_a_model_is_served(folder: Path) -> None:
+    contents = FileContents()
+    one, style = folder / "one.gguf", folder / "style.gguf"
+    with lh.Model(one, lora=style) as model:
+        found = content_of(model.file, model.loras)
+    assert json.loads(contents.identity(one, style, is_loaded=False) or "") == [
+        json.loads(json.dumps(found))
+    ]
