@@ -80,8 +80,8 @@ struct TokenizerDeleter {
 
 // Vocabulary of a model in llguidance's form. Creating the vocabulary takes a second or
 // two for 262,144 tokens.
-struct Tokenizer {
-  explicit Tokenizer(const lh_model& model);
+struct Vocabulary {
+  explicit Vocabulary(const lh_model& model);
 
   std::vector<uint32_t> tokenize(std::string_view text) const;
 
@@ -96,7 +96,7 @@ size_t on_tokenize(const void* user_data, const uint8_t* bytes, size_t n_bytes,
                    uint32_t* tokens, size_t capacity) noexcept {
   try {
     const auto* text = reinterpret_cast<const char*>(bytes);
-    const auto& tokenizer = *static_cast<const Tokenizer*>(user_data);
+    const auto& tokenizer = *static_cast<const Vocabulary*>(user_data);
     const std::vector<int32_t> cuts = tokenizer.cut_start({text, n_bytes});
     const size_t n = std::min(capacity, cuts.size());
     std::transform(cuts.begin(), cuts.begin() + static_cast<std::ptrdiff_t>(n), tokens,
@@ -107,7 +107,7 @@ size_t on_tokenize(const void* user_data, const uint8_t* bytes, size_t n_bytes,
   }
 }
 
-Tokenizer::Tokenizer(const lh_model& m) : model(m) {
+Vocabulary::Vocabulary(const lh_model& m) : model(m) {
   std::vector<uint32_t> sizes(static_cast<size_t>(m.n_vocab()));
   std::string bytes;
   for (int32_t token = 0; token < m.n_vocab(); ++token) {
@@ -143,7 +143,7 @@ Tokenizer::Tokenizer(const lh_model& m) : model(m) {
 // libllama's tokenizers need quadratic time in the length of a text. Therefore only a
 // prefix is tokenized. Its tokens equal the tokens of the whole text except near the
 // prefix's end, where they are dropped.
-std::vector<int32_t> Tokenizer::cut_start(std::string_view text) const {
+std::vector<int32_t> Vocabulary::cut_start(std::string_view text) const {
   constexpr size_t kLong = 4096;  // in bytes; the first 64 tokens have far fewer
   constexpr size_t kDropped = 4;  // the last 1/kDropped of the tokens are dropped
   if (text.size() <= kLong) return model.tokenize_inside(text);
@@ -154,7 +154,7 @@ std::vector<int32_t> Tokenizer::cut_start(std::string_view text) const {
   return tokens;
 }
 
-std::vector<uint32_t> Tokenizer::tokenize(std::string_view text) const {
+std::vector<uint32_t> Vocabulary::tokenize(std::string_view text) const {
   const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
   std::vector<uint32_t> tokens(text.size() + 4);
   const size_t n = functions.tokenize_bytes(native.get(), bytes, text.size(),
@@ -163,9 +163,9 @@ std::vector<uint32_t> Tokenizer::tokenize(std::string_view text) const {
   return tokens;
 }
 
-const Tokenizer& tokenizer_of(const lh_model& model) {
-  const auto make = [&] { return std::make_shared<const Tokenizer>(model); };
-  return *static_cast<const Tokenizer*>(model.kept(lh_model::Kept::kVocabulary, make));
+const Vocabulary& vocabulary_of(const lh_model& model) {
+  const auto make = [&] { return std::make_shared<const Vocabulary>(model); };
+  return *static_cast<const Vocabulary*>(model.kept(lh_model::Kept::kVocabulary, make));
 }
 
 // ---- constraint ------------------------------------------------------------------
@@ -179,7 +179,7 @@ struct Shared {
 
 class LlgConstraint final : public Constraint {
  public:
-  LlgConstraint(const Tokenizer& tokenizer, LlgMatcher* matcher,
+  LlgConstraint(const Vocabulary& tokenizer, LlgMatcher* matcher,
                 std::shared_ptr<Shared> shared)
       : tokenizer_(&tokenizer), matcher_(matcher), shared_(std::move(shared)) {
     check();
@@ -309,7 +309,7 @@ class LlgConstraint final : public Constraint {
     throw Error(LH_SAMPLER_ERROR, reason);
   }
 
-  const Tokenizer* tokenizer_;
+  const Vocabulary* tokenizer_;
   std::unique_ptr<LlgMatcher, Deleter> matcher_;
   std::shared_ptr<Shared> shared_;
   // one bit per token, set if allowed; empty: not computed yet
@@ -409,7 +409,7 @@ std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind
                                       " needs llguidance: see lh_set_llguidance");
   }
   check_numbers(kind, text);
-  const Tokenizer& tokenizer = tokenizer_of(model);
+  const Vocabulary& tokenizer = vocabulary_of(model);
   LlgConstraintInit init{};
   functions.constraint_init_set_defaults(&init, tokenizer.native.get());
   init.log_buffer_level = 0;
@@ -421,7 +421,7 @@ std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind
 // If the constraint forces tokens that differ from the tokens of the whole text, the rest
 // of the text is tokenized again after them.
 bool accepts_text(Constraint& constraint, const lh_model& model, std::string_view text) {
-  const Tokenizer& tokenizer = tokenizer_of(model);
+  const Vocabulary& tokenizer = vocabulary_of(model);
   std::vector<uint32_t> tokens = tokenizer.tokenize(text);
   for (size_t i = 0; i < tokens.size(); ++i) {
     auto token = static_cast<int32_t>(tokens[i]);

@@ -168,7 +168,8 @@ lh_model* lh_model::hand_out(std::unique_ptr<lh_model> model) {
 lh_model::lh_model(llama_model* model)
     : model_(model),
       vocab_(llama_model_get_vocab(model)),
-      n_vocab_(llama_vocab_n_tokens(vocab_)) {
+      n_vocab_(llama_vocab_n_tokens(vocab_)),
+      tokenizer_(model) {
   if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) return;
   constexpr unsigned kSpecial = static_cast<unsigned>(LLAMA_TOKEN_ATTR_CONTROL) |
                                 static_cast<unsigned>(LLAMA_TOKEN_ATTR_UNKNOWN);
@@ -190,25 +191,6 @@ lh_model::lh_model(llama_model* model)
   if (suppressed != nullptr) suppressed_tokens_.assign(suppressed, suppressed + n);
 }
 
-std::vector<int32_t> lh_model::native_tokens(std::string_view text, bool add_special,
-                                             bool parse_special) const {
-  if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) {
-    throw Error(LH_MODEL_ERROR, "the model has no vocabulary: it accepts only token ids");
-  }
-  // A token has at least one byte, except the special tokens at both ends.
-  std::vector<int32_t> tokens(text.size() + 4);
-  for (int n_tries = 0; n_tries < 2; ++n_tries) {
-    const int32_t n = llama_tokenize(
-        vocab_, text.data(), static_cast<int32_t>(text.size()), tokens.data(),
-        static_cast<int32_t>(tokens.size()), add_special, parse_special);
-    if (n == INT32_MIN)
-      throw Error(LH_INVALID_ARGUMENT, "the text is too long to tokenize");
-    tokens.resize(static_cast<size_t>(n < 0 ? -n : n));
-    if (n >= 0) return tokens;
-  }
-  throw Error(LH_INTERNAL, "llama_tokenize needs a larger buffer than it requested");
-}
-
 std::vector<std::string_view> lh_model::cut_defined(std::string_view text) const {
   std::vector<std::string_view> parts;
   size_t start = 0;
@@ -226,12 +208,12 @@ std::vector<std::string_view> lh_model::cut_defined(std::string_view text) const
 std::vector<int32_t> lh_model::tokenize(const char* text, int32_t n_text,
                                         bool add_special, bool parse_special) const {
   const std::string_view all(text, static_cast<size_t>(n_text));
-  if (parse_special) return native_tokens(all, add_special, true);
+  if (parse_special) return tokenizer_.tokens(all, add_special, true);
   const std::vector<std::string_view> parts = cut_defined(all);
-  std::vector<int32_t> tokens = native_tokens(parts[0], add_special, false);
+  std::vector<int32_t> tokens = tokenizer_.tokens(parts[0], add_special, false);
   if (parts.size() == 1) return tokens;
   // The other parts follow the first, before a closing token that the model adds.
-  const std::vector<int32_t> first = native_tokens(parts[0], false, false);
+  const std::vector<int32_t> first = tokenizer_.tokens(parts[0], false, false);
   auto at = std::search(tokens.begin(), tokens.end(), first.begin(), first.end()) +
             static_cast<std::ptrdiff_t>(first.size());
   for (size_t i = 1; i < parts.size(); ++i) {

@@ -15,6 +15,7 @@
 #include "llama.h"
 #include "llamaherd.h"
 #include "token_pieces.hpp"
+#include "tokenizer.hpp"
 
 namespace lh {
 
@@ -97,9 +98,6 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
     void operator()(llama_model* model) const { llama_model_free(model); }
   };
   explicit lh_model(llama_model* model);
-  // Calls llama_tokenize with a sufficiently large buffer.
-  std::vector<int32_t> native_tokens(std::string_view text, bool add_special,
-                                     bool parse_special) const;
   // Splits text so that no part contains a text of `defined_texts_`.
   std::vector<std::string_view> cut_defined(std::string_view text) const;
 
@@ -115,6 +113,7 @@ struct lh_model : std::enable_shared_from_this<lh_model> {
   llama_model* model_;
   const llama_vocab* vocab_;
   int32_t n_vocab_;
+  lh::Tokenizer tokenizer_;
   bool adds_space_ = false;  // insert a space before a text
   lh::SpecialTexts special_texts_;
   lh::SpecialTexts defined_texts_;  // special texts that llama_tokenize always parses

@@ -102,6 +102,19 @@ std::vector<int32_t> tokenize_marked(const lh_model& model, std::string_view tex
   return tokens;
 }
 
+// libllama needs quadratic time for the special tokens of a text: 20 s for 40,000.
+bool has_many_specials(const lh_model& model, std::string_view text) {
+  constexpr size_t kMany = 4096;
+  const SpecialTexts& specials = model.special_texts();
+  size_t n_found = 0;
+  while (!text.empty() && n_found < kMany) {
+    const size_t n = specials.match(text);
+    if (n > 0) ++n_found;
+    text.remove_prefix(n > 0 ? n : 1);
+  }
+  return n_found >= kMany;
+}
+
 // Returns the text. If the model adds BOS itself, a BOS text at the start is removed.
 std::string_view without_bos(const lh_model& model, std::string_view text) {
   const llama_token bos = llama_vocab_bos(model.vocab());
@@ -126,7 +139,7 @@ std::vector<int32_t> tokenize_prompt(const lh_model& model, std::string_view tex
     return model.tokenize(text.data(), checked_size(text), true, false);
   }
   text = without_bos(model, text);
-  if (marked) return tokenize_marked(model, text);
+  if (marked || has_many_specials(model, text)) return tokenize_marked(model, text);
   return model.tokenize(text.data(), checked_size(text), true, true);
 }
 

@@ -426,10 +426,26 @@ llama_token llama_vocab_eos(const llama_vocab*) { return fake::kEos; }
 bool llama_vocab_get_add_bos(const llama_vocab*) { return true; }
 bool llama_vocab_get_add_eos(const llama_vocab*) { return false; }
 
+namespace {
+
+// Recurses for each character of a word, as std::regex of libstdc++ does.
+size_t match_word(const char* text, const char* end, bool is_spaces) {
+  const bool is_space = text != end && (*text == ' ' || *text == '\n');
+  if (text == end || (is_spaces && !is_space)) return 0;
+  auto* frame = static_cast<volatile char*>(__builtin_alloca(fake::settings().word_stack));
+  frame[0] = *text;
+  return match_word(text + 1, end, is_space) + (frame[0] == *text ? 1 : 0);
+}
+
+}  // namespace
+
 int32_t llama_tokenize(const llama_vocab*, const char* text, int32_t n_text,
                        llama_token* tokens, int32_t n_max, bool add_special,
                        bool parse_special) {
   std::vector<int32_t> out;
+  for (const char* at = text; fake::settings().word_stack > 0 && at < text + n_text;) {
+    at += match_word(at, text + n_text, false);
+  }
   if (add_special) out.push_back(fake::kBos);
   for (int32_t i = 0; i < n_text;) {
     int32_t special = -1;

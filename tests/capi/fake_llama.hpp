@@ -45,6 +45,8 @@ struct Settings {
                                // multiple of this
   int32_t decode_ms = 0;       // time of a decode unless aborted
   bool has_gpu = false;        // libllama finds a GPU
+  size_t word_stack = 0;       // bytes of stack that llama_tokenize uses for each
+                               // character of a word with the spaces that follow
   size_t n_backends = 1;       // backends of ggml before it loads them from a folder
   // Function called before each decode with its number and the sequence ids in the batch.
   std::function<Fault(int64_t, const std::vector<int32_t>&)> fault;

@@ -76,6 +76,7 @@ def write(
     broken_token: int | None = None,
     chat_template: str | None = None,
     tokenizer: Literal["llama", "gpt2"] = "llama",
+    pre: str = "gpt-2",
 ) -> Path:
     """Write a model of one of KINDS and return `path`.
 
@@ -89,6 +90,7 @@ def write(
         broken_token: A token whose embedding is NaN.
         chat_template: Chat template in Jinja; None for a model without one.
         tokenizer: SentencePiece, or BPE over bytes.
+        pre: Pre-tokenizer of BPE.
     """
     architecture, layers = KINDS[kind]
     writer = gguf.GGUFWriter(path, architecture)
@@ -101,7 +103,7 @@ def write(
     writer.add_head_count(N_HEAD)
     writer.add_layer_norm_eps(1e-5)
     writer.add_layer_norm_rms_eps(1e-5)
-    _add_sentencepiece(writer) if tokenizer == "llama" else _add_bpe(writer)
+    _add_sentencepiece(writer) if tokenizer == "llama" else _add_bpe(writer, pre)
     if kind == "t5":
         shapes = _t5(writer)
     elif kind == "bert":
@@ -157,7 +159,7 @@ def _add_sentencepiece(writer: gguf.GGUFWriter) -> None:
     writer.add_add_space_prefix(value=True)
 
 
-def _add_bpe(writer: gguf.GGUFWriter) -> None:
+def _add_bpe(writer: gguf.GGUFWriter, pre: str) -> None:
     types = gguf.TokenType
     letters = letters_of_bytes()
 
@@ -170,7 +172,7 @@ def _add_bpe(writer: gguf.GGUFWriter) -> None:
     names = [written(piece) for piece in longer]
     names += [f"<|unused{i}|>" for i in range(len(PIECES) - len(longer))]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
+    writer.add_tokenizer_pre(pre)
     writer.add_token_list([*SPECIAL, *letters, *TURNS, *MARKUP, *names])
     writer.add_token_merges(merges)
     n_special = len(SPECIAL)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.sampling import PER_PROMPT
+from llamaherd.structured.intersections import costly_rule
 from llamaherd.structured.shape import Shape, shape_of
 from llamaherd.structured.source import schema_text
 
@@ -64,10 +65,19 @@ class Constraints:
 
         Raises:
             ValueError: The schema is invalid, too large, has a broken reference or has no
-                instance; with `strict`, token masks cannot fully enforce it.
+                instance; the patterns of a schema in a Lark grammar cost too much; with
+                `strict`, token masks cannot fully enforce the schema.
             AbiMismatchError: llguidance is not available.
         """
         text = params.schema
+        if params.grammar and costly_rule(params.grammar):
+            raise ArgumentError(
+                "a %json rule has too many patterns for one text: leave out patterns, or "
+                "write them as one pattern",
+                argument="grammar",
+                code="too_many",
+                form="{name}: {problem}",
+            )
         if not isinstance(text, str):
             return None
         make = self._makers[i % len(self._makers)] if self._makers else None

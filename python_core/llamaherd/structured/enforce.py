@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from llamaherd.core.errors import ArgumentError
 from llamaherd.native import llguidance
 from llamaherd.structured.exact_numbers import check_values, take_limits, write_sizes
+from llamaherd.structured.intersections import costs_too_much
 from llamaherd.structured.subschemas import OF_MANY, OF_NAMED, OF_ONE, subschemas
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ def enforced(text: str) -> Enforced:
     every = subschemas(schema)
     write_sizes(every)
     left = take_limits(every)
+    if costs_too_much(schema):
+        left |= {word for each in every for word in _drop("pattern")(each)}
     problem = _problem(schema, _COMPACT)
     if not problem:
         return Enforced(_with(schema, _COMPACT), tuple(sorted(left)))

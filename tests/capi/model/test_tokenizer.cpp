@@ -1,0 +1,63 @@
+// Tests texts whose runs of characters need much stack.
+#include <doctest/doctest.h>
+#include <pthread.h>
+
+#include "guard.hpp"
+#include "toy.hpp"
+
+namespace {
+
+// Runs a function on a thread with a stack of 256 KiB.
+void run_on_small_stack(const std::function<void()>& run) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, size_t{256} << 10U);
+  pthread_t thread{};
+  const auto start = [](void* data) -> void* {
+    (*static_cast<const std::function<void()>*>(data))();
+    return nullptr;
+  };
+  REQUIRE(pthread_create(&thread, &attributes, start,
+                         const_cast<std::function<void()>*>(&run)) == 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+std::vector<int32_t> tokenize(const lh_model& model, const std::string& text) {
+  return model.tokenize(text.data(), static_cast<int32_t>(text.size()), false, false);
+}
+
+}  // namespace
+
+TEST_CASE("runs of characters need no more stack than a thread has") {
+  const auto model = toy::model();
+  fake::settings().word_stack = 320;
+  for (const std::string unit : {"a", " ", "\n", "\xFF", "\xE4\xB8\xAD", "aB1,"}) {
+    CAPTURE(unit);
+    std::string text = "short words first ";
+    while (text.size() < 40'000) text += unit;
+    run_on_small_stack([&] { CHECK(tokenize(*model, text) == toy::tokens(text)); });
+  }
+  std::string many;
+  while (many.size() < 40'000) many += "word ";
+  run_on_small_stack([&] { CHECK(tokenize(*model, many) == toy::tokens(many)); });
+  fake::reset();
+}
+
+TEST_CASE("a run that needs too much memory is refused, with its length") {
+  const auto model = toy::model();
+  fake::settings().word_stack = 2000;
+  try {
+    static_cast<void>(tokenize(*model, "a " + std::string(2'000'000, 'b')));
+    FAIL("not refused");
+  } catch (const lh::Error& error) {
+    CHECK(error.code() == LH_INVALID_ARGUMENT);
+    const std::string message = error.what();
+    CHECK(message.find("2000001 characters without a space") != std::string::npos);
+  }
+  // Other texts and tokenizers are not affected.
+  CHECK(tokenize(*model, "ab") == toy::tokens("ab"));
+  fake::reset();
+  const std::string text(2'000'000, 'b');
+  CHECK(tokenize(*toy::model(), text).size() == text.size());
+}
