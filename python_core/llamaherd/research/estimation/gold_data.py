@@ -17,8 +17,9 @@ from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.joins import column_hashes
+from llamaherd.research.coding.joins import column_hashes, label_forms
 from llamaherd.research.coding.label_sets import confidence_of, labels_in
+from llamaherd.research.coding.relabelled import marks_of
 from llamaherd.research.coding.texts import is_blank, sha256_of
 from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -232,6 +233,7 @@ class Population:
             labels=[self.labels[i] for i in rows],
             design=design,
             all_ids=None if self.id_column is None else self.ids,
+            label_marks=marks_of(label_forms(self.labels)),
         )
 
 
