@@ -109,6 +109,7 @@ new_chat <- function(python, owner, echo_default) {
     if (result$finish_reason == "cancelled") {
       interrupt("Interrupted: the conversation keeps the text so far.", text, 0L)
     }
+    tell_cut(result$finish_reason == "length")
     if (echo) invisible(text) else text
   }
   self$python <- python

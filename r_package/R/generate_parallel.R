@@ -75,7 +75,8 @@
 #'   `paste0("Is this positive? ", texts)` or `glue::glue()`. A warning reports a placeholder
 #'   such as `{texts}` in all prompts if you have a variable of this name.
 #' @param max_tokens Maximum number of tokens to generate per prompt. NULL uses 512 with `schema`;
-#'   with `choices`, as many tokens as the longest choice needs; and 100 otherwise.
+#'   with `choices`, as many tokens as the longest choice needs; and 100 otherwise, or with `chat`
+#'   1,024, or as many as fit into the context. A message reports how many answers ended there.
 #' @param top_k Number of most likely tokens to draw from. 0 or less draws from all tokens.
 #' @param top_p Cumulative probability of the most likely tokens to draw from. 1 draws from all
 #'   tokens.
