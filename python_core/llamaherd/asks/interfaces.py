@@ -112,7 +112,7 @@ _ROWS = {
 }
 _IN_R = _for("settings are separate arguments", "params")
 # Options that apply only if a chat template renders the prompt.
-_CHAT = ("variables", "template", "prefix", "merge_system")
+_CHAT = ("variables", "template", "prefix", "merge_system", "show_schema")
 _INTERACTIVE = {"progress": ("interactive()", "scripts show no bar")}
 
 PYTHON = {

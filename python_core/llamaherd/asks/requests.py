@@ -15,6 +15,7 @@ from llamaherd.asks.constraints import Constraints
 from llamaherd.asks.quotes import with_sources
 from llamaherd.asks.rendering import rendered_prompts
 from llamaherd.asks.settings import params_of_call, params_of_prompts
+from llamaherd.asks.shown_schemas import with_schemas
 from llamaherd.asks.thoughts import (
     Thoughts,
     capacity_of,
@@ -104,6 +105,8 @@ def make_requests(
     each = constraints.of_prompts(_checked_params(params, len(prompts)))
     each = with_sources(each, prompts)
     held, keys = _of_settings(is_constrained, each), _of_settings(_constraint, each)
+    if chat and options.show_schema:
+        prompts = with_schemas(prompts, [own.schema for own in each])
     every = rendered_prompts(model, prompts, options, held)
     given = [one.prompt for one in every]
     at = range(len(given)) if places is None else places

@@ -13,6 +13,7 @@ from llamaherd.research.codes import (
     are_alike,
     are_measured,
     check_coders,
+    check_spelling,
     number_in,
     read,
     read_sets,
@@ -80,6 +81,8 @@ def in_one_form(
         _check_common(columns[0], columns[1:], names, is_measured=measured)
         if isinstance(gold, GoldSample):
             check_coders(columns[0], columns[1:], gold.coders, names)
+        elif not measured:
+            check_spelling(columns[1:], {*columns[0], *names, *texts.names})
     labels, *codes = [[text_of(each) for each in column] for column in columns]
     texts = replace(texts, labels=labels)
     if isinstance(gold, GoldSample):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ID = "id"  # default column of identifiers
 TEXT = "text"  # default column of texts
+LABEL = "label"  # default column of labels
 _NO_LABEL = "(none)"  # stratum of texts without a label
 
 
@@ -266,6 +267,14 @@ def own_texts(data: object) -> str | None:
     values = frames.column(data, TEXT, "text")
     are_texts = all(value is None or isinstance(value, str) for value in values)
     return TEXT if are_texts and any(value is not None for value in values) else None
+
+
+def own_labels(data: object) -> str | None:
+    """Return "label" if a data frame has this column with labels, else None."""
+    if LABEL not in frames.names(data):
+        return None
+    values = frames.column(data, LABEL, "label")
+    return LABEL if any(text_of(value) is not None for value in values) else None
 
 
 def _with_probabilities(frame: object, label: str | None, there: set[str]) -> set[str]:

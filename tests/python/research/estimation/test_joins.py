@@ -276,7 +276,7 @@ def share(data: Any, drawn: lh.GoldSample) -> float:
 
 def test_other_columns_may_change_if_the_order_is_unknown() -> None:
     data = DATA[["label", "code", "party"]]
-    drawn = lh.gold_sample(data, 150, seed=2)
+    drawn = lh.gold_sample(data.rename(columns={"label": "answer"}), 150, seed=2)
     drawn = drawn.with_codes([str(data["code"].iloc[row]) for row in drawn.rows])
     other = data.assign(label=np.where(data["label"] == "yes", "no", "yes"), new=1)
     assert hits(other.drop(columns="party"), drawn) < hits(data, drawn)

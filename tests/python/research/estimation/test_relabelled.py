@@ -124,3 +124,36 @@ def test_codes_without_a_sample_are_compared_with_the_coding() -> None:
     edited = replace(result, frame=DATA.assign(label=labels))
     with pytest.raises(lh.ArgumentError, match=EDITED[:17]):
         lh.estimate(edited, codes, prob="simple", outcome="yes")
+
+
+@pytest.mark.parametrize("way", ["sample", "list", "column"])
+@pytest.mark.parametrize("use", [lh.estimate, lh.validate])
+def test_a_misspelt_code_is_no_new_label(use: Callable[..., Any], way: str) -> None:
+    """Labels are "against" and "for"; nobody declared a codebook."""
+    words = np.where(LABEL == "yes", "against", "for")
+    codes = [str(word) if i < 150 else None for i, word in enumerate(words)]
+    codes[codes.index("against")] = "agianst"
+    data = DATA.drop(columns=["p_yes", "p_no"]).assign(label=words, mine=codes)
+    with pytest.raises(lh.ArgumentError, match="did you mean 'against'"):
+        if way == "sample":
+            bare = data.drop(columns="label")
+            gold = lh.gold_sample(bare, 200, text="text", id="key", seed=1)
+            typed = [codes[row] or words[row] for row in gold.rows]
+            typed[next(i for i, word in enumerate(typed) if word == "against")] = "agianst"
+            use(data, gold.with_codes(typed))
+        elif use is lh.validate:
+            use(data, codes if way == "list" else "mine", label="label")
+        else:
+            use(data, codes if way == "list" else "mine", prob="simple")
+
+
+def test_a_new_label_can_be_declared() -> None:
+    words = np.where(LABEL == "yes", "against", "for")
+    data = DATA.drop(columns=["p_yes", "p_no"]).assign(label=words)
+    names = ["against", "for", "againsts"]
+    gold = lh.gold_sample(data, 200, text="text", id="key", seed=1, names=names)
+    typed = ["againsts" if i < 9 else str(words[row]) for i, row in enumerate(gold.rows)]
+    found = lh.validate(data, gold.with_codes(typed), n_bootstrap=0)
+    assert found.n_gold == 200
+    with pytest.raises(lh.ArgumentError, match="none of the labels"):  # its labels are known
+        lh.gold_sample(data, 200, text="text", id="key", seed=1).with_codes(typed)
