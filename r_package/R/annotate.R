@@ -22,7 +22,8 @@
 #'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. The name `p_` in the vector
 #'   `columns` sets the prefix of the columns with the probabilities of all labels.
 #' @param calibrate Removes the model's preference for some labels: `"batch"` estimates the
-#'   preference from the rows of `data`, `"contextual"` from prompts without content; see
+#'   preference from the rows of `data` and assumes that all labels are about equally frequent
+#'   (otherwise rare labels get too many texts), `"contextual"` from prompts without content; see
 #'   [calibrate_batch()]. NULL leaves the probabilities unchanged.
 #' @param normalize How labels of different lengths are compared, see [classify_parallel()].
 #' @param distribution TRUE adds one column, `p_<number>`, for each number of a scale; it contains

@@ -69,7 +69,7 @@ quick_llama <- function(
   model_path <- check_string(model_path, null = TRUE) %||%
     default_model(verbosity, error_call)
   context <- quick_context(model_path, n_gpu_layers, n_ctx, n_threads, verbosity)
-  if (auto_format && any(names(dots) %in% options_of_chat)) {
+  if (auto_format && any(names(dots) %in% c(options_of_chat, "schema"))) {
     # The call renders the chat itself, because it needs the position at which a thought begins.
     auto_format <- FALSE
     of_chat <- list(

@@ -34,7 +34,8 @@
 #'   creates a context for this conversation.
 #' @param system Text of a system message. NULL sends none.
 #' @param ... Settings for all questions, by name: the sampling settings of [generate()] and
-#'   [sampling_options()], `thinking`, `variables`, `template`, `prefix` and `merge_system`.
+#'   [sampling_options()], `thinking`, `variables`, `template`, `prefix`,
+#'   `merge_system` and `show_schema`.
 #'   `max_tokens` is 1,024 by default, or less if fewer tokens remain in the context.
 #' @param turns Earlier conversation to continue: a data frame like the return value of `$turns()`,
 #'   or a list of messages `list(role = "user", content = "...")`.
@@ -109,6 +110,7 @@ new_chat <- function(python, owner, echo_default) {
     if (result$finish_reason == "cancelled") {
       interrupt("Interrupted: the conversation keeps the text so far.", text, 0L)
     }
+    tell_cut(result$finish_reason == "length")
     if (echo) invisible(text) else text
   }
   self$python <- python
@@ -281,6 +283,7 @@ chat_settings <- function(dots, error_call) {
         variables = check_variables(value, error_call),
         template = ,
         prefix = check_string(value, name, null = TRUE, error_call = error_call),
+        show_schema = ,
         merge_system = check_flag(value, name, error_call),
         check_sampling(value, kinds[[name]], name, 1L, error_call)
       )

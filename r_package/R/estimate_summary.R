@@ -32,9 +32,11 @@ summary.llamaherd_estimates <- function(object, method = NULL, ...) {
   )
 }
 
-# Tests whether coefficients and differences are 0. A share gets no test.
+# Tests whether coefficients and differences are 0. A share gets no test, and neither does an
+# estimate without a variance.
 tests_of <- function(rows, object) {
   asked <- object$model != "mean" | rows$term == "difference"
+  asked <- asked & rows$std_error > 0
   t <- ifelse(asked, rows$estimate / rows$std_error, NA_real_)
   data.frame(t = t, p = 2 * stats::pt(-abs(t), rows$df))
 }

@@ -38,6 +38,7 @@ generate <- function(
   schema = NULL,
   regex = NULL,
   strict = FALSE,
+  show_schema = TRUE,
   retries = 2L,
   dotted = FALSE,
   logprobs = NULL,

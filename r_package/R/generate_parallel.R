@@ -75,7 +75,8 @@
 #'   `paste0("Is this positive? ", texts)` or `glue::glue()`. A warning reports a placeholder
 #'   such as `{texts}` in all prompts if you have a variable of this name.
 #' @param max_tokens Maximum number of tokens to generate per prompt. NULL uses 512 with `schema`;
-#'   with `choices`, as many tokens as the longest choice needs; and 100 otherwise.
+#'   with `choices`, as many tokens as the longest choice needs; and 100 otherwise, or with `chat`
+#'   1,024, or as many as fit into the context. A message reports how many answers ended there.
 #' @param top_k Number of most likely tokens to draw from. 0 or less draws from all tokens.
 #' @param top_p Cumulative probability of the most likely tokens to draw from. 1 draws from all
 #'   tokens.
@@ -125,6 +126,9 @@
 #'   or a JSON Schema as a list, a string or the path of a file. See below. Cannot be combined with
 #'   `grammar`, `regex` or `choices`.
 #' @param regex Regular expression that the whole answer matches, such as `"[0-9]{4}-[0-9]{2}"`.
+#' @param show_schema TRUE describes `schema` to the model in the last message of the user, if `chat`
+#'   is TRUE: the schema decides the form of the answer, but the model does not see it otherwise. See
+#'   [schema_prompt()] for the words. FALSE leaves the messages unchanged.
 #' @param strict TRUE refuses schemas with keywords that cannot be enforced during generation.
 #' @param retries Maximum number of further tries for an answer that violates its schema.
 #' @param dotted TRUE converts nested objects to columns with dotted names; FALSE converts them to
@@ -238,6 +242,7 @@ generate_parallel <- function(
   schema = NULL,
   regex = NULL,
   strict = FALSE,
+  show_schema = TRUE,
   retries = 2L,
   dotted = FALSE,
   logprobs = NULL,

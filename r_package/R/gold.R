@@ -56,7 +56,7 @@
 #'   sum to `n`.
 #' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL` uses the
 #'   columns that `data` records; for other data frames `text` is a character column called `text`,
-#'   if there is one. For the argument `id`, `NULL` uses a column called `id` without
+#'   if there is one, and `label` a column called `label`. For the argument `id`, `NULL` uses a column called `id` without
 #'   missing or duplicated values, and row numbers otherwise; with `after`, the identifiers of the
 #'   earlier sample. Codes are matched to texts by identifiers, even if `data` was sorted or its
 #'   column of texts removed.
@@ -166,7 +166,9 @@ gold_sample <- function(
   text <- one_column(rlang::enquo(text), data, "text", error_call) %||%
     known$text %||%
     if (is.character(data[["text"]]) && !inherits(data, "llamaherd_coded")) "text"
-  label <- one_column(rlang::enquo(label), data, "label", error_call) %||% known$label
+  label <- one_column(rlang::enquo(label), data, "label", error_call) %||%
+    known$label %||%
+    if (!all(is.na(data[["label"]])) && !inherits(data, "llamaherd_coded")) "label"
   id <- one_column(rlang::enquo(id), data, "id", error_call)
   confidence <- column_or_values(rlang::enquo(confidence), data, "confidence", error_call)
   weights <- column_or_values(rlang::enquo(weights), data, "weights", error_call)

@@ -357,6 +357,7 @@ tell_failures <- function(
   if (any(bound)) {
     warn_incomplete(result, bound, error_call, n_samples)
   }
+  tell_cut(attr(result, "finish_reason") == "length" & !bound)
   if (length(failed) > 0) {
     not_run <- if (n_cancelled > 0) {
       "{n_cancelled} more {?was/were} not finished."
@@ -412,6 +413,20 @@ warn_incomplete <- function(result, bound, error_call, n_samples) {
     "incomplete",
     error_call
   )
+}
+
+# Tells of answers that ended at `max_tokens`, in one line.
+tell_cut <- function(is_cut) {
+  if (any(is_cut)) {
+    cli::cli_inform(
+      c(
+        i = "{sum(is_cut)} of {length(is_cut)} answer{?s} ended at {.arg max_tokens}, before the
+             model had ended {cli::qty(sum(is_cut))}{?it/them}: set a larger {.arg max_tokens} for
+             whole answers."
+      ),
+      class = "llamaherd_message_cut"
+    )
+  }
 }
 
 # Escapes braces, so that cli does not read the texts as templates.

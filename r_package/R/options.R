@@ -61,6 +61,7 @@ call_options <- function(env, dots, n) {
     each = lapply(values[each], \(value) as_py_list(unclass(value))),
     parse_special = check_auto_flag(env$parse_special, "parse_special", env),
     strict = check_flag(env$strict, "strict", env),
+    show_schema = check_flag(env$show_schema, "show_schema", env),
     retries = check_whole(env$retries, "retries", min = 0, error_call = env),
     logprobs = check_logprobs(env$logprobs, env)
   )

@@ -87,7 +87,14 @@ check_thinking <- function(x, error_call) {
 }
 
 # Names of the arguments for rendering a chat, for functions that render it themselves.
-options_of_chat <- c("thinking", "variables", "template", "prefix", "merge_system")
+options_of_chat <- c(
+  "thinking",
+  "variables",
+  "template",
+  "prefix",
+  "merge_system",
+  "show_schema"
+)
 
 # Returns a date in the form that Python accepts, "2026-01-31"; NULL for NULL.
 check_date <- function(x, arg = "date", error_call = rlang::caller_env()) {

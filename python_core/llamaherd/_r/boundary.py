@@ -56,7 +56,9 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
         notices = [
             each for each in caught if issubclass(each.category, lh.ThinkingWarning)
         ]
-        others = [each for each in caught if each not in notices]
+        # R itself tells of answers that were cut off, when it has all results.
+        cut = [each for each in caught if issubclass(each.category, lh.CutOffWarning)]
+        others = [each for each in caught if each not in notices and each not in cut]
         return status | {
             "warnings": [
                 clean(note) for each in others for note in notes_of(each.message)

@@ -100,6 +100,7 @@ def gold_rows(
     if label is None:
         known, label = replace(known, labels=[None] * len(known)), ".label"
         given[label] = [None] * int(options["n"])
+    known.design.pop("split", None)  # all texts of the sample are looked up
     _, moved, _ = joined(given, known, label, options["text"], several=known.several)
     return [float(row) for row in moved.rows]
 
@@ -108,7 +109,7 @@ def gold_rows(
 def gold_unlabelled(sample: str) -> str:
     """Return the JSON of a sample without the model's labels."""
     known = GoldSample.from_json(sample)
-    return replace(known, labels=[None] * len(known)).to_json()
+    return replace(known, labels=[None] * len(known), label_marks=None).to_json()
 
 
 @boundary

@@ -17,8 +17,12 @@ from llamaherd.asks.interfaces import CHAT_DEFAULTS
 from llamaherd.asks.options import ChatSettings, GenerateOptions
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
+from llamaherd.core.cut_off import warn_of_cut
+from llamaherd.core.keeping import keeping
 from llamaherd.core.process_bound import ClosedByWith
+from llamaherd.core.results import Result, Results
 from llamaherd.core.sampling import DEFAULT_SEED
+from llamaherd.core.stats import Stats
 from llamaherd.model.model import Model
 from llamaherd.native import shim
 from llamaherd.run.context import Context
@@ -33,7 +37,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from llamaherd.api.questions import Question
-    from llamaherd.core.results import Result, Results
     from llamaherd.run.host import Host
     from llamaherd.run.job import Job
 
@@ -118,6 +121,9 @@ class Chat(Conversation, ClosedByWith):
             Interrupted: Ctrl-C cancelled the answer; `results[0].partial` has its text.
             ChatFullError: The context has no cells left for an answer.
             GenerationError: The answer failed; for all errors see `Handle.result`.
+
+        Warns:
+            CutOffWarning: `max_tokens` ended the answer before the model did.
         """
         return self._ask(text, settings)
 
@@ -224,9 +230,12 @@ class Chat(Conversation, ClosedByWith):
             reply = self._submit(text, settings, interrupts)
             try:
                 with interrupts.let_through():
-                    return reply.result()
+                    result = reply.result()
             except KeyboardInterrupt:
                 raise reply.interrupted() from None
+        with keeping(Results([result], Stats(n_prompts=1))):
+            warn_of_cut([result])
+        return result
 
     def _stream(self, text: str | None, settings: Mapping[str, Any]) -> Reply:
         with Interrupts() as interrupts:

@@ -8,7 +8,9 @@ from llamaherd.api.running import none_answered, run_to_end, start, stream_piece
 from llamaherd.asks.options import GenerateOptions, GenerateSettings, PromptSettings
 from llamaherd.asks.requests import make_requests, schemas_of
 from llamaherd.asks.settings import takes
+from llamaherd.core.cut_off import warn_of_cut
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.thinking import Thinking
 from llamaherd.journal.recording import recorded
 from llamaherd.model.conversations import single
@@ -17,7 +19,7 @@ from llamaherd.run.contexts_of_llamas import as_context
 from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
@@ -80,6 +82,7 @@ def generate_parallel(
         JournalError: The journal cannot be used, or is damaged.
 
     Warns:
+        CutOffWarning: `max_tokens` ended answers before the model did.
         JournalWarning: Results could not be stored, or the journal was removed or moved
             during the call and was created again. In both cases the call returns all
             results.
@@ -114,6 +117,7 @@ def prepare_generate(
     *,
     journal: Journal | None = None,
     places: Sequence[int] | None = None,
+    tells_cut: bool = True,
 ) -> HostedCall[Results]:
     """Create the work of the `Job` of `start_parallel`.
 
@@ -124,12 +128,25 @@ def prepare_generate(
         journal: Open journal that replaces the journal in the options. The call does
             not close this journal.
         places: Index of each prompt in a longer list, see `make_requests`.
+        tells_cut: Whether to warn of answers that `max_tokens` ended.
     """
     context = as_context(ctx)
     call = _make_call(context, prompts, options, places)
     file = options.journal if journal is None else journal
     made = call if file is None else recorded(call, context, file)
-    return HostedCall(context, made, ctx)
+    return HostedCall(context, made, ctx, _tell(options) if tells_cut else None)
+
+
+def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:
+    """Return the function that warns of cut answers; None if the caller asked for them."""
+    params = options.params if isinstance(options.params, list) else [options.params]
+    settings = [options.sampling.get("ignore_eos")]
+    settings += [each.ignore_eos for each in params if isinstance(each, SamplingParams)]
+    return None if any(settings) else _warn_of_cut
+
+
+def _warn_of_cut(results: Results) -> None:
+    warn_of_cut([result for samples in results.samples for result in samples])
 
 
 @overload
@@ -190,7 +207,7 @@ def generate(
         is_all = options.stream == "all"
         return stream_pieces(context, requests[0], ctx, with_thought=is_all)
     call = _make_call(context, single(prompt), options)
-    work = HostedCall(context, call, ctx)
+    work = HostedCall(context, call, ctx, _tell(options))
     return run_to_end(lambda: work, False, [prompt], none_answered)[0]
 
 

@@ -61,6 +61,7 @@ def run_to_end(
                 raise
             results = job.outcome()  # first, because a warning may become an error
             job.warn()
+        job.tell()
         interrupts.deliver()
         return results  # noqa: TRY300 - Ctrl-C may come as late as here
     except KeyboardInterrupt as error:

@@ -49,8 +49,9 @@ class AnnotateOptions(Options):
             from "label", "prob" and so on to names; None leaves the column out. The key
             "p_" sets the prefix of the columns with the labels' probabilities.
         calibrate: Correction of the probabilities for the model's preference for some
-            labels. "batch" fits the correction to these rows, "contextual" to prompts
-            without content; see `Calibration`.
+            labels. "batch" fits the correction to these rows and assumes that all labels
+            are about equally frequent: rare labels get too many texts. "contextual" fits
+            it to prompts without content. See `Calibration`.
         normalize: Method for comparing labels of different lengths, see
             `classify_parallel`.
         chat: Apply the model's chat template to each prompt.

@@ -24,11 +24,11 @@ from llamaherd.core.sampling import (
     CONSTRAINTS,
     DEFAULT_MAX_TOKENS,
     DEFAULT_SEED,
+    MAX_TOKENS_OF_CHAT,
     SamplingParams,
 )
 
 # Defaults of max_tokens that differ from the default of a call.
-MAX_TOKENS_OF_CHAT = 1024  # a client without a limit expects a whole answer
 MAX_TOKENS_OF_COMPLETION = 16  # OpenAI's API has this default
 MAX_TOKENS_OF_QUICK_LLAMA = DEFAULT_MAX_TOKENS  # an integer, as in localLLM
 # Defaults of `chat`; by its priority, a question starts before prompts of other calls.
@@ -112,7 +112,7 @@ _ROWS = {
 }
 _IN_R = _for("settings are separate arguments", "params")
 # Options that apply only if a chat template renders the prompt.
-_CHAT = ("variables", "template", "prefix", "merge_system")
+_CHAT = ("variables", "template", "prefix", "merge_system", "show_schema")
 _INTERACTIVE = {"progress": ("interactive()", "scripts show no bar")}
 
 PYTHON = {

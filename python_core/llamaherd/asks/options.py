@@ -116,6 +116,10 @@ class GenerateOptions(PromptOptions):
         strict: Refuse schemas with keywords that cannot be enforced during generation.
             The error names the keywords. Without `strict`, these keywords are checked
             after an answer has ended.
+        show_schema: With `chat`, describe a schema in the last message of the user. Masks
+            make the answer follow the schema, but do not show it to the model. The words
+            are those of `structured.schema_prompt`; a prompt that contains them stays
+            unchanged.
         retries: Maximum number of further tries for an answer that violates its schema.
             Each try has another seed. If all tries fail, the prompt fails, and `partial`
             has the last text.
@@ -135,6 +139,7 @@ class GenerateOptions(PromptOptions):
     n: int = integer(1, 1, 10_000)
     params: SamplingParams | Sequence[SamplingParams] | None = None
     strict: bool = flag()
+    show_schema: bool = declared(True, checks.flag)
     retries: int = integer(2, 0, 100)
     logprobs: int | None = integer(None, 0, shim.MAX_LOGPROBS)
     stream: Stream = field(default=False, metadata=one_of(STREAM))
@@ -245,6 +250,7 @@ class _OfChat(_OfTemplate, total=False):
 class _Asked(SamplingSettings, _OfChat, total=False):
     parse_special: ParseSpecial
     strict: bool
+    show_schema: bool
     logprobs: int | None
 
 
@@ -276,6 +282,7 @@ class ChatSettings(SamplingSettings, _OfTemplate, total=False):
     """Keyword arguments of `chat` and of its questions, see `GenerateOptions`."""
 
     strict: bool
+    show_schema: bool
     logprobs: int | None
     priority: int
 

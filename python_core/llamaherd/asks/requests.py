@@ -15,6 +15,7 @@ from llamaherd.asks.constraints import Constraints
 from llamaherd.asks.quotes import with_sources
 from llamaherd.asks.rendering import rendered_prompts
 from llamaherd.asks.settings import params_of_call, params_of_prompts
+from llamaherd.asks.shown_schemas import with_schemas
 from llamaherd.asks.thoughts import (
     Thoughts,
     capacity_of,
@@ -32,7 +33,12 @@ from llamaherd.core.errors import (
 )
 from llamaherd.core.failure import Failure
 from llamaherd.core.request import ChoicePaths, Request, too_long
-from llamaherd.core.sampling import CONSTRAINTS, PER_PROMPT, SamplingParams
+from llamaherd.core.sampling import (
+    CONSTRAINTS,
+    MAX_TOKENS_OF_CHAT,
+    PER_PROMPT,
+    SamplingParams,
+)
 from llamaherd.model.conversations import Refused, listed
 from llamaherd.model.tokens import prompt_tokens
 from llamaherd.native import shim
@@ -99,6 +105,8 @@ def make_requests(
     each = constraints.of_prompts(_checked_params(params, len(prompts)))
     each = with_sources(each, prompts)
     held, keys = _of_settings(is_constrained, each), _of_settings(_constraint, each)
+    if chat and options.show_schema:
+        prompts = with_schemas(prompts, [own.schema for own in each])
     every = rendered_prompts(model, prompts, options, held)
     given = [one.prompt for one in every]
     at = range(len(given)) if places is None else places
@@ -134,8 +142,7 @@ def make_requests(
             thought=seeded_thought(thought, seed),
             seed=seed,
             problem=unread or problem,
-            max_tokens=own.max_tokens
-            or of_call.max_tokens
+            max_tokens=_limit_of(own, of_call)
             or (own.n_answer if paths is None else paths.depth),
             sampling=own,
             shape=shape,
@@ -147,6 +154,8 @@ def make_requests(
         )
         if options.thinking is None:  # the caller did not set a budget
             request = within(request, capacity)
+        if chat and not (_limit_of(own, of_call) or own.schema or own.choices):
+            request = _whole(request, capacity)
         if not request.problem:
             problem = too_long_for(model, request)
             request = replace(request, problem=problem) if problem else request
@@ -156,6 +165,18 @@ def make_requests(
             seeded(request, shim.derive_seed(request.seed, j)) for j in range(1, n)
         ]
     return requests, base
+
+
+def _limit_of(own: SamplingParams, of_call: SamplingParams) -> int | None:
+    """Return the `max_tokens` that the caller set, None without a limit."""
+    return own.max_tokens or of_call.max_tokens
+
+
+def _whole(request: Request, capacity: int) -> Request:
+    """Return the request with room for a whole answer of a chat, as far as it fits."""
+    room = capacity - (request.n_cells - request.max_tokens)
+    most = max(request.max_tokens, min(MAX_TOKENS_OF_CHAT, room))
+    return replace(request, max_tokens=most)
 
 
 def schemas_of(options: GenerateOptions) -> tuple[str, ...]:
@@ -330,7 +351,7 @@ def _check_token(where: Argument, token: int, model: Model) -> None:
 
 def _least_problem(own: SamplingParams, of_call: SamplingParams) -> str:
     """Return an error message if `min_tokens` exceeds `max_tokens`; "" otherwise."""
-    most = own.max_tokens or of_call.max_tokens or own.n_answer
+    most = _limit_of(own, of_call) or own.n_answer
     if own.min_tokens <= most:
         return ""
     text = f"min_tokens is {own.min_tokens}, but an answer may have up to {most} tokens"

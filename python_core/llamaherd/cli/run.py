@@ -13,6 +13,7 @@ from llamaherd.cli.table_options import drawing_options, labels_of, table_option
 from llamaherd.cli.tables import EXIT, run_table
 from llamaherd.core.sampling import (
     DEFAULT_MAX_TOKENS,
+    MAX_TOKENS_OF_CHAT,
     MAX_TOKENS_OF_SCHEMA,
 )
 
@@ -58,7 +59,8 @@ _answers = section("Answers")
     help=help_of(
         GenerateOptions,
         "max_tokens",
-        f"Default {DEFAULT_MAX_TOKENS}, with a schema {MAX_TOKENS_OF_SCHEMA}.",
+        f"Default {DEFAULT_MAX_TOKENS}, with chat {MAX_TOKENS_OF_CHAT:,}, with a schema "
+        f"{MAX_TOKENS_OF_SCHEMA}.",
     ),
 )
 @drawing_options(_answers, "sampling", GenerateOptions)

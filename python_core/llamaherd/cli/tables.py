@@ -20,6 +20,7 @@ from llamaherd.cli.conventions import (
 )
 from llamaherd.cli.model_flags import fits_file_to_memory
 from llamaherd.cli.streams import is_of_stdout
+from llamaherd.core.cut_off import cut_note
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.progress import say
 
@@ -117,6 +118,8 @@ def ended(outcome: Outcome) -> int:
         warn(outcome.problem)
     if outcome.summary:
         say(outcome.summary)
+    if outcome.n_cut:
+        warn(f"{cut_note(outcome.n_cut, outcome.n_rows)} (--max-tokens)")
     if outcome.n_failed:
         warn(
             f"{outcome.n_failed} of {outcome.n_rows} rows failed; their column "

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import warnings
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from llamaherd.api.generate import generate_parallel
 from llamaherd.cli.tiny_model import write_tiny_model
-from llamaherd.core.errors import ContextError
+from llamaherd.core.errors import ContextError, CutOffWarning
 from llamaherd.model.model import Model
 from llamaherd.run.context import Context
 
@@ -48,7 +49,12 @@ def tiny_run(paths: list[str]) -> TinyRun:
 
 
 def _run(path: Path, name: str) -> TinyRun:
-    with Model(path) as model, Context(model, deterministic=True) as context:
+    with (
+        Model(path) as model,
+        Context(model, deterministic=True) as context,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", CutOffWarning)  # short answers are enough
         together = generate_parallel(context, _PROMPTS, max_tokens=_N_ANSWER)
         alone = [
             generate_parallel(context, [prompt], max_tokens=_N_ANSWER).texts[0]

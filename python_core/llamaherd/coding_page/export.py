@@ -126,7 +126,15 @@ def _of_field(sample: GoldSample, field: FormField) -> GoldSample:
     if field.measured != "nominal":
         design["scale"] = field.measured
     labels: list[str | None] = [None] * len(sample)
-    return replace(sample, codes=[], coders=[], names=names, labels=labels, design=design)
+    return replace(
+        sample,
+        codes=[],
+        coders=[],
+        names=names,
+        labels=labels,
+        label_marks=None,
+        design=design,
+    )
 
 
 def coded_fields(desk: Desk) -> dict[str, GoldSample]:

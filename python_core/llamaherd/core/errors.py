@@ -229,6 +229,10 @@ class ThinkingWarning(UserWarning):
     """Labels or constraints turned thinking off for a model that thinks by default."""
 
 
+class CutOffWarning(UserWarning):
+    """`max_tokens` ended answers before the model did; issued once per call."""
+
+
 class ForkError(LlamaHerdError, RuntimeError):
     """This process was forked after a model was loaded and has no compute threads."""
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_MAX_TOKENS = 100
 DEFAULT_SEED = 1234  # default seed of a call
 MAX_TOKENS_OF_SCHEMA = 512  # default of max_tokens with a schema
+MAX_TOKENS_OF_CHAT = 1024  # a chat model ends its answers by itself
 MAX_SCHEMA = 4_000_000  # characters
 
 _T = TypeVar("_T")
@@ -264,7 +265,8 @@ class SamplingParams:
             also end answers with `ignore_eos`.
         max_tokens: Maximum number of tokens to generate per prompt. None uses the value
             of the call. If the call sets none either, the maximum is 512 with a schema,
-            enough for the longest choice with choices, and otherwise 100.
+            enough for the longest choice with choices, and otherwise 100; with `chat`
+            1,024, or as many as fit into the context.
         stop: Texts that end an answer and are not part of the answer. None uses the
             stop texts of the call.
         seed: Seed of the random numbers. Each prompt draws with its own seed, derived

@@ -91,7 +91,12 @@ def measure_throughput(
         with Context(model, n_seq_max=n, n_threads=n_threads) as context:
             # The first call is not measured, because it has one-time costs: memory,
             # threads, pages of the file.
-            generate_parallel(context, [sample.window(0, n_prompt)] * 2, max_tokens=2)
+            generate_parallel(
+                context,
+                [sample.window(0, n_prompt)] * 2,
+                max_tokens=2,
+                ignore_eos=True,
+            )
             n_prompts = _N_ROUNDS * n
             results = generate_parallel(
                 context,

@@ -9,6 +9,8 @@ from llamaherd.core.progress import say
 from llamaherd.run.steps import Stepped, run_steps, steps_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from llamaherd.core.stats import Progress
     from llamaherd.loop.group import GroupLoop
     from llamaherd.run.host import Host
@@ -48,10 +50,18 @@ class HostedCall(Generic[_R]):
         host: Context or herd.
         call: The call, whose results become the results of the job.
         owner: Object to keep alive, such as a Llama whose model the context uses.
+        tell: Function that warns about the results when the caller receives them.
     """
 
-    def __init__(self, host: Host, call: LoopCall[_R], owner: object = None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        call: LoopCall[_R],
+        owner: object = None,
+        tell: Callable[[_R], object] | None = None,
+    ) -> None:
         self.host = host
+        self.tell = tell
         self.call = call
         self._owner = owner
 

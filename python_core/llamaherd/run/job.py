@@ -9,7 +9,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from llamaherd.core.errors import JournalWarning
-from llamaherd.core.keeping import keep_made, kept
+from llamaherd.core.keeping import keep_made, keeping, kept
 from llamaherd.core.process_bound import ProcessBound
 from llamaherd.core.progress import JobProgress
 from llamaherd.loop.threads import check_may_wait, start_thread, wait_for
@@ -62,6 +62,7 @@ class Job(ProcessBound, Generic[_R]):
     def __init__(self, work: Runnable[_R]) -> None:
         self._work = work
         self._is_done = Event()
+        self._tell = getattr(work, "tell", None)
         self._told = ""  # last problem that was reported
         self._results: _R | None = None
         self._error: BaseException | None = None
@@ -158,7 +159,10 @@ class Job(ProcessBound, Generic[_R]):
     def _ended(self, error: BaseException | None) -> _R:
         """Raises the error of a warning, with the results; returns them without one."""
         if error is None:
-            return self.outcome()
+            results = self.outcome()
+            with keeping(results):
+                self.tell()
+            return results
         keep_made(error, self.outcome)
         raise error
 
@@ -174,6 +178,12 @@ class Job(ProcessBound, Generic[_R]):
         problem = self.new_problem()
         if problem:
             warnings.warn(problem, JournalWarning, stacklevel=stacklevel)
+
+    def tell(self) -> None:
+        """Warns once about the results of the work, after its end."""
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell(self._results)
 
     def new_problem(self) -> str:
         """Returns a problem of the journal that was not returned before; "" if none."""

@@ -34,6 +34,7 @@ FIELDS = frozenset(
         *("messages", "thinking", KWARGS, "reasoning_effort"),
         *BUDGETS,
         "enable_thinking",
+        "show_schema",
         *("continue_final_message", "add_generation_prompt"),
     }
 )
@@ -92,6 +93,8 @@ def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[
         found["thinking"] = _thinking(given["thinking"])
     if variables:
         found["variables"] = variables
+    if "show_schema" in given:
+        found["show_schema"] = checks.flag("show_schema", given["show_schema"])
     return {"chat": True, **with_defaults(found, settings)}
 
 

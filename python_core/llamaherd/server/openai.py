@@ -9,6 +9,7 @@ from llamaherd.asks.interfaces import MAX_TOKENS_OF_COMPLETION, SERVER
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.rendering import rendered_prompts
 from llamaherd.asks.requests import make_requests
+from llamaherd.asks.shown_schemas import with_schemas
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.server import answer_form, openai_logprobs, several, stop_texts, tools
@@ -28,6 +29,7 @@ from llamaherd.server.openai_messages import chat_messages
 from llamaherd.server.openai_sampling import ALIASES, alias_names, sampling_of
 from llamaherd.server.wording import JSON
 from llamaherd.server.work_api import check_answer_fits, check_model, given_fields
+from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -168,6 +170,8 @@ class ChatCompletions:
         if form.constraint and own.get("thinking") is None:
             own["thinking"] = False  # a constraint turns thinking off by default
         asked = GenerateOptions(**own, sampling={"max_tokens": 1})
+        if form.constraint == "schema" and asked.show_schema:
+            (messages,) = with_schemas([messages], [schema_text(form.value)[0]])
         n_ctx, most = self._settings.n_ctx_of(self._model), self._settings.max_tokens
         (prompt,) = rendered_prompts(self._model, [messages], asked, [False])
         if _most_tokens(prompt) + most <= n_ctx:  # avoids tokenizing the prompt twice

@@ -176,7 +176,7 @@ def with_tools(
         model: Model with the chat template.
     """
     variables = {**(options.get("variables") or {}), "tools": list(use.tools)}
-    found = {**options, "variables": variables}
+    found = {**options, "variables": variables, "show_schema": False}
     if not use.forced or _has_place(model, options.get("template")):
         return messages, found
     text = _described(use)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 # Rows per block. At this size, idle slots at the end of a block and the preparation of
 # the block take less than one percent of the block's time.
 BLOCK = 8192
+_FINISH = "finish_reason"  # column of a task that generates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +56,14 @@ class Outcome:
         n_failed: Number of rows that failed; the output contains the reasons.
         problem: Warning for the user; "" without a warning.
         error_column: Name of the output's column with the reasons.
+        n_cut: Number of rows whose answer `max_tokens` ended.
         summary: Description of the computation of the rows; "" if the task has no
             description.
     """
 
     n_rows: int
     n_failed: int
+    n_cut: int = 0
     problem: str = ""
     summary: str = ""
     error_column: str = "error"
@@ -170,6 +173,7 @@ def do_run(
         return Outcome(
             n_rows=meter.n_done,
             n_failed=meter.n_failed,
+            n_cut=meter.n_cut,
             problem="" if journal is None else journal.notice,
             summary=task.summary,
             error_column=spec.error_column,
@@ -326,7 +330,11 @@ class _Run:
                 [i for i in positions if i not in is_stored],
                 [known[i] for i in positions if i not in is_stored],
             )
-        meter.end_block(len(values), sum(own[-1] is not None for own in values))
+        n_failed = sum(own[-1] is not None for own in values)
+        roles = list(self._task.columns)
+        at = roles.index(_FINISH) if _FINISH in roles else None
+        n_cut = 0 if at is None else sum(own[at] == "length" for own in values)
+        meter.end_block(len(values), n_failed, n_cut)
         return values
 
     def _asked(

@@ -53,6 +53,7 @@ class Meter:
         n_total: Number of rows of the run.
         n_done: Number of rows in finished blocks.
         n_failed: Number of failed rows in finished blocks.
+        n_cut: Number of rows whose answer `max_tokens` ended, in finished blocks.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Meter:
         self._stack = ExitStack()
         self._report: Callable[[RunProgress], object] = lambda _: None
         self._started_s = perf_counter()
-        self.n_total = self.n_done = self.n_failed = 0
+        self.n_total = self.n_done = self.n_failed = self.n_cut = 0
 
     def __enter__(self) -> Meter:  # noqa: PYI034 - typing.Self needs Python 3.11
         self._report = self._stack.enter_context(reporter(self._option))
@@ -85,8 +86,9 @@ class Meter:
 
         return report
 
-    def end_block(self, n_rows: int, n_failed: int) -> None:
+    def end_block(self, n_rows: int, n_failed: int, n_cut: int) -> None:
         """Add the rows of a finished block to the totals."""
+        self.n_cut += n_cut
         self.n_done += n_rows
         self.n_failed += n_failed
         self._report_progress(0, 0)

@@ -76,7 +76,8 @@ class RunSpec:
             with an apostrophe before cells that would be read as a formula.
         model: Arguments of `Model`; `path` is the model to load.
         context: Arguments of `Context`.
-        sampling: Settings of generation, including `retries` and `strict`.
+        sampling: Settings of generation, including `retries`, `strict`
+            and `show_schema`.
         classify: Labels and further arguments of `classify_parallel`.
         codebook: Codebook for the task "annotate": path of a YAML file,
             "ready:name" for a ready codebook, or its content.
@@ -312,7 +313,8 @@ class RunSpec:
     @property
     def settings(self) -> dict[str, Any]:
         """Return the fields of `SamplingParams`, with the content of a schema file."""
-        own = {k: v for k, v in self.sampling.items() if k not in ("retries", "strict")}
+        further = ("retries", "strict", "show_schema")
+        own = {k: v for k, v in self.sampling.items() if k not in further}
         if own.get("schema") is not None:
             own["schema"] = self.schema
         if isinstance(own.get("logit_bias"), Mapping):  # TOML keys are strings

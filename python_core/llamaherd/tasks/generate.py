@@ -96,7 +96,9 @@ class Generate(Task["Results"]):
         journal: Journal | None,
     ) -> Runnable[Results]:
         """Create the call for some prompts."""
-        return prepare_generate(host, texts, self.options, journal=journal, places=places)
+        return prepare_generate(
+            host, texts, self.options, journal=journal, places=places, tells_cut=False
+        )
 
     def rows(self, results: Results) -> Cells:
         """Return the cells of each column."""

@@ -8,7 +8,7 @@ from llamaherd.research.codes.cells import (
     number_in,
     text_of,
 )
-from llamaherd.research.codes.coders import check_coders
+from llamaherd.research.codes.coders import check_coders, check_spelling
 from llamaherd.research.codes.numbers import numbers_of
 from llamaherd.research.codes.reading import (
     Code,
@@ -25,6 +25,7 @@ __all__ = [
     "are_alike",
     "are_measured",
     "check_coders",
+    "check_spelling",
     "form_of",
     "is_missing",
     "is_nothing",

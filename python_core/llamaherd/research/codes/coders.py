@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plurals import count_of
 from llamaherd.research.codes.cells import are_alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_ALIKE = 0.75  # similarity of texts of which one is the other, misspelt
 _SHOWN = 3  # values of a column that a message shows
 
 
@@ -37,9 +41,11 @@ def check_coders(
 
     Raises:
         ValueError: None of the codes in a column is a label, or a code of another coder
-            who gave labels.
+            who gave labels; or a code is a misspelt label.
     """
     there, names = set(labels) - {None}, list(known)
+    columns = [list(column) for column in columns]
+    check_spelling(columns, there.union(names))
     own = [set(column) - {None} for column in columns]
     are_codes = [not codes or are_alike(there, codes, names) for codes in own]
     others = {
@@ -65,3 +71,35 @@ def check_coders(
             argument="gold",
             code="no_codes",
         )
+
+
+def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> None:
+    """Refuse codes that are no label, but are written almost like one.
+
+    Args:
+        columns: Codes of each coder, None for missing codes.
+        labels: All labels that are known: those of the texts, and those declared.
+
+    Raises:
+        ValueError: A code is a misspelt label.
+    """
+    known = {str(label) for label in labels if label is not None}
+    given = Counter(str(code) for column in columns for code in column if code is not None)
+    for code, n in given.items():
+        label = next(iter(difflib.get_close_matches(code, known, 1, _ALIKE)), None)
+        if code in known or label is None or _letters(code) == _letters(label):
+            continue
+        raise ArgumentError(
+            f"has {count_of(n, 'code')} {checks.quoted(code)}, which is no label: did you "
+            f"mean {checks.quoted(label)}? Correct the codes. If {checks.quoted(code)} is "
+            "a label that the model never gave, declare all labels (gold_sample() has the "
+            "argument names, validate() the argument for labels, a categorical column its "
+            "categories)",
+            argument="gold",
+            code="unknown_choice",
+        )
+
+
+def _letters(text: str) -> str:
+    """Return a text without digits: "topic 2" and "topic 3" are two labels."""
+    return "".join(sign for sign in text if not sign.isdigit())

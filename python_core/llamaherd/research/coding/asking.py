@@ -101,6 +101,7 @@ class Asking:
         options = GenerateOptions(
             params=params,
             sampling={"seed": self._seed()},
+            show_schema=False,
             **{**self._rendering, "thinking": False if settings.thinks else None},
         )
         places = [place_of(each) for each in prompts] if self._work.is_piece else None
@@ -194,6 +195,7 @@ class Asking:
             GenerateOptions(
                 sampling=sampling_settings,
                 on_error=settings.on_error,
+                show_schema=False,  # the codebook's prompt describes the fields
                 **self._rendering,
             ),
             journal=journal,

@@ -228,6 +228,7 @@ class Coding:
             work.codebook,
             how,
             "" if work.settings.thinks else record["prompts"]["empty"],
+            answers.probs,
         )
         if quotes is not None and quotes.note:
             record["notes"].append(quotes.note)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, part_of
 from llamaherd.research import frames
 from llamaherd.research.codes import form_of, is_nothing, text_of
 from llamaherd.research.coding.label_sets import joined, labels_in
+from llamaherd.research.coding.relabelled import check_relabelled, marks_of
 from llamaherd.research.coding.source import compared
 from llamaherd.research.coding.texts import hash_of_texts, sha256_of
 
@@ -35,6 +36,7 @@ class SampleRows:
         ids: n identifiers; None if the data do not have the sample's column of ids.
         texts: n texts; None if unknown.
         labels: n labels of the model; None if unknown.
+        used: n labels that are used; they are `labels`, or labels of another column.
         moved: A column whose values are in another order than in the draw, if the sample
             has no ids, texts and labels; "" if there is none.
     """
@@ -43,6 +45,7 @@ class SampleRows:
     ids: Sequence[str] | None = None
     texts: Sequence[Any] | None = None
     labels: Sequence[str | None] | None = None
+    used: Sequence[str | None] | None = None
     moved: str = ""
 
     @classmethod
@@ -62,8 +65,8 @@ class SampleRows:
             frame: The data.
             n: Number of rows of the data.
             texts: The n texts; None to read the column that the sample's texts came from.
-            labels: Labels to use if the data do not have the column that the sample's
-                labels came from.
+            labels: Labels that are used. They also identify rows if the data do not have
+                the column that the sample's labels came from.
         """
         is_frame = isinstance(frame, Mapping) or hasattr(frame, "columns")
         there = frames.names(frame) if is_frame else []
@@ -77,11 +80,14 @@ class SampleRows:
 
         ids, own = column("id"), column("label")
         found = labels if own is None else own
+        is_raw = f"{RAW}{design.get('label')}" in there
+        used = found if labels is None or is_raw else labels
         return cls(
             n=n,
             ids=None if ids is None else [compared(each) or "" for each in ids],
             texts=column("text") if texts is None else texts,
-            labels=None if found is None else _label_forms(found),
+            labels=None if found is None else label_forms(found),
+            used=None if used is None else label_forms(used),
             moved=_moved(design.get("columns") or {}, frame, there),
         )
 
@@ -127,7 +133,37 @@ def current_rows(
         _check_texts(gold, rows, new_rows, drawn)
     elif design is not None:
         _check_labels(gold, rows, drawn)
+    _check_edits(gold, rows, new_rows)
     return new_rows
+
+
+def _check_edits(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> None:  # noqa: ANN401
+    """Refuse labels that were edited for the coded texts alone."""
+    before = getattr(gold, "label_marks", None)
+    if before is None or rows.used is None:
+        return
+    now = marks_of(rows.used)
+    coded = [
+        int(row)
+        for row, *codes in zip(gold.rows, *gold.codes, strict=True)
+        if any(code is not None for code in codes)
+    ]
+    rate = len(coded) / max(len(gold.rows), 1)
+    check_relabelled(
+        before, now if new_rows is None else now[list(new_rows)], coded, gold.all_probs * rate
+    )
+
+
+def relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> list[str]:  # noqa: ANN401
+    """Return a note if the model's labels of drawn texts changed since the draw."""
+    n_other = _n_relabelled(gold, rows, new_rows)
+    if not n_other:
+        return []
+    return [
+        f"{part_of(n_other, len(gold.rows), 'text', of='of the gold sample')} another "
+        "label than when it was drawn, because of another run or an edit. The results "
+        "are about the new labels"
+    ]
 
 
 def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
@@ -146,9 +182,9 @@ def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
     return gold.among(kept)
 
 
-def n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> int:  # noqa: ANN401
+def _n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> int:  # noqa: ANN401
     """Count drawn texts whose model label changed since the draw."""
-    if rows.labels is None or not any(label is not None for label in gold.labels):
+    if rows.labels is None or not any(label is not None for label in getattr(gold, "labels", ())):
         return 0
     drawn = [int(i) if new_rows is None else new_rows[int(i)] for i in gold.rows]
     return sum(
@@ -159,7 +195,7 @@ def n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) ->
 
 def hash_of_labels(labels: Sequence[Any]) -> str | None:
     """Return the SHA-256 of all labels in order; None without labels."""
-    formed = _label_forms(labels)
+    formed = label_forms(labels)
     return hash_of_texts(formed) if any(each is not None for each in formed) else None
 
 
@@ -269,7 +305,7 @@ def _check_labels(gold: Any, rows: SampleRows, drawn: Sequence[int]) -> None:  #
         )
 
 
-def _label_forms(labels: Sequence[Any]) -> list[str | None]:
+def label_forms(labels: Sequence[Any]) -> list[str | None]:
     """Normalize labels for comparison; equal texts are normalized only once."""
     known: dict[str, str | None] = {}
     out = []

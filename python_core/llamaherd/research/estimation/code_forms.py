@@ -13,18 +13,21 @@ from llamaherd.research.codes import (
     are_alike,
     are_measured,
     check_coders,
+    check_spelling,
     number_in,
     read,
     read_sets,
     text_of,
 )
 from llamaherd.research.coding.coded import Coded
+from llamaherd.research.coding.joins import label_forms
 from llamaherd.research.coding.label_sets import (
     BETWEEN,
     in_order,
     joined,
     words_for_none,
 )
+from llamaherd.research.coding.relabelled import check_relabelled, marks_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ def in_one_form(
             codes, or the codes of one of several coders, have no value in common.
     """
     people = gold.codes if isinstance(gold, GoldSample) else [list(gold)]
+    _check_coding(texts, gold, people)
     if several:
         made = read_sets(
             [texts.labels, *people],
@@ -77,6 +81,8 @@ def in_one_form(
         _check_common(columns[0], columns[1:], names, is_measured=measured)
         if isinstance(gold, GoldSample):
             check_coders(columns[0], columns[1:], gold.coders, names)
+        elif not measured:
+            check_spelling(columns[1:], {*columns[0], *names, *texts.names})
     labels, *codes = [[text_of(each) for each in column] for column in columns]
     texts = replace(texts, labels=labels)
     if isinstance(gold, GoldSample):
@@ -109,6 +115,30 @@ def undeclared(
         "gives"
     )
     return [note]
+
+
+def _check_coding(
+    texts: Population, gold: GoldSample | Sequence[Any], people: Sequence[Sequence[Any]]
+) -> None:
+    """Refuse labels that were edited for the coded texts after the model gave them.
+
+    For a sample that was drawn with labels, `current_rows` makes the same check.
+    """
+    data = texts.data
+    if not isinstance(data, Coded) or texts.label_column != data.columns.get("label"):
+        return
+    rows = gold.rows if isinstance(gold, GoldSample) else range(len(texts))
+    check_relabelled(
+        marks_of(label_forms(data.labels)),
+        marks_of(label_forms(texts.labels)),
+        [
+            row
+            for row, codes in zip(rows, zip(*people, strict=True), strict=True)
+            if any(text_of(code) is not None for code in codes)
+        ],
+        None,
+        "in the coding",
+    )
 
 
 def _check_parts(

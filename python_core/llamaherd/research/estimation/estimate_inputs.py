@@ -18,8 +18,9 @@ from llamaherd.research.coding.joins import (
     SampleRows,
     current_rows,
     filtered,
-    n_relabelled,
+    relabelled,
 )
+from llamaherd.research.coding.parts import locked_note, open_parts
 from llamaherd.research.estimation import formula_names
 from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.gold_data import Population
@@ -83,6 +84,7 @@ def joined(
         ValueError: The sample was drawn from other texts, or a column does not exist.
     """
     _check_gold(gold)
+    gold = open_parts(gold)
     if isinstance(coded, Sequence) and not isinstance(coded, str):
         coded = {"label": list(coded)}
     design = gold.design if isinstance(gold, GoldSample) else {}
@@ -103,8 +105,7 @@ def joined(
     n_before = len(gold.all_probs)
     gold = filtered(gold, rows)
     new_rows = current_rows(gold, rows)
-    n_other = n_relabelled(gold, rows, new_rows)
-    notes = []
+    notes = locked_note(gold)
     if len(texts) < n_before:
         used = part_of(
             len(texts), n_before, "text", "is", "are", "from which the sample was drawn"
@@ -113,12 +114,7 @@ def joined(
             f"{used} used, {len(gold)} of them drawn: estimates describe only the texts "
             "used"
         )
-    if n_other:
-        notes.append(
-            f"{part_of(n_other, len(gold), 'text', of='of the gold sample')} another "
-            "label than when it was drawn, because of another run or an edit: estimates "
-            "use the new labels"
-        )
+    notes += relabelled(gold, rows, new_rows)
     gold = gold.moved(new_rows)
     return texts, gold.with_labels([texts.labels[row] for row in gold.rows]), notes
 

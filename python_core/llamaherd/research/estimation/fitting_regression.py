@@ -104,7 +104,8 @@ def _coefficients_by(
         return of_labels(problem, found)
     p = problem.x.shape[1]
     covariance = found.covariance
-    if few_codes.has_none(np.diag(covariance)).any() and not problem.is_all_coded:
+    unit = (problem.x_hat**2).mean(axis=0)  # as if each column had the size 1
+    if few_codes.has_none(np.diag(covariance) * unit).any() and not problem.is_all_coded:
         covariance = np.full((p, p), np.nan)
     df = np.full(p, few_codes.freedom(problem, p + (method == "ppi")))
     if found.df is not None:

@@ -21,7 +21,7 @@ from llamaherd.research.coding.label_sets import scale_of
 from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_codes import listed_ids
-from llamaherd.research.estimation.gold_data import Population, own_ids, own_texts
+from llamaherd.research.estimation.gold_data import Population, own_ids, own_labels, own_texts
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_waves import (
     check_highest,
@@ -73,7 +73,8 @@ def gold_sample(
             the design of the earlier sample.
         text: Column of texts; None for the column that was coded, or for a data frame the
             column "text" if it has texts.
-        label: Column of the model's labels; None for the column that `annotate` wrote.
+        label: Column of the model's labels; None for the column that `annotate` wrote,
+            or for a data frame the column "label", if there is one.
         id: Column of unique identifiers; None for the column "id" if its values are
             unique, otherwise row numbers from 1. With `after`, None uses the identifiers
             of the earlier sample. Identifiers match codes to texts even after the data
@@ -133,7 +134,8 @@ def gold_sample(
     texts = Population.of(
         data,
         text=text or known.get("text") or own_texts(data),
-        label=label or (None if isinstance(data, Coded) else known.get("label")),
+        label=label
+        or (None if isinstance(data, Coded) else known.get("label") or own_labels(frame)),
         id=_own_id(frame, after, known) if id is None else id,
         names=names or (() if after is None else after.names),
         several=own.get("several") if several is None else several,

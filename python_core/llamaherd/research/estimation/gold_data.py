@@ -17,8 +17,9 @@ from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.joins import column_hashes
+from llamaherd.research.coding.joins import column_hashes, label_forms
 from llamaherd.research.coding.label_sets import confidence_of, labels_in
+from llamaherd.research.coding.relabelled import marks_of
 from llamaherd.research.coding.texts import is_blank, sha256_of
 from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 ID = "id"  # default column of identifiers
 TEXT = "text"  # default column of texts
+LABEL = "label"  # default column of labels
 _NO_LABEL = "(none)"  # stratum of texts without a label
 
 
@@ -232,6 +234,7 @@ class Population:
             labels=[self.labels[i] for i in rows],
             design=design,
             all_ids=None if self.id_column is None else self.ids,
+            label_marks=marks_of(label_forms(self.labels)),
         )
 
 
@@ -264,6 +267,14 @@ def own_texts(data: object) -> str | None:
     values = frames.column(data, TEXT, "text")
     are_texts = all(value is None or isinstance(value, str) for value in values)
     return TEXT if are_texts and any(value is not None for value in values) else None
+
+
+def own_labels(data: object) -> str | None:
+    """Return "label" if a data frame has this column with labels, else None."""
+    if LABEL not in frames.names(data):
+        return None
+    values = frames.column(data, LABEL, "label")
+    return LABEL if any(text_of(value) is not None for value in values) else None
 
 
 def _with_probabilities(frame: object, label: str | None, there: set[str]) -> set[str]:

@@ -61,6 +61,8 @@ class GoldSample:
             are identified by row numbers.
         waves: Draws of a sample whose waves have different designs; () for a sample drawn
             in a single wave, and for waves that form one sample of the same design.
+        label_marks: int64[N], short hashes of the labels of all texts at the draw, 0 for
+            no label; None for samples of earlier versions.
         outside: For a subset, the coded texts outside of the subset; None if there are no
             such texts, and for a sample with `waves`, which contain these texts.
     """
@@ -78,6 +80,7 @@ class GoldSample:
     all_ids: list[str] | None = None
     waves: tuple[Wave, ...] = ()
     outside: Outside | None = None
+    label_marks: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -135,12 +138,16 @@ class GoldSample:
             return self
         probs, strata = np.empty_like(self.all_probs), np.empty_like(self.strata)
         probs[list(new_rows)], strata[list(new_rows)] = self.all_probs, self.strata
+        marks = self.label_marks
+        if marks is not None:
+            marks = marks[np.argsort(new_rows)]
         return replace(
             self,
             rows=[int(new_rows[row]) for row in self.rows],
             all_probs=probs,
             strata=strata,
             all_ids=None,
+            label_marks=marks,
             waves=tuple(each.moved(np.array(new_rows)) for each in self.waves),
         )
 
@@ -179,6 +186,7 @@ class GoldSample:
             all_probs=self.all_probs[list(kept)],
             strata=self.strata[list(kept)],
             all_ids=None,
+            label_marks=None if self.label_marks is None else self.label_marks[kept],
             waves=tuple(w.among(np.array(kept), new_rows) for w in self.waves),
             outside=self._outside(set(at)),
             design=own,

@@ -24,6 +24,7 @@ _FORMAT = 1
 
 def text_of(sample: Mapping[str, Any]) -> str:
     """Return JSON of the fields of a `GoldSample`; floats are exact."""
+    marks = sample["label_marks"]
     stored = {
         "llamaherd_gold": _FORMAT,
         "rows": sample["rows"],
@@ -37,6 +38,7 @@ def text_of(sample: Mapping[str, Any]) -> str:
         "codes": sample["codes"],
         "coders": sample["coders"],
         **({} if sample["all_ids"] is None else {"all_ids": sample["all_ids"]}),
+        **({} if marks is None else {"label_marks": marks.tolist()}),
     }
     if sample["waves"]:
         stored["waves"] = [
@@ -77,6 +79,9 @@ def fields_of(text: str) -> dict[str, Any]:
             "all_ids": _texts_or_none(stored.get("all_ids")),
             "waves": tuple(_wave(each) for each in stored.get("waves") or ()),
             "outside": _outside(stored),
+            "label_marks": None
+            if "label_marks" not in stored
+            else np.array(stored["label_marks"], dtype=np.int64),
         }
         checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
     except DAMAGED as error:

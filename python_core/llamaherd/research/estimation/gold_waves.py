@@ -139,6 +139,7 @@ def pooled(
         "coders": after.coders,
         "names": after.names or new.names,
         "all_ids": new.all_ids,
+        "label_marks": new.label_marks,
     }
     common = {
         name: value for name, value in new.design.items() if name not in WAVE_FIELDS

@@ -109,13 +109,13 @@ def recalibrate(
     checks.integer("seed", seed, 0, 2**63 - 1)
     checks.real("level", level, 0.5, 0.9999)
     model = _model_of(coded, gold, label, text)
-    texts, codes = _inputs(model, gold, prob, text, cluster)
+    texts, codes, more = _inputs(model, gold, prob, text, cluster)
     columns = columns_of(codes.codes, model.names)
     units = units_of(texts, codes, cluster)
     rng = np.random.default_rng(seed)
     strata = [0] * len(columns) if codes.strata is None else codes.strata.tolist()
     folds = heads.dealt([units[i] for i in codes.rows], strata, n_folds, rng)
-    used, notes = used_labels(columns, folds, model.names, n_folds)
+    used, of_labels = used_labels(columns, folds, model.names, n_folds)
     blocks = _blocks(model, texts, kinds, embeddings)
     made = heads.crossed(
         [block[codes.rows] for block in blocks],
@@ -138,6 +138,7 @@ def recalibrate(
         "design": codes.design,
         "penalties": [head.penalty for head in made.heads],
     }
+    notes = [*more, *of_labels]
     found = _result(model, probs, codes, columns, made, record, notes)
     warn_notes(found.notes)
     return found
@@ -263,9 +264,9 @@ def _inputs(
     prob: Any,  # noqa: ANN401 - see recalibrate
     text: str | None,
     cluster: str | None,
-) -> tuple[Population, GoldUsed]:
-    """Return the texts, and the codes of texts that have a label."""
-    texts, gold, _ = joined(model, gold, None, text, several=False)
+) -> tuple[Population, GoldUsed, list[str]]:
+    """Return the texts, the codes of texts that have a label, and notes."""
+    texts, gold, notes = joined(model, gold, None, text, several=False)
     if isinstance(gold, str):
         gold = frames.column(texts.frame, gold, "gold")
     if isinstance(prob, str) and prob in frames.names(texts.frame):
@@ -288,7 +289,7 @@ def _inputs(
     used = used_gold(
         gold, prob, len(texts), kept, is_clustered=cluster is not None
     ).among(kept, len(texts))
-    return texts, replace(used, rows=kept[used.rows])
+    return texts, replace(used, rows=kept[used.rows]), notes
 
 
 def _blocks(

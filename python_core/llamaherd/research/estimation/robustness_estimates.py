@@ -62,7 +62,8 @@ class Judge:
         names = frames.names(frame)
         columns = {name: frames.column(frame, name, "frame") for name in names}
         columns[_LABEL] = [None] * len(columns[text])
-        gold = replace(gold, labels=[None] * len(gold))  # variants have other labels
+        # Variants have other labels than the draw.
+        gold = replace(gold, labels=[None] * len(gold), label_marks=None)
         _, moved, _ = joined(columns, gold, _LABEL, text, several=gold.several)
         here = set(rows)
         coded = zip(moved.rows, moved.gold, strict=True)

@@ -17,6 +17,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.keeping import keeping
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.annotate import annotated
+from llamaherd.research.coding.parts import SPLIT
 from llamaherd.research.coding.record import model_record
 from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
 from llamaherd.research.selection.candidates import (
@@ -30,7 +31,6 @@ from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import is_of_numbers, measured
 from llamaherd.research.selection.part_codes import codes_of_part
 from llamaherd.research.selection.split import (
-    SPLIT,
     opened_sample,
     part_of,
     record_of,

@@ -15,13 +15,14 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
+from llamaherd.research.coding.parts import SPLIT, in_parts
 from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
 from llamaherd.research.estimation.gold_read import read_gold
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 PartName = Literal["explore", "select", "evaluate"]
 PARTS: tuple[PartName, ...] = ("explore", "select", "evaluate")
-SPLIT = "split"  # key of the record in the design
 _LEAST = 2  # least number of texts of a part, to estimate a variance
 _FEW = 20  # a part with fewer texts gets a warning
 
@@ -148,25 +148,8 @@ def gold_part(gold: GoldSample, part: PartName) -> GoldSample:
 
 def part_of(gold: GoldSample, part: str) -> GoldSample:
     """Return a part as `gold_part` does, even if it is locked."""
-    record = record_of(gold)
-    is_in = np.array([each == part for each in record["parts"]], dtype=bool)
-    kept = np.flatnonzero(is_in).tolist()
-    of_drawn = gold.strata[gold.rows]
-    drawn = np.bincount(of_drawn)
-    inside = np.bincount(of_drawn[is_in], minlength=len(drawn))
-    chances = inside / np.maximum(drawn, 1)
-    chance = np.where(gold.strata >= 0, chances[np.maximum(gold.strata, 0)], 0.0)
-    design = {name: value for name, value in gold.design.items() if name != SPLIT}
-    return replace(
-        gold,
-        rows=[gold.rows[i] for i in kept],
-        ids=[gold.ids[i] for i in kept],
-        texts=[gold.texts[i] for i in kept],
-        labels=[gold.labels[i] for i in kept],
-        all_probs=gold.all_probs * chance,
-        codes=[[codes[i] for i in kept] for codes in gold.codes],
-        design={**design, "n": len(kept), "part": part, "split_sha256": record["sha256"]},
-    )
+    record_of(gold)  # checks the split
+    return cast("GoldSample", in_parts(gold, (part,)))
 
 
 def record_of(gold: object) -> dict[str, Any]:

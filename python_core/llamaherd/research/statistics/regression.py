@@ -23,6 +23,7 @@ Kind = Literal["ols", "logit"]
 _STEPS = 100  # limit of Newton steps; 6 to 10 are usual
 _HALVINGS = 40
 _TOLERANCE = 1e-10  # residual of the equation, relative to its terms
+_ROUNDED = 1e-12  # residual without meaning, relative to the largest term
 _RUNAWAY = 0.1  # larger steps in log odds mean divergence
 _NEARLY = 1e-6  # residual at which growing coefficients mean separation
 
@@ -83,8 +84,14 @@ def fitted(kind: Kind, x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def scores(kind: Kind, x: Floats, y: Floats, theta: Floats) -> Floats:
-    """Return the terms x_i (y_i - mu_i) of the equation, float64[n, p]."""
-    return x * (y - means(kind, x, theta))[:, None]
+    """Return the terms x_i (y_i - mu_i) of the equation, float64[n, p].
+
+    Residuals at the level of rounding errors are 0: a variance made of them is no
+    variance, but would give a tiny standard error and any t value.
+    """
+    residuals = y - means(kind, x, theta)
+    largest = np.abs(y).max(initial=0.0) + np.abs(x * theta).max(initial=0.0)
+    return x * np.where(np.abs(residuals) <= _ROUNDED * largest, 0.0, residuals)[:, None]
 
 
 def information(kind: Kind, x: Floats, weights: Floats, theta: Floats) -> Floats:

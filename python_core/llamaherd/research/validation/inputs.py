@@ -20,7 +20,13 @@ from llamaherd.research.codes import (
     read,
     text_of,
 )
-from llamaherd.research.coding.joins import SampleRows, current_rows, filtered
+from llamaherd.research.coding.joins import (
+    SampleRows,
+    current_rows,
+    filtered,
+    relabelled,
+)
+from llamaherd.research.coding.parts import locked_note, open_parts
 from llamaherd.research.statistics.nonresponse import answered
 from llamaherd.research.statistics.ratings import listed
 
@@ -73,7 +79,7 @@ class Codes:
         design: Record of the draw; None if unknown.
         names: Labels that the sample allows, in their order; () if unknown.
         response: Notes on drawn texts without a code, if their share differs by label, or
-            a stratum has no code.
+            a stratum has no code; on texts of a locked part; and on changed labels.
         is_by_label: True if the texts are weighted by the response rates of labels.
     """
 
@@ -255,12 +261,16 @@ def codes_of(
     if isinstance(gold, str):
         gold, truth = None, gold
     if hasattr(gold, "rows") and hasattr(gold, "codes"):
+        gold = open_parts(gold)
         if getattr(gold, "waves", ()):
             gold = gold.coded_waves()
         frame = getattr(coded, "frame", coded)
         data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
         gold = filtered(gold, data)
-        return _of_sample(gold, answers.labels, current_rows(gold, data))
+        new_rows = current_rows(gold, data)
+        codes = _of_sample(gold, answers.labels, new_rows)
+        notes = (*locked_note(gold), *relabelled(gold, data, new_rows))
+        return replace(codes, response=(*codes.response, *notes))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)

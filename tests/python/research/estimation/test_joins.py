@@ -155,8 +155,9 @@ def test_a_column_id_that_is_unique_is_taken() -> None:
 def test_a_single_changed_label_is_told_in_the_singular() -> None:
     drawn = gold(id="key")
     data = DATA.copy()
-    row = drawn.rows[0]
-    data.loc[row, "label"] = "no" if data["label"][row] == "yes" else "yes"
+    other = next(i for i in range(N) if i not in set(drawn.rows))
+    for row in (drawn.rows[0], other):
+        data.loc[row, "label"] = "no" if data["label"][row] == "yes" else "yes"
     notes = lh.estimate(data, drawn, outcome="yes").notes
     wanted = f"1 of {len(drawn)} texts of the gold sample has another label than"
     assert any(note.startswith(wanted) for note in notes)
@@ -277,7 +278,7 @@ def share(data: Any, drawn: lh.GoldSample) -> float:
 
 def test_other_columns_may_change_if_the_order_is_unknown() -> None:
     data = DATA[["label", "code", "party"]]
-    drawn = lh.gold_sample(data, 150, seed=2)
+    drawn = lh.gold_sample(data.rename(columns={"label": "answer"}), 150, seed=2)
     drawn = drawn.with_codes([str(data["code"].iloc[row]) for row in drawn.rows])
     other = data.assign(label=np.where(data["label"] == "yes", "no", "yes"), new=1)
     assert hits(other.drop(columns="party"), drawn) < hits(data, drawn)

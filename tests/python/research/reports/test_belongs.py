@@ -208,7 +208,8 @@ def test_notes_tell_of_labels_that_say_little(context: lh.Context) -> None:
     (one,) = notes_of(["a"], None, BOOK, fitted)
     assert "1 text, which makes all labels equally probable" in one
     (note,) = notes_of(alike, None, BOOK, how)
-    assert note.startswith("98 of 100 texts have the label 'a'. Try calibrate='batch', ")
+    assert note.startswith("98 of 100 texts have the label 'a'. Try examples ")
+    assert "Only if people would give all labels about equally often, calibrate=" in note
     assert "examples in the codebook" in note
     assert "chat=True" in note
     assert notes_of(["a"] * 97 + ["b"] * 3, None, BOOK, how) == []
@@ -219,7 +220,13 @@ def test_notes_tell_of_labels_that_say_little(context: lh.Context) -> None:
     mixed = ["a", "b"] * 20
     (note,) = notes_of(mixed, np.array([0.01] * 39 + [np.nan]), BOOK, how)
     assert note.startswith("median coverage is 0.01: ")
+    assert "calibrate" not in note  # it gives labels no coverage
     assert notes_of(mixed, np.full(40, 0.06), BOOK, how) == []
+    raw = np.tile([0.9, 0.1], (15, 1))
+    (note,) = notes_of(["a"] * 4 + ["b"] * 11, None, BOOK, fitted, raw=raw)
+    assert note.startswith("calibrate='batch' gave 11 of 15 texts with the label 'a' ano")
+    assert notes_of(["a"] * 13 + ["b"] * 2, None, BOOK, fitted, raw=raw) == []
+    assert notes_of(["a"] * 4 + ["b"] * 11, None, BOOK, how, raw=raw) == []
     # The labels of a random model contain no information.
     with pytest.warns(UserWarning, match="have the label|median coverage"):
         found = lh.annotate(ONE, "text", BOOK, context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -140,3 +141,40 @@ def test_what_is_wrong() -> None:
     no_explore = lh.gold_split(gold, 0, 0.5, 0.5, seed=1)
     assert no_explore.parts is not None
     assert "explore" not in no_explore.parts
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda data, gold: lh.validate(data, gold, n_bootstrap=0).warnings,
+        lambda data, gold: lh.estimate(data, gold, outcome="a").notes,
+        lambda data, gold: lh.estimate(data, gold, "label == 'a' ~ 1").notes,
+        lambda data, gold: lh.recalibrate(data, gold).run["notes"],
+    ],
+)
+def test_codes_of_a_locked_part_are_used_by_no_call(use: Any) -> None:
+    """Other codes of "evaluate" change no result; a note says that they are left out."""
+    rng = np.random.default_rng(4)
+    label = rng.choice(["a", "b"], 500)
+    sure = rng.uniform(0.5, 1, 500)
+    data = {
+        "text": [f"Text {i}." for i in range(500)],
+        "label": label,
+        "p_a": np.where(label == "a", sure, 1 - sure),
+        "p_b": np.where(label == "b", sure, 1 - sure),
+    }
+    gold = lh.gold_split(
+        lh.gold_sample(data, 200, text="text", label="label", seed=1), seed=2
+    )
+    codes = [label[row] if rng.random() < 0.8 else "a" for row in gold.rows]
+    other = [
+        "b" if part == "evaluate" else code
+        for part, code in zip(gold.parts or (), codes, strict=True)
+    ]
+    found = [use(data, gold.with_codes(each)) for each in (codes, other)]
+    assert found[0] == found[1]
+    assert any("60 texts of the part 'evaluate' are left out" in n for n in found[0])
+    record = {**gold.design["split"], "opened": [{"at": "now"}]}
+    opened = replace(gold, design={**gold.design, "split": record})
+    assert not any("'evaluate'" in note for note in use(data, opened.with_codes(codes)))
