@@ -129,7 +129,7 @@ def prepare_generate(
     call = _make_call(context, prompts, options, places)
     file = options.journal if journal is None else journal
     made = call if file is None else recorded(call, context, file)
-    return HostedCall(context, made, ctx)
+    return HostedCall(context, made, ctx, prompts)
 
 
 @overload

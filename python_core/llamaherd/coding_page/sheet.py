@@ -14,6 +14,7 @@ from llamaherd.coding_page.form import form_of
 from llamaherd.coding_page.values import are_fields
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plain import cell_text
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.codebook import Codebook, checked_codebook
@@ -99,7 +100,8 @@ def _default_coders(data: object, sample: GoldSample | None) -> list[str]:
     if sample is not None and isinstance(data, (str, os.PathLike)):
         path = Path(data)
         header = (
-            cell.strip() for cell in gold_file.parsed(path.read_bytes(), str(path))[0]
+            gold_file.unescaped(cell.strip())
+            for cell in gold_file.parsed(path.read_bytes(), str(path))[0]
         )
         own = (*sample.own_columns, "")
         found = gold_file.without_notes([name for name in header if name not in own])
@@ -210,7 +212,7 @@ def _texts_of(
         )
     cells = frames.column(data, text, "text")
     # Texts are not normalized, because positions of passages count their characters.
-    texts = [each if isinstance(each, str) else text_of(each) for each in cells]
+    texts = [None if each is None else cell_text(each) for each in cells]
     if id is None and "id" in frames.names(data):
         id = "id"  # noqa: A001 - name of the column
     given = range(1, len(texts) + 1) if id is None else frames.column(data, id, "id")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core import checks, installing
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plain import clock_text
 from llamaherd.structured.arrow import array, arrow_type
 from llamaherd.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING
 from llamaherd.tables.table import METADATA_KEY, Block, Row
@@ -166,8 +167,11 @@ def _values(name: str, column: pa.Array, problems: list[str]) -> list[object]:
     """Return a column as Python values; invalid text is recorded as the row's problem."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
-        column = column.cast(pa.string())
+    if pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):
+        texts = column.cast(pa.string()).to_pylist()  # Python has no nanoseconds
+        return [None if each is None else clock_text(each) for each in texts]
+    if pa.types.is_duration(column.type):
+        return list(column.to_numpy(zero_copy_only=False))
     try:
         values: list[object] = column.to_pylist()
     except UnicodeDecodeError:

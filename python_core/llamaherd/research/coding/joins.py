@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, part_of
 from llamaherd.research import frames
 from llamaherd.research.codes import form_of, is_nothing, text_of
 from llamaherd.research.coding.label_sets import joined, labels_in
@@ -144,6 +144,27 @@ def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
     if min(kept, default=-1) < 0 or len(set(kept)) < len(kept):
         return gold
     return gold.among(kept)
+
+
+def note_on_left_out(gold: Any, n: int) -> str:  # noqa: ANN401 - GoldSample
+    """Return a note if data have fewer rows than the draw had texts; "" otherwise.
+
+    The note has the field `{n_drawn}`, the number of drawn texts that the data have.
+
+    Args:
+        gold: The whole sample.
+        n: Number of rows of the data.
+    """
+    all_probs = getattr(gold, "all_probs", None)
+    if all_probs is None or n >= len(all_probs):
+        return ""
+    used = part_of(
+        n, len(all_probs), "text", "is", "are", "from which the sample was drawn"
+    )
+    return (
+        f"{used} used, {{n_drawn}} of the {len(gold.rows):,} drawn: results describe "
+        "only the texts used"
+    )
 
 
 def n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> int:  # noqa: ANN401

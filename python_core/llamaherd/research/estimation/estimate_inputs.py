@@ -19,6 +19,7 @@ from llamaherd.research.coding.joins import (
     current_rows,
     filtered,
     n_relabelled,
+    note_on_left_out,
 )
 from llamaherd.research.estimation import formula_names
 from llamaherd.research.estimation.by_columns import named
@@ -100,19 +101,11 @@ def joined(
         return texts, gold, []
     known = texts.texts if texts.text_column is not None else None
     rows = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
-    n_before = len(gold.all_probs)
+    note = note_on_left_out(gold, len(texts))
     gold = filtered(gold, rows)
     new_rows = current_rows(gold, rows)
     n_other = n_relabelled(gold, rows, new_rows)
-    notes = []
-    if len(texts) < n_before:
-        used = part_of(
-            len(texts), n_before, "text", "is", "are", "from which the sample was drawn"
-        )
-        notes.append(
-            f"{used} used, {len(gold)} of them drawn: estimates describe only the texts "
-            "used"
-        )
+    notes = [note.format(n_drawn=len(gold))] if note else []
     if n_other:
         notes.append(
             f"{part_of(n_other, len(gold), 'text', of='of the gold sample')} another "

@@ -20,7 +20,12 @@ from llamaherd.research.codes import (
     read,
     text_of,
 )
-from llamaherd.research.coding.joins import SampleRows, current_rows, filtered
+from llamaherd.research.coding.joins import (
+    SampleRows,
+    current_rows,
+    filtered,
+    note_on_left_out,
+)
 from llamaherd.research.statistics.nonresponse import answered
 from llamaherd.research.statistics.ratings import listed
 
@@ -75,6 +80,8 @@ class Codes:
         response: Notes on drawn texts without a code, if their share differs by label, or
             a stratum has no code.
         is_by_label: True if the texts are weighted by the response rates of labels.
+        left_out: Note on texts of the draw that the data do not have; "" without such
+            texts.
     """
 
     rows: list[int]
@@ -87,6 +94,7 @@ class Codes:
     names: tuple[Hashable, ...] = ()
     response: tuple[str, ...] = ()
     is_by_label: bool = False
+    left_out: str = ""
 
 
 def label_column_of(
@@ -146,6 +154,8 @@ def answers_of(
     if label is not None:
         labels = frames.column(frame, label, "label")
     elif hasattr(coded, "labels") and not callable(coded.labels):
+        if hasattr(coded, "check_frame"):
+            coded.check_frame()
         labels = list(coded.labels)
     else:
         labels = _listed("coded", coded)
@@ -259,8 +269,10 @@ def codes_of(
             gold = gold.coded_waves()
         frame = getattr(coded, "frame", coded)
         data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
+        note = note_on_left_out(gold, n)
         gold = filtered(gold, data)
-        return _of_sample(gold, answers.labels, current_rows(gold, data))
+        codes = _of_sample(gold, answers.labels, current_rows(gold, data))
+        return replace(codes, left_out=note.format(n_drawn=len(gold.rows)))
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)
