@@ -122,7 +122,7 @@ def test_ctrl_c_ends_the_answer_and_then_the_command(
     terminal.wait_for("(interrupted; the text so far is kept)")
     terminal.wait_for_prompt()
     terminal.type("\x03")
-    assert terminal.ended() == 130
+    assert terminal.ended() == -signal.SIGINT
 
 
 def test_sigterm_ends_the_command_in_the_middle_of_an_answer(
