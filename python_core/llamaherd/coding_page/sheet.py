@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Sheet:
             without such a coder.
         seed: Seed of the orders.
         sample: Gold sample of the texts; None for other texts.
+        are_named: Whether the caller named the coders.
     """
 
     ids: tuple[str, ...]
@@ -50,6 +51,7 @@ class Sheet:
     tie_coder: str | None
     seed: int
     sample: GoldSample | None
+    are_named: bool = True
 
     @property
     def people(self) -> tuple[str, ...]:
@@ -61,6 +63,20 @@ class Sheet:
         """SHA-256 of ids and texts, as 64 hexadecimal digits."""
         content = json.dumps([self.ids, self.texts], ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def with_coders_of(sheet: Sheet, stored: Sequence[str]) -> Sheet:
+    """Return a sheet whose coders nobody named with the coders who have codes in a store.
+
+    Args:
+        sheet: The sheet.
+        stored: Names of the coders in the store.
+    """
+    if sheet.are_named or not stored:
+        return sheet
+    coded = (*stored, *(() if sheet.sample is None else sheet.sample.coders))
+    own = [name for name in sheet.coders if name != DEFAULT_CODER or name in coded]
+    return replace(sheet, coders=tuple(dict.fromkeys([*own, *stored])))
 
 
 def make_sheet(
@@ -82,6 +98,7 @@ def make_sheet(
         form_of(codebook.schema)
     _check_agrees(codebook, sample)
     names = [coders] if isinstance(coders, str) else list(coders or ())
+    are_named = bool(names)
     names = names or _default_coders(data, sample)
     return Sheet(
         ids=tuple(ids),
@@ -91,6 +108,7 @@ def make_sheet(
         tie_coder=tie_coder,
         seed=checks.integer("seed", seed, 0),
         sample=sample,
+        are_named=are_named,
     )
 
 

@@ -143,6 +143,11 @@ class CodeStore:
             for n, coder, key, kind, value, note, seconds, at in rows
         ]
 
+    @property
+    def coders(self) -> tuple[str, ...]:
+        """Names of all coders with an entry, in the order of their first entries."""
+        return tuple(dict.fromkeys(entry.act.coder for entry in self.entries()))
+
     def add(self, act: NewAct) -> None:
         """Store a code, skip or undo. The entry is on the disk when the call returns."""
         written = json.dumps(act.value, ensure_ascii=False)

@@ -91,7 +91,6 @@ class ParquetWriter:
         schema: Arrow schema of the columns of the input; None for an input in a text
             file.
         new: Columns that are added.
-        n_embd: Length of an embedding.
         metadata: Entries that are added to the schema's metadata.
     """
 
@@ -102,15 +101,13 @@ class ParquetWriter:
         new: Mapping[str, Column],
         *,
         schema: pa.Schema | None = None,
-        n_embd: int = 0,
         metadata: str = "",
     ) -> None:
         if schema is None:
             schema = pa.schema([(n, arrow_type(each)) for n, each in columns.items()])
         self._columns = columns
         self._new = new
-        fields = [pa.field(n, arrow_type(each, n_embd)) for n, each in new.items()]
-        self._n_embd = n_embd
+        fields = [pa.field(n, arrow_type(each)) for n, each in new.items()]
         self._schema = pa.schema([*schema, *fields], {METADATA_KEY: metadata.encode()})
         self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
 
@@ -129,7 +126,7 @@ class ParquetWriter:
                 for name, column in self._columns.items()
             ]
         arrays += [
-            array(values, column, self._n_embd)
+            array(values, column)
             for values, column in zip(new, self._new.values(), strict=True)
         ]
         self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))

@@ -141,7 +141,7 @@ def _json(value: object) -> str:
 
 @contextmanager
 def writing(
-    spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str, *, n_embd: int = 0
+    spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str
 ) -> Iterator[TableWriter]:
     """Write the output of a run to a temporary file, and rename the file at the end.
 
@@ -150,7 +150,6 @@ def writing(
         source: Input of the run.
         new: Columns that are added.
         meta: JSON for the file's metadata, or for a separate file next to the output.
-        n_embd: Length of an embedding.
 
     Raises:
         ValueError: The output cannot be written.
@@ -176,9 +175,7 @@ def writing(
             from llamaherd.tables.parquet import ParquetWriter  # noqa: PLC0415 - optional dependency
 
             schema = getattr(source.table, "schema", None)
-            writer = ParquetWriter(
-                draft, columns, new, schema=schema, n_embd=n_embd, metadata=meta
-            )
+            writer = ParquetWriter(draft, columns, new, schema=schema, metadata=meta)
             try:
                 yield writer
             finally:
