@@ -39,8 +39,10 @@
 #' The columns are `id`, `text` and one column per coder, to be filled in with labels. The file
 #' omits the model's labels (`blind`). The order of the texts is random, so that a coder who stops
 #' early has coded a random part. The file begins with a byte order mark, by which Excel recognises
-#' UTF-8. Texts that a spreadsheet program would evaluate as formulas are prefixed by an apostrophe,
-#' which `read_gold()` removes. If texts may have several labels, a cell contains all labels that
+#' UTF-8. Identifiers and texts are written unchanged, so that they join with other data. With
+#' `spreadsheet = TRUE`, cells that a spreadsheet program would evaluate as formulas (`=`, `+`, `-`,
+#' `@`) are prefixed by an apostrophe, which `read_gold()` removes; use it if you open texts of
+#' strangers in a spreadsheet. If texts may have several labels, a cell contains all labels that
 #' apply, in any order, separated by semicolons. If no label applies, the cell contains the word
 #' `none` (`(none)` if `none` is a label). An empty cell means that the text is not coded yet.
 #'
@@ -89,6 +91,7 @@
 #' @param bom TRUE writes a byte order mark, by which Excel recognises UTF-8.
 #' @param overwrite TRUE replaces an existing file, which may contain codes.
 #' @param uncoded TRUE writes only texts that nobody has coded yet.
+#' @param spreadsheet TRUE prefixes cells that a spreadsheet program would evaluate as formulas.
 #' @param delimiter Separator of cells: `","`, `";"` or `"\t"`. In locales with a decimal comma
 #'   Excel expects `";"` and shows a file with `","` as one column. `read_gold()` recognises commas,
 #'   semicolons and tabs.
@@ -248,7 +251,8 @@ write_gold <- function(
   bom = TRUE,
   overwrite = FALSE,
   delimiter = ",",
-  uncoded = FALSE
+  uncoded = FALSE,
+  spreadsheet = FALSE
 ) {
   error_call <- rlang::current_env()
   json <- check_gold(gold, error_call)
@@ -260,7 +264,8 @@ write_gold <- function(
     bom = check_flag(bom),
     delimiter = check_choice(delimiter, c(",", ";", "\t")),
     overwrite = check_flag(overwrite),
-    uncoded = check_flag(uncoded)
+    uncoded = check_flag(uncoded),
+    spreadsheet = check_flag(spreadsheet)
   )
   py_call("gold_write", json, expand_path(path), options)
   document_event("write_gold", \() list(path = log_path(path), n = length(gold$ids)))

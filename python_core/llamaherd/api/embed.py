@@ -115,7 +115,7 @@ def prepare_embed(
         n_threads=options.n_threads,
     )
     make = partial(make_embedder, model, spec) if host is None else host.embedder(spec)
-    return EmbedWork(model, call, make, sizes)
+    return EmbedWork(model, call, make, sizes, texts)
 
 
 def _as_model(value: object) -> Model:

@@ -134,7 +134,8 @@ def prepare_generate(
     call = _make_call(context, prompts, options, places)
     file = options.journal if journal is None else journal
     made = call if file is None else recorded(call, context, file)
-    return HostedCall(context, made, ctx, _tell(options) if tells_cut else None)
+    tell = _tell(options) if tells_cut else None
+    return HostedCall(context, made, ctx, prompts, tell)
 
 
 def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:
@@ -207,7 +208,7 @@ def generate(
         is_all = options.stream == "all"
         return stream_pieces(context, requests[0], ctx, with_thought=is_all)
     call = _make_call(context, single(prompt), options)
-    work = HostedCall(context, call, ctx, _tell(options))
+    work = HostedCall(context, call, ctx, tell=_tell(options))
     return run_to_end(lambda: work, False, [prompt], none_answered)[0]
 
 

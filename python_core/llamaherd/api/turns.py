@@ -134,8 +134,10 @@ def _checked(name: Argument, given: object) -> Turn:
             raise ArgumentError(
                 f"has no {key!r}: {checks.shown(given)}", argument=name, code="missing"
             )
-        checks.text(name.at(key), given[key])
-    turn: Turn = {"role": given["role"], "content": given["content"]}
+    turn: Turn = {
+        "role": checks.text(name.at("role"), given["role"]),
+        "content": checks.text(name.at("content"), given["content"]),
+    }
     thought = given.get("reasoning_content")
     if thought is not None:
         turn["reasoning_content"] = checks.text(name.at("reasoning_content"), thought)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
-from llamaherd.core.argument import argument_of
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.thinking import Thinking
 from llamaherd.core.words import setting
@@ -30,13 +29,13 @@ def checked_variables(name: Name, value: object) -> dict[str, object]:
             f"must be a mapping of names to values, not {checks.shown(value)}",
             argument=name,
         )
-    where = argument_of(name)
     for key in value:
         if not isinstance(key, str):
             raise ArgumentTypeError(
-                f"must have texts as names, not {checks.shown(key)}", argument=where
+                f"must have texts as names, not {checks.shown(key)}", argument=name
             )
-    return dict(value)
+    variables: dict[str, object] = checks.tree(name, dict(value))
+    return variables
 
 
 def check_no_chat(options: Options) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from llamaherd.asks.scores import OfPrompts
 from llamaherd.core.plurals import count_of
 from llamaherd.core.results import KINDS
-from llamaherd.core.table import in_pandas, reasons
+from llamaherd.core.table import in_pandas, reasons, with_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +108,9 @@ class ScoreResults(OfPrompts):
             **self.further(at),
             "error": errors,
         }
-        return pd.DataFrame(in_pandas(cells, {**KINDS, "continuation": "string"}))
+        frame = pd.DataFrame(in_pandas(cells, {**KINDS, "continuation": "string"}))
+        index = self.index_of_prompts
+        return with_index(frame, None if index is None else index.take(list(at)))
 
     def further(self, prompts: Sequence[int]) -> dict[str, list[Any]]:
         """Return the columns about thoughts, with a row for each of the given prompts."""
@@ -177,7 +179,7 @@ class PerplexityResults(OfPrompts):
             "n_tokens": self.n_tokens,
             "error": reasons(self.errors, self.finish_reasons),
         }
-        return pd.DataFrame(in_pandas(cells, KINDS))
+        return with_index(pd.DataFrame(in_pandas(cells, KINDS)), self.index_of_prompts)
 
     def __repr__(self) -> str:
         n_failed = sum(error is not None for error in self.errors)

@@ -11,7 +11,7 @@ from llamaherd.asks.scored_thoughts import joined_thoughts
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.failure import codes_of
 from llamaherd.core.results import KINDS, thought_cells
-from llamaherd.core.table import in_pandas, reasons
+from llamaherd.core.table import in_pandas, reasons, with_index
 
 if TYPE_CHECKING:
     from llamaherd.asks.calibration import Calibration, Floats
@@ -23,11 +23,19 @@ Normalize = Literal["sum", "token", "byte", "pmi"]
 NORMALIZE: tuple[Normalize, ...] = ("sum", "token", "byte", "pmi")
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class OfPrompts:
-    """Base class: results of n prompts, some of which may have failed."""
+    """Base class: results of n prompts, some of which may have failed.
+
+    Attributes:
+        errors: Reason why each of the n prompts failed; None for the others.
+        finish_reasons: n values "stop", "cancelled" or "error".
+        index_of_prompts: Index of the pandas Series of prompts; None for other prompts.
+    """
 
     errors: list[str | None]
     finish_reasons: list[FinishReason]
+    index_of_prompts: Any = None
 
     @property
     def error_codes(self) -> list[str | None]:
@@ -201,7 +209,7 @@ class ClassifyResults(OfPrompts):
             columns[f"p_{name}"] = self.probs[:, j]
         why = reasons(self.errors, self.finish_reasons)
         columns |= in_pandas({**self.further(), "error": why}, KINDS)
-        return pd.DataFrame(columns)
+        return with_index(pd.DataFrame(columns), self.index_of_prompts)
 
     def __repr__(self) -> str:
         n_failed = sum(error is not None for error in self.errors)

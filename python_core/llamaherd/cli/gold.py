@@ -128,6 +128,11 @@ def gold() -> None:
     "the table.",
 )
 @_sheet("--uncoded", is_flag=True, help="Write only texts that nobody has coded yet.")
+@_sheet(
+    "--spreadsheet",
+    is_flag=True,
+    help="Write cells that spreadsheets do not read as formulas.",
+)
 @_sheet("--overwrite", is_flag=True, help="Replace an existing sheet.")
 def sample(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
     """Draw a sample, write its sheet, and print its design."""
@@ -168,6 +173,7 @@ def sample(table: str, **given: Any) -> None:  # noqa: ANN401 - types of click
             coders=given["coders"],
             overwrite=given["overwrite"],
             uncoded=given["uncoded"],
+            spreadsheet=given["spreadsheet"],
         )
     _tell(drawn)
 

@@ -25,6 +25,7 @@ from llamaherd.cli.streams import (
     name_stdout,
 )
 from llamaherd.cli.wording import COMMAND_LINE
+from llamaherd.core.ending import end_by_interrupt
 from llamaherd.core.starting import has_started
 from llamaherd.core.words import spoken_in
 
@@ -110,7 +111,12 @@ def _group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit status."""
+    """Run a command and return the exit status.
+
+    Args:
+        arguments: Arguments; None for those of the process, which Ctrl-C then ends by its
+            signal.
+    """
     missing = fill_streams()
     name_stdout()
     escape_unknown_characters()
@@ -122,6 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with spoken_in(COMMAND_LINE):
                 return _run(arguments, missing)
         except (KeyboardInterrupt, click.Abort):
+            if arguments is None and termination.status == ExitStatus.INTERRUPTED:
+                end_by_interrupt()
             return termination.status
         finally:
             drop_unwritable_output()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llamaherd.coding_page.sheet import with_coders_of
 from llamaherd.coding_page.store import NewAct
 from llamaherd.coding_page.values import Value, checked_value, is_tie, plain_value
 from llamaherd.core import checks
@@ -78,7 +79,7 @@ class Desk:
     """
 
     def __init__(self, sheet: Sheet, store: CodeStore) -> None:
-        self.sheet = sheet
+        self.sheet = sheet = with_coders_of(sheet, store.coders)
         self._store = store
         self._lock = threading.RLock()
         self._index = {key: i for i, key in enumerate(sheet.ids)}
@@ -93,6 +94,11 @@ class Desk:
     def path(self) -> Path:
         """Path of the file that stores the codes."""
         return self._store.path
+
+    @property
+    def stored_coders(self) -> tuple[str, ...]:
+        """Names of all coders in the store, also of those who are not in the sheet."""
+        return self._store.coders
 
     @property
     def version(self) -> int:

@@ -12,6 +12,7 @@ from llamaherd.coding_page.field_codes import FieldCodes, field_cell
 from llamaherd.coding_page.form import FormField, form_of
 from llamaherd.coding_page.values import are_fields, are_spans, cell_of, plain_value
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import check_free, write_whole
 from llamaherd.research.codes.span_files import MarkedText, Unit
@@ -214,6 +215,7 @@ def write_codes(
         ArgumentError: A file with other content exists; no file is written.
         OSError: A file cannot be written.
     """
+    _check_coders(desk)
     made: dict[Path, bytes] = {}
     paths = []
     sample = None if are_spans(desk.sheet.codebook) else desk.sheet.sample
@@ -230,6 +232,26 @@ def write_codes(
     for there, content in made.items():
         write_whole(there, content)
     return paths
+
+
+def _check_coders(desk: Desk) -> None:
+    """Refuse a misspelt name of a coder; warn of columns without codes, and left out."""
+    sheet, stored = desk.sheet, desk.stored_coders
+    known = (*stored, *(() if sheet.sample is None else sheet.sample.coders))
+    without = [name for name in sheet.coders if name not in known]
+    for name in without if sheet.are_named else ():
+        if name.casefold() in map(str.casefold, known):
+            raise ArgumentError(
+                f"has the name {checks.quoted(name)}, but the codes in {desk.path} are "
+                f"of {', '.join(known)}{checks.meant(name, known)}",
+                argument="coders",
+                code="unknown_choice",
+            )
+    if without:
+        warn_caller(f"there is no code of {', '.join(without)} in {desk.path}")
+    left_out = [name for name in stored if name not in sheet.people]
+    if left_out:
+        warn_caller(f"the codes of {', '.join(left_out)} in {desk.path} are left out")
 
 
 def _notes(desk: Desk, coder: str) -> list[str]:

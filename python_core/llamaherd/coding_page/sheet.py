@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from llamaherd.coding_page.form import form_of
 from llamaherd.coding_page.values import are_fields
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plain import cell_text
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.codebook import Codebook, checked_codebook
@@ -40,6 +41,7 @@ class Sheet:
             without such a coder.
         seed: Seed of the orders.
         sample: Gold sample of the texts; None for other texts.
+        are_named: Whether the caller named the coders.
     """
 
     ids: tuple[str, ...]
@@ -49,6 +51,7 @@ class Sheet:
     tie_coder: str | None
     seed: int
     sample: GoldSample | None
+    are_named: bool = True
 
     @property
     def people(self) -> tuple[str, ...]:
@@ -60,6 +63,20 @@ class Sheet:
         """SHA-256 of ids and texts, as 64 hexadecimal digits."""
         content = json.dumps([self.ids, self.texts], ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def with_coders_of(sheet: Sheet, stored: Sequence[str]) -> Sheet:
+    """Return a sheet whose coders nobody named with the coders who have codes in a store.
+
+    Args:
+        sheet: The sheet.
+        stored: Names of the coders in the store.
+    """
+    if sheet.are_named or not stored:
+        return sheet
+    coded = (*stored, *(() if sheet.sample is None else sheet.sample.coders))
+    own = [name for name in sheet.coders if name != DEFAULT_CODER or name in coded]
+    return replace(sheet, coders=tuple(dict.fromkeys([*own, *stored])))
 
 
 def make_sheet(
@@ -81,6 +98,7 @@ def make_sheet(
         form_of(codebook.schema)
     _check_agrees(codebook, sample)
     names = [coders] if isinstance(coders, str) else list(coders or ())
+    are_named = bool(names)
     names = names or _default_coders(data, sample)
     return Sheet(
         ids=tuple(ids),
@@ -90,6 +108,7 @@ def make_sheet(
         tie_coder=tie_coder,
         seed=checks.integer("seed", seed, 0),
         sample=sample,
+        are_named=are_named,
     )
 
 
@@ -99,7 +118,8 @@ def _default_coders(data: object, sample: GoldSample | None) -> list[str]:
     if sample is not None and isinstance(data, (str, os.PathLike)):
         path = Path(data)
         header = (
-            cell.strip() for cell in gold_file.parsed(path.read_bytes(), str(path))[0]
+            gold_file.unescaped(cell.strip())
+            for cell in gold_file.parsed(path.read_bytes(), str(path))[0]
         )
         own = (*sample.own_columns, "")
         found = gold_file.without_notes([name for name in header if name not in own])
@@ -210,7 +230,7 @@ def _texts_of(
         )
     cells = frames.column(data, text, "text")
     # Texts are not normalized, because positions of passages count their characters.
-    texts = [each if isinstance(each, str) else text_of(each) for each in cells]
+    texts = [None if each is None else cell_text(each) for each in cells]
     if id is None and "id" in frames.names(data):
         id = "id"  # noqa: A001 - name of the column
     given = range(1, len(texts) + 1) if id is None else frames.column(data, id, "id")

@@ -148,6 +148,11 @@ class CodeStore:
         except (ValueError, TypeError, RecursionError) as error:
             raise self._foreign(f"a code in it is damaged: {error}") from None
 
+    @property
+    def coders(self) -> tuple[str, ...]:
+        """Names of all coders with an entry, in the order of their first entries."""
+        return tuple(dict.fromkeys(entry.act.coder for entry in self.entries()))
+
     def add(self, act: NewAct) -> None:
         """Store a code, skip or undo. The entry is on the disk when the call returns."""
         written = json.dumps(act.value, ensure_ascii=False)

@@ -15,10 +15,11 @@ from difflib import get_close_matches
 from io import IOBase
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.core.argument import argument_of
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plain import plain, plain_tree
 from llamaherd.core.words import words
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def real(name: Name, value: object, low: float, high: float) -> float:
         TypeError: `value` is not a real number.
         ValueError: `value` is not finite or out of range.
     """
+    value = plain(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ArgumentTypeError(f"must be a number, not {shown(value)}", argument=name)
     try:
@@ -104,11 +106,12 @@ def _range(low: float, high: float) -> str:
 
 
 def flag(name: Name, value: object) -> bool:
-    """Check a bool.
+    """Check a bool; accept numpy's.
 
     Raises:
         TypeError: `value` is not a bool.
     """
+    value = plain(value)
     if not isinstance(value, bool):
         raise ArgumentTypeError(
             f"must be {words().flag}, not {shown(value)}", argument=name
@@ -117,7 +120,7 @@ def flag(name: Name, value: object) -> bool:
 
 
 def text(name: Name, value: object) -> str:
-    """Check a str that UTF-8 can encode.
+    """Check a str that UTF-8 can encode; return a text of a subclass as a plain str.
 
     Raises:
         TypeError: `value` is not a str.
@@ -127,13 +130,26 @@ def text(name: Name, value: object) -> str:
         raise ArgumentTypeError(
             f"must be {words().text}, not {shown(value)}", argument=name
         )
+    plain_text: str = plain(value)
     try:
-        value.encode()
+        plain_text.encode()
     except UnicodeEncodeError as error:
         raise ArgumentError(
             f"is not valid Unicode: {error.reason}", argument=name, code="not_unicode"
         ) from error
-    return value
+    return plain_text
+
+
+def tree(name: Name, value: object) -> Any:  # noqa: ANN401 - of the type of the value
+    """Return a value with plain values in all its lists and mappings.
+
+    Raises:
+        ValueError: `value` is nested too deeply.
+    """
+    try:
+        return plain_tree(value)
+    except RecursionError:
+        raise ArgumentError("is nested too deeply", argument=name) from None
 
 
 def path(name: Name, value: object) -> Path:
@@ -144,7 +160,7 @@ def path(name: Name, value: object) -> Path:
     """
     if not isinstance(value, (str, os.PathLike)):
         raise ArgumentTypeError(f"must be a path, not {shown(value)}", argument=name)
-    return Path(value)
+    return Path(plain(value))
 
 
 def paths(name: str, value: object) -> list[Path]:
@@ -155,7 +171,7 @@ def paths(name: str, value: object) -> list[Path]:
         ValueError: The list is empty.
     """
     if isinstance(value, (str, os.PathLike)):
-        return [Path(value)]
+        return [Path(plain(value))]
     what = no_list(value)
     if what or isinstance(value, (Mapping, bytes)) or not isinstance(value, Iterable):
         raise ArgumentTypeError(
@@ -175,6 +191,7 @@ def choice(name: Name, value: object, choices: Sequence[_T]) -> _T:
     Raises:
         ValueError: `value` is not one of `choices`.
     """
+    value = plain(value)
     for candidate in choices:
         if type(value) is type(candidate) and value == candidate:
             return candidate
@@ -250,12 +267,6 @@ def prompt_list(
     return [plain(each) for each in prompts]
 
 
-def plain(value: object) -> object:
-    """Convert a scalar of pyarrow to the Python object; return other values unchanged."""
-    convert = getattr(value, "as_py", None)
-    return value if convert is None else convert()
-
-
 def column_as_list(value: object) -> object:
     """Convert a column of pandas, polars, pyarrow or numpy to a list.
 
@@ -267,12 +278,6 @@ def column_as_list(value: object) -> object:
             if callable(convert):
                 return convert()
     return value
-
-
-def is_missing(value: object) -> bool:
-    """Return True for None, NaN, and the missing values of pandas."""
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
 
 
 def distinct(name: Name, values: Sequence[object]) -> None:

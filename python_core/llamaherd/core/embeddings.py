@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.core.failure import codes_of
 from llamaherd.core.plurals import count_of
@@ -93,7 +93,10 @@ class Embeddings:
         vectors: float32[n_texts, n_embd]; a row of NaN for a text without an embedding.
         errors: Reason why each text failed; None for a text with an embedding.
         stats: Statistics of the call.
+        index_of_prompts: Index of the pandas Series of texts; None for other texts.
     """
+
+    index_of_prompts: Any = None
 
     def __init__(
         self,
@@ -112,6 +115,27 @@ class Embeddings:
 
     def __len__(self) -> int:
         return len(self.errors)
+
+    def __array__(
+        self,
+        dtype: np.dtype[Any] | None = None,
+        copy: bool | None = None,
+    ) -> NDArray[Any]:
+        """Return the vectors, for `numpy.asarray`."""
+        vectors = self.vectors if dtype is None else self.vectors.astype(dtype)
+        return vectors.copy() if copy else vectors
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a data frame with a row per text and a column per number.
+
+        If the texts were a pandas Series, the data frame has its index.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional dependency
+
+        return pd.DataFrame(self.vectors, index=self.index_of_prompts)
 
     def __repr__(self) -> str:
         n, n_embd = self.vectors.shape

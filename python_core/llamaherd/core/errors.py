@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.core.argument import Argument, argument_of
+from llamaherd.core.ending import end_if_uncaught
 from llamaherd.core.failure import CANCELLED, NO_CODE
 
 if TYPE_CHECKING:
@@ -354,7 +355,7 @@ class CutOffError(GenerationError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended the call.
+    """Ctrl-C ended the call. A script that does not catch it ends by SIGINT.
 
     Attributes:
         results: `Results` with the finished results; unfinished prompts have the finish
@@ -364,6 +365,7 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, results: Any) -> None:  # noqa: ANN401 - as the call returns it
+        end_if_uncaught(Interrupted)
         super().__init__(f"interrupted; {KEPT}")
         self.results = results
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from llamaherd.core.failure import CANCELLED, code_of
-from llamaherd.core.table import columns, in_pandas, reasons, with_columns
+from llamaherd.core.table import (
+    columns,
+    in_pandas,
+    reasons,
+    with_columns,
+    with_index,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,6 +136,7 @@ class Results(Sequence[Result]):
         stats: Statistics of the call.
         has_thoughts: Whether thoughts could come before the answers; tables then have
             columns for them.
+        index_of_prompts: Index of the pandas Series of prompts; None for other prompts.
     """
 
     def __init__(
@@ -146,6 +153,7 @@ class Results(Sequence[Result]):
         self.stats = stats
         self._layout = layout
         self.has_thoughts = has_thoughts
+        self.index_of_prompts: Any = None
 
     @property
     def texts(self) -> list[str | None]:
@@ -185,8 +193,9 @@ class Results(Sequence[Result]):
         missing values. An integer of more than 64 bits is missing, with the reason in
         "error".
 
-        The index is new, 0 to n - 1. To add a column to a data frame with another index,
-        assign its values: `frame["text"] = results.texts`, or `table["text"].to_numpy()`.
+        If the prompts were a pandas Series, the data frame has its index, so that
+        `frame["answer"] = results.to_pandas()["text"]` keeps rows together. Otherwise the
+        index is 0 to n - 1.
 
         Args:
             dotted: Expand nested objects into columns such as "author.name".
@@ -204,7 +213,9 @@ class Results(Sequence[Result]):
             table, problems = self._layout.held(values, dotted=dotted)
             kinds = self._layout.kinds(dotted=dotted)
         more = in_pandas(self._further(problems), KINDS)
-        return pd.DataFrame(with_columns(in_pandas(table, kinds), more))
+        frame = pd.DataFrame(with_columns(in_pandas(table, kinds), more))
+        found: pd.DataFrame = with_index(frame, self.index_of_prompts)
+        return found
 
     def to_arrow(self, *, dotted: bool = False) -> pa.Table:
         """Return the results as a table of pyarrow, see `to_pandas`.

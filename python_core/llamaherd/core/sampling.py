@@ -16,6 +16,7 @@ from llamaherd.core.argument import Argument, Id, argument_of
 from llamaherd.core.declared import check_fields, declared, suggests_names
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DuplicateKeyError, read_json
+from llamaherd.core.plain import plain_tree
 from llamaherd.core.words import words
 
 if TYPE_CHECKING:
@@ -79,16 +80,14 @@ def _checked_choices(name: str, choices: object) -> _Texts:
             f"must be {words().texts}, not {what or checks.shown(choices)}",
             argument=name,
         )
-    texts = list(choices)
+    where = argument_of(name)
+    texts = [_c_string(where.at(i), text) for i, text in enumerate(choices)]
     if not texts:
         raise ArgumentError("must have at least one text", argument=name, code="empty")
     for i, text in enumerate(texts):
-        _c_string(argument_of(name).at(i), text)
         if not text:
-            raise ArgumentError(
-                "must not be empty", argument=argument_of(name).at(i), code="empty"
-            )
-    return _Texts(sorted({str(text) for text in texts}))
+            raise ArgumentError("must not be empty", argument=where.at(i), code="empty")
+    return _Texts(sorted(set(texts)))
 
 
 def checked_schema(name: str, schema: object) -> str:
@@ -110,7 +109,10 @@ def checked_schema(name: str, schema: object) -> str:
         )
     try:
         text = json.dumps(
-            schema, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+            plain_tree(schema),
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
         )
     except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentError(
@@ -145,7 +147,7 @@ def _checked_bias(name: str, bias: object) -> tuple[tuple[int, float], ...]:
         step = Id(token) if isinstance(token, int) else str(token)
         where = argument_of(name).at(step)
         forbidden = isinstance(value, float) and value == -math.inf
-        number = value if forbidden else checks.real(where, value, -1e30, 1e30)
+        number = -math.inf if forbidden else checks.real(where, value, -1e30, 1e30)
         number_of_token = _checked_token(where, token)
         if pairs.get(number_of_token, number) != number:
             raise ArgumentError("is given twice, with different numbers", argument=where)

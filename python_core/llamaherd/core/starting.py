@@ -20,10 +20,15 @@ def _is_command() -> bool:
     In a process of R, `sys.argv` may be missing or empty.
     """
     program = (getattr(sys, "argv", None) or [""])[0]
-    return os.path.basename(program) in _NAMES or "llamaherd.cli" in sys.orig_argv  # noqa: PTH119 - imported anyway
+    named = list(zip(sys.orig_argv, sys.orig_argv[1:], strict=False))
+    is_module = ("-m", "llamaherd") in named or ("-m", "llamaherd.cli") in named
+    return os.path.basename(program) in _NAMES or is_module  # noqa: PTH119 - imported anyway
 
 
 def _leave(number: int, frame: object) -> None:  # noqa: ARG001
+    if os.name == "posix":  # end by the signal, so that a shell ends its loop
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
     os._exit(_INTERRUPTED)
 
 

@@ -75,6 +75,23 @@ def of_kind(values: Sequence[object], kind: str) -> Any:  # noqa: ANN401 - of pa
     return pd.Series(list(values), dtype=dtype)
 
 
+def index_of(values: object) -> Any:  # noqa: ANN401 - of pandas
+    """Return the index of a pandas Series; None for other values."""
+    index = getattr(values, "index", None)
+    return None if callable(index) or not hasattr(index, "equals") else index
+
+
+def set_index(results: object, index: object) -> None:
+    """Give results the index of the Series that their prompts or texts came from."""
+    if index is not None and hasattr(results, "index_of_prompts"):
+        object.__setattr__(results, "index_of_prompts", index)
+
+
+def with_index(frame: Any, index: Any) -> Any:  # noqa: ANN401 - of pandas
+    """Return a data frame with a row per prompt, with the index of the prompts."""
+    return frame if index is None else frame.set_axis(index, axis=0)
+
+
 def in_pandas(
     cells: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]
 ) -> dict[str, Any]:

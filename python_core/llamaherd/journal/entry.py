@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from llamaherd.core.plain import plain
 from llamaherd.journal.file import DamagedError
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def row_of(entry: JournalEntry) -> tuple[Any, ...]:
         _little_endian(array("d", entry.numbers)).tobytes() if entry.numbers else None,
         entry.created.timestamp(),
     )
+    row = tuple(map(plain, row))
     return (*row, _digest(row))
 
 
@@ -105,7 +107,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
         DamagedError: The row is not the row that was written.
     """
     prompt = f"{row[5]!r:.60}"
-    if _digest(row[:-1]) != row[-1]:
+    if row[-1] not in (_digest(row[:-1]), _digest_of_numpy(row[:-1])):
         raise DamagedError(f"the data stored for the prompt {prompt} were changed")
     # A row with a valid digest can still be invalid, and SQLite accepts a value of any
     # type in any column.
@@ -176,8 +178,15 @@ def _check_types(row: tuple[Any, ...]) -> None:
 
 
 def _digest(row: tuple[Any, ...]) -> bytes:
-    """Return a digest of a row. SQLite itself does not detect changes in stored texts."""
+    """Return a digest of plain values. SQLite does not detect changes in stored texts."""
     return blake2b(repr(row).encode(), digest_size=8).digest()
+
+
+def _digest_of_numpy(row: tuple[Any, ...]) -> bytes:
+    """Return the digest that earlier versions stored for a prompt that numpy held."""
+    values = list(map(repr, row))
+    values[5] = f"np.str_({values[5]})"
+    return blake2b(f"({', '.join(values)})".encode(), digest_size=8).digest()
 
 
 def _little_endian(numbers: array[_N]) -> array[_N]:

@@ -173,6 +173,7 @@ def chat_renderer(
         ChatTemplateError: The model has no template, or the template cannot be parsed.
     """
     source = _source(model, template)
+    variables, tools = checks.tree("variables", variables), checks.tree("tools", tools)
     day = template_date(date)
 
     def mark(text: str) -> str:

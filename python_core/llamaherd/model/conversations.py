@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError, ChatTemplateError
 from llamaherd.core.failure import Failure
+from llamaherd.core.plain import is_missing, plain
 from llamaherd.model.messages import (
     has_neighbours,
     merged_system,
@@ -63,7 +64,7 @@ def listed(
     """
     missing = Refused(f"the {name.removesuffix('s')} is missing", "missing")
     found = checks.prompt_list(prompts, name, hint)
-    return [missing if checks.is_missing(each) else each for each in found]
+    return [missing if is_missing(each) else each for each in found]
 
 
 def single(prompt: object) -> list[object]:
@@ -72,8 +73,8 @@ def single(prompt: object) -> list[object]:
     Raises:
         TypeError: The prompt is missing.
     """
-    prompt = checks.plain(prompt)
-    if checks.is_missing(prompt):
+    prompt = plain(prompt)
+    if is_missing(prompt):
         raise ArgumentTypeError(
             f"must be text or a sequence of token ids, not {checks.shown(prompt)}",
             argument="prompt",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.argument import argument_of
@@ -141,14 +141,14 @@ def _as_text(arguments: object) -> object:
     return json.dumps(arguments, ensure_ascii=False)
 
 
-def _checked(name: Name, given: object) -> dict[str, object]:
+def _checked(name: Name, given: object) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(
             f"must be a mapping, not {checks.shown(given)}", argument=name
         )
     where = argument_of(name)
     # A message that calls tools may have no text.
-    own = {**given}
+    own: dict[str, Any] = checks.tree(name, given)
     if own.get("tool_calls") and own.get("content") is None:
         own["content"] = ""
     for key in ("role", "content"):
@@ -158,7 +158,7 @@ def _checked(name: Name, given: object) -> dict[str, object]:
                 argument=name,
                 code="missing",
             )
-    checks.text(where.at("role"), own["role"])
+    own["role"] = checks.text(where.at("role"), own["role"])
     own["content"] = _text_of(where.at("content"), own["content"])
     if own.get("tool_calls"):
         own["tool_calls"] = _each_call(own["tool_calls"], _as_object)

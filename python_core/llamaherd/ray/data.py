@@ -140,7 +140,7 @@ class Annotator:
             values = [row[role] for row in rest]
             for i, value in zip(there, found[role], strict=True):
                 values[i] = value
-            made = array(values, types[role], self._model.info.n_embd_out)
+            made = array(values, types[role])
             table = table.append_column(name, made)
         return table
 

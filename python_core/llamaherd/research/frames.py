@@ -17,7 +17,7 @@ from narwhals.exceptions import DuplicateError
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.research.codes import is_missing
+from llamaherd.core.plain import is_missing, plain
 
 if TYPE_CHECKING:
     Frame = nw.DataFrame[Any]
@@ -71,7 +71,7 @@ def names(frame: object) -> list[str]:
         ValueError: Two columns have the same name.
     """
     if isinstance(frame, Mapping):
-        return [str(name) for name in frame]
+        return [str(plain(name)) for name in frame]
     return list(_open(frame).columns)
 
 
@@ -106,6 +106,39 @@ def check_index(values: object, frame: object, argument: str) -> None:
         )
 
 
+def in_order_of(frame: object, rows: Any, argument: str) -> Any:  # noqa: ANN401 - of any kind
+    """Return a selection of rows, with the flags of a pandas Series in the frame's order.
+
+    Args:
+        frame: A data frame.
+        rows: The selection; other types than a Series or Index of pandas are unchanged.
+        argument: Name of `rows` in messages.
+
+    Raises:
+        ValueError: The flags, or the labels of an Index, do not belong to the rows.
+    """
+    index: Any = getattr(frame, "index", None)
+    index = index if hasattr(index, "equals") else range(n_rows(frame))
+    hint = f"give {argument}.to_numpy() if the flags are in the order of the rows"
+    if hasattr(rows, "get_indexer") and rows.dtype != bool:
+        if list(index) == list(range(len(index))):
+            return rows  # a label is the position of its row
+        own, hint = None, f"give frame.index.isin({argument})"
+    else:
+        own = getattr(rows, "index", None)
+        if not hasattr(own, "equals") or str(rows.dtype) not in ("bool", "boolean"):
+            return rows
+    if own is not None and list(own) == list(index):
+        return rows.fillna(value=False).astype(bool)
+    if own is not None and own.is_unique and set(own) == set(index):
+        return rows.reindex(index).fillna(value=False).astype(bool)
+    raise ArgumentError(
+        f"has labels of another index than the data: {hint}",
+        argument=argument,
+        code="conflict",
+    )
+
+
 def index_of(values: object) -> list[Any] | None:
     """Return the index of a pandas Series or data frame; None for other types."""
     index: Any = getattr(values, "index", None)
@@ -128,6 +161,7 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
         TypeError: `frame` is not a data frame, or `name` is not a str.
         ValueError: The column does not exist.
     """
+    name = plain(name)
     if not isinstance(name, str):
         raise ArgumentTypeError(
             f"must be the name of a column, not {checks.shown(name)}", argument=argument
@@ -205,8 +239,7 @@ def with_columns(frame: Any, new: Mapping[str, Any]) -> Any:  # noqa: ANN401 - o
                 form="{problem}",
             )
     if isinstance(frame, Mapping):
-        plain = {name: _listed(values) for name, values in new.items()}
-        return {**frame, **plain}
+        return {**frame, **{name: _nulls(_listed(each)) for name, each in new.items()}}
     opened = _open(frame)
     made = [_series(opened, name, values) for name, values in new.items()]
     return opened.with_columns(*made).to_native() if made else frame
@@ -244,7 +277,7 @@ def table_like(
         TypeError: `frame` is not a data frame.
     """
     if isinstance(frame, Mapping):
-        return {name: list(values) for name, values in columns.items()}
+        return {name: _nulls(list(values)) for name, values in columns.items()}
     opened = _open(frame)
     backend = opened.implementation
     first, *others = (
@@ -256,7 +289,7 @@ def table_like(
     return first.to_frame().with_columns(*others).to_native()
 
 
-def _series(frame: Frame, name: str, values: object) -> nw.Series[Any]:
+def _series(frame: Frame, name: str, values: Any) -> nw.Series[Any]:  # noqa: ANN401
     backend = frame.implementation
     if isinstance(values, Categories):
         return _categorical(frame, name, values)
@@ -264,15 +297,17 @@ def _series(frame: Frame, name: str, values: object) -> nw.Series[Any]:
         if backend.is_pandas():
             return _whole(name, values.values)
         return nw.new_series(name, list(values.values), nw.Int64, backend=backend)
-    if isinstance(values, np.ndarray):
+    is_array = isinstance(values, np.ndarray)
+    if is_array and (backend.is_pandas() or values.dtype.kind != "f"):
         return nw.new_series(name, values, backend=backend)
     listed = list(values) if isinstance(values, Sequence) else _listed(values)
+    listed = listed if backend.is_pandas() else _nulls(listed)
     nullable = _nullable(name, listed) if backend.is_pandas() else None
     if nullable is not None:
         return nullable
     is_text = all(value is None or isinstance(value, str) for value in listed)
-    kind = nw.String if is_text else None  # this type is also used if all values are
-    # missing
+    # The type is given for columns in which all values are missing.
+    kind = nw.Float64 if is_array else nw.String if is_text else None
     return nw.new_series(name, listed, kind, backend=backend)
 
 
@@ -367,5 +402,12 @@ def _listed(values: Any) -> list[Any]:  # noqa: ANN401 - of any kind
     return list(values)
 
 
+def _nulls(values: list[Any]) -> list[Any]:
+    """Return values with None for NaN, which only pandas takes for a missing value."""
+    return [None if isinstance(x, float) and x != x else x for x in values]  # noqa: PLR0124
+
+
 def _or_none(value: Any) -> Any:  # noqa: ANN401 - whatever a cell holds
-    return None if type(value) is not str and is_missing(value) else value
+    if type(value) is str:
+        return value
+    return None if is_missing(value) else plain(value)

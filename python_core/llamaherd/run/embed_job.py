@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core.embeddings import Embeddings
 from llamaherd.core.errors import ModelClosedError
 from llamaherd.core.keeping import keep_made
+from llamaherd.core.table import index_of, set_index
 from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class EmbedWork:
         call: Call with the texts.
         make: Function that creates the embedder, called on the job's thread.
         sizes: Maximum numbers of tokens and texts that are computed together.
+        texts: Texts as the caller gave them; the result gets the index of a Series.
 
     Raises:
         ModelClosedError: The model was closed.
@@ -42,7 +44,9 @@ class EmbedWork:
         call: EmbedCall,
         make: Callable[[], Embedder],
         sizes: EmbedSizes,
+        texts: object = None,
     ) -> None:
+        self._index = index_of(texts)
         self._model = model
         self._call = call
         self._make = make
@@ -108,7 +112,9 @@ class EmbedWork:
 
         vectors, n_embd = self._call.vectors()
         rows = np.frombuffer(vectors, dtype=np.float32).reshape(-1, n_embd)
-        return Embeddings(rows, self._call.errors, self._call.stats)
+        made = Embeddings(rows, self._call.errors, self._call.stats)
+        set_index(made, self._index)
+        return made
 
 
 class EmbedJob(Job[Embeddings]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from contextlib import suppress
 from threading import Condition
 from time import monotonic
@@ -39,8 +40,11 @@ class Handle(ProcessBound):
 
     A handle may be used in any thread and in asyncio. `await handle` returns the result;
     `async for piece in handle` iterates over the pieces of the text. No thread per handle
-    is needed. `handle.pieces()` also yields the pieces of the thought. Dropping a handle
-    does not cancel its request.
+    is needed. `handle.pieces()` also yields the pieces of the thought.
+
+    A handle that nobody holds any more cancels its request, unless it has callbacks. The
+    loop `for piece in context.submit(..., stream=True)` holds the handle: the request
+    ends when the loop is left early. Keep the handle to get its result after the loop.
 
     Args:
         loop: Loop that runs the request.
@@ -64,7 +68,6 @@ class Handle(ProcessBound):
         # Set to None after the end, because a group keeps its engine alive.
         self._loop: GroupLoop | None = loop
         self._request = request
-        self._owner: object = owner
         self._changed = Condition()
         self._pieces: list[TextPiece] = []
         self._n_chars = 0  # number of characters of the answer in `_pieces`
@@ -77,8 +80,9 @@ class Handle(ProcessBound):
         self._result: Result | None = None
         self._error: BaseException | None = None
         self._is_done = False
+        self._link = _Link(self, owner)
         self._group = Group(
-            [request], self, is_alone=is_alone, is_watched=stream, n_again=n_again
+            [request], self._link, is_alone=is_alone, is_watched=stream, n_again=n_again
         )
         loop.hand_in(self._group)
 
@@ -139,6 +143,7 @@ class Handle(ProcessBound):
         with self._changed:
             if not self.done():
                 self._callbacks.append(fn)
+                self._link.kept = self
                 return
         _call_back(fn, self, Exception)  # Ctrl-C in this thread is the caller's
 
@@ -196,7 +201,7 @@ class Handle(ProcessBound):
         """Iterate over pieces in asyncio.
 
         Cancelling the task that waits for a piece cancels the request. Leaving early does
-        not: call `cancel` in a `finally` clause if nobody needs the rest.
+        not, as long as somebody holds the handle.
         """
         async for piece in self._iterate_async():
             if piece.kind == "answer":
@@ -230,6 +235,10 @@ class Handle(ProcessBound):
             with self._changed:
                 self._listeners.remove(listener)
         self.result()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # the interpreter may be ending
+            self.cancel()
 
     def __repr__(self) -> str:
         state = "running"
@@ -277,7 +286,7 @@ class Handle(ProcessBound):
             if error is not None:
                 self._error, self._result = error, None
             self._is_done = True  # set last, because an error may occur before this line
-            self._owner = self._loop = None
+            self._loop = None
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
         self._notify()
@@ -365,6 +374,42 @@ class Handle(ProcessBound):
             self.cancel()
             raise
         return self.result()
+
+
+class _Link:
+    """Listener that passes outputs to a handle and does not keep the handle alive.
+
+    Args:
+        handle: The handle.
+        owner: Object to keep alive until the request has ended.
+
+    Attributes:
+        kept: The handle, as long as its callbacks wait for the end; None without them.
+    """
+
+    def __init__(self, handle: Handle, owner: object) -> None:
+        self._handle = weakref.ref(handle)
+        self._owner = owner
+        self.kept: Handle | None = None
+
+    def on_piece(self, piece: Piece) -> None:
+        """See `Handle.on_piece`."""
+        handle = self._handle()
+        if handle is not None:
+            handle.on_piece(piece)
+
+    def on_output(self, i: int, output: Output, stats: RequestStats) -> None:
+        """See `Handle.on_output`."""
+        handle = self._handle()
+        if handle is not None:
+            handle.on_output(i, output, stats)
+
+    def on_end(self, error: BaseException | None) -> None:
+        """See `Handle.on_end`."""
+        handle = self._handle()
+        if handle is not None:
+            handle.on_end(error)
+        self.kept = self._owner = None
 
 
 def _call_back(

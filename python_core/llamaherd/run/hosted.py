@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from llamaherd.core.keeping import kept
 from llamaherd.core.progress import say
+from llamaherd.core.table import index_of, set_index
 from llamaherd.run.steps import Stepped, run_steps, steps_of
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class HostedCall(Generic[_R]):
         host: Context or herd.
         call: The call, whose results become the results of the job.
         owner: Object to keep alive, such as a Llama whose model the context uses.
+        prompts: Prompts as the caller gave them; the results get the index of a Series.
         tell: Function that warns about the results when the caller receives them.
     """
 
@@ -58,12 +61,14 @@ class HostedCall(Generic[_R]):
         host: Host,
         call: LoopCall[_R],
         owner: object = None,
+        prompts: object = None,
         tell: Callable[[_R], object] | None = None,
     ) -> None:
         self.host = host
         self.tell = tell
         self.call = call
         self._owner = owner
+        self._index = index_of(prompts)
 
     @property
     def progress(self) -> Progress:
@@ -93,7 +98,12 @@ class HostedCall(Generic[_R]):
 
     def steps(self) -> Steps[_R]:
         """Answers the prompts in steps, with the errors of `run`."""
-        results = yield from steps_of(self.call, self.host.loop)
+        try:
+            results = yield from steps_of(self.call, self.host.loop)
+        except BaseException as error:
+            set_index(kept(error), self._index)
+            raise
+        set_index(results, self._index)
         if os.environ.get("NEWRLLAMA_DEBUG", "0") not in ("", "0"):
             say(f"llamaherd: {getattr(results, 'stats', results)}")
         return results

@@ -79,12 +79,14 @@ class SchemaLayout:
         return {name: column.stored for name, (_, column) in found.items()}
 
 
-def arrow_type(column: Column, n_embd: int = 0) -> pa.DataType:
+def arrow_type(column: Column) -> pa.DataType:
     """Return the Arrow type of a column.
+
+    A vector has no fixed size in this type: before version 26, pyarrow cannot write or
+    read a Parquet file with lists of a fixed size of which one is missing.
 
     Args:
         column: Stored type of the column.
-        n_embd: Number of dimensions of a vector; 0 if unknown.
 
     Raises:
         ImportError: pyarrow is not installed.
@@ -96,18 +98,17 @@ def arrow_type(column: Column, n_embd: int = 0) -> pa.DataType:
     if column.kind == "object":
         return pa.struct([(name, arrow_type(each)) for name, each in column.fields])
     if column.kind == "vector":
-        return pa.list_(pa.float32(), n_embd) if n_embd else pa.list_(pa.float32())
+        return pa.list_(pa.float32())
     types = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
     return types.get(column.kind, pa.string())
 
 
-def array(values: Sequence[Any], column: Column, n_embd: int = 0) -> pa.Array:
+def array(values: Sequence[Any], column: Column) -> pa.Array:
     """Return the cells of a column as an Arrow array; NaN is a missing number.
 
     Args:
         values: Results of `Column.hold`.
         column: Stored type of the column.
-        n_embd: Number of dimensions of a vector; 0 if unknown.
 
     Raises:
         ImportError: pyarrow is not installed.
@@ -117,7 +118,7 @@ def array(values: Sequence[Any], column: Column, n_embd: int = 0) -> pa.Array:
 
     if column.kind not in ("integer", "number", "boolean", "vector"):
         values = [_texts(column, value) for value in values]
-    return pa.array(values, arrow_type(column, n_embd), from_pandas=True)
+    return pa.array(values, arrow_type(column), from_pandas=True)
 
 
 def valid_text(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_origin, is_typeddict
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plain import plain
 from llamaherd.core.sampling import checked_schema
 from llamaherd.structured.subschemas import subschemas
 
@@ -34,6 +35,7 @@ def schema_text(source: object) -> tuple[str, Callable[[str], object] | None]:
         TypeError: `source` has another form, or pydantic is not installed.
         ValueError: `source` is not JSON, or the file does not exist.
     """
+    source = plain(source)
     if isinstance(source, os.PathLike):
         return _of_file(Path(source)), None
     if isinstance(source, str) and not _looks_like_json(source):

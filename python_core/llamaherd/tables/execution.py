@@ -253,7 +253,7 @@ class _Run:
         meter.n_total = record.n_rows
         types, meta = record.types, record.meta()
         size = max(1, record.n_rows) if self._task.reads_all else size
-        with writing(self._spec, source, types, meta, n_embd=record.n_embd) as writer:
+        with writing(self._spec, source, types, meta) as writer:
             for block in source.table.blocks(size):
                 positions = range(block.start, block.start + len(block.rows))
                 values = self._answered(positions, block.rows, meter, store)

@@ -249,7 +249,7 @@ def _write(
         n_failed = 0
         rows = db.execute("SELECT place, value, vector FROM row ORDER BY place")
         meta, types = record.meta(), record.types
-        with writing(spec, found, types, meta, n_embd=record.n_embd) as writer:
+        with writing(spec, found, types, meta) as writer:
             for part in found.table.blocks(block):
                 values = [values_of(row) for row in rows.fetchmany(len(part.rows))]
                 n_failed += sum(own[-1] is not None for own in values)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core import checks, installing
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plain import clock_text
 from llamaherd.structured.arrow import array, arrow_type
 from llamaherd.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING
 from llamaherd.tables.table import METADATA_KEY, Block, Row
@@ -90,7 +91,6 @@ class ParquetWriter:
         schema: Arrow schema of the columns of the input; None for an input in a text
             file.
         new: Columns that are added.
-        n_embd: Length of an embedding.
         metadata: Entries that are added to the schema's metadata.
     """
 
@@ -101,15 +101,13 @@ class ParquetWriter:
         new: Mapping[str, Column],
         *,
         schema: pa.Schema | None = None,
-        n_embd: int = 0,
         metadata: str = "",
     ) -> None:
         if schema is None:
             schema = pa.schema([(n, arrow_type(each)) for n, each in columns.items()])
         self._columns = columns
         self._new = new
-        fields = [pa.field(n, arrow_type(each, n_embd)) for n, each in new.items()]
-        self._n_embd = n_embd
+        fields = [pa.field(n, arrow_type(each)) for n, each in new.items()]
         self._schema = pa.schema([*schema, *fields], {METADATA_KEY: metadata.encode()})
         self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
 
@@ -128,7 +126,7 @@ class ParquetWriter:
                 for name, column in self._columns.items()
             ]
         arrays += [
-            array(values, column, self._n_embd)
+            array(values, column)
             for values, column in zip(new, self._new.values(), strict=True)
         ]
         self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))
@@ -166,8 +164,11 @@ def _values(name: str, column: pa.Array, problems: list[str]) -> list[object]:
     """Return a column as Python values; invalid text is recorded as the row's problem."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
-        column = column.cast(pa.string())
+    if pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):
+        texts = column.cast(pa.string()).to_pylist()  # Python has no nanoseconds
+        return [None if each is None else clock_text(each) for each in texts]
+    if pa.types.is_duration(column.type):
+        return list(column.to_numpy(zero_copy_only=False))
     try:
         values: list[object] = column.to_pylist()
     except UnicodeDecodeError:

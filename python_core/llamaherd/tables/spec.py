@@ -143,6 +143,8 @@ class RunSpec:
                     f"not {checks.shown(path)}",
                     argument=name,
                 )
+        if self.delimiter == "\\t":  # shells pass it on as two characters
+            object.__setattr__(self, "delimiter", "\t")
         is_delimiter = self.delimiter is None or (
             len(self.delimiter) == 1 and self.delimiter not in '"\r\n\0'
         )

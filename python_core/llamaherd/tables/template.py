@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plain import cell_text, is_missing
 from llamaherd.tasks.task import MissingText
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ class Template:
                 continue
             if part not in row:
                 return "", f"the row has no {part!r}"
-            text = shown(row[part])
+            text = cell_text(row[part])
             if not text.strip():
                 if len(self.parts) > 1:
                     return "", f"the text is empty in column {part!r}"
                 problem = "the text is empty"  # the same text as in calls without a table
-                return "", MissingText(problem) if row[part] is None else problem
+                return "", MissingText(problem) if is_missing(row[part]) else problem
             texts.append(text)
         return "".join(texts), ""
 
@@ -130,15 +130,6 @@ class Template:
             f"{{{part}}}" if is_column else part.translate(doubled)
             for part, is_column in self.parts
         )
-
-
-def shown(value: object) -> str:
-    """Return a text unchanged, a missing value as "", and any other value as JSON."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _delimiter_hint(name: str, columns: Sequence[str]) -> str:

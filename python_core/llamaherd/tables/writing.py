@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import re
 import select
@@ -14,11 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
+import numpy as np
 import psutil
 
 from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import is_full, sha256_of, sync_folder
+from llamaherd.core.plain import cell_text, json_value
 from llamaherd.research.estimation.gold_file import escaped
 from llamaherd.structured.arrow import valid_text
 from llamaherd.tables.inputs import delimiter_of, format_of
@@ -95,7 +96,7 @@ class TextWriter:
         return self._delimiter.join(map(self._cell, values)) + "\n"
 
     def _cell(self, value: object) -> str:
-        text = cell_text(value)
+        text = _json(value) if isinstance(value, np.ndarray) else cell_text(value)
         if self._escape and isinstance(value, str):
             text = escaped(text)
         # csv.writer does not quote a lone \r, which readers interpret as the end of a
@@ -133,24 +134,15 @@ def check_reader() -> None:
         raise BrokenPipeError(errno.EPIPE, "nobody reads stdout any more")
 
 
-def cell_text(value: object) -> str:
-    """Return a value as the text of a CSV cell."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return value if isinstance(value, str) else _json(value)
-
-
 def _json(value: object) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "null"
-    if hasattr(value, "dtype"):  # float32[n], with the shortest digits that round-trip
-        return f"[{','.join(map(str, value))}]"  # type: ignore[call-overload]
-    return valid_text(json.dumps(value, ensure_ascii=False, default=str))
+    if isinstance(value, np.ndarray):  # float32[n], with the shortest digits
+        return f"[{','.join(map(str, value))}]"
+    return valid_text(json.dumps(json_value(value), ensure_ascii=False))
 
 
 @contextmanager
 def writing(
-    spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str, *, n_embd: int = 0
+    spec: RunSpec, source: Input, new: Mapping[str, Column], meta: str
 ) -> Iterator[TableWriter]:
     """Write the output of a run to a temporary file, and rename the file at the end.
 
@@ -159,7 +151,6 @@ def writing(
         source: Input of the run.
         new: Columns that are added.
         meta: JSON for the file's metadata, or for a separate file next to the output.
-        n_embd: Length of an embedding.
 
     Raises:
         ValueError: The output cannot be written.
@@ -185,9 +176,7 @@ def writing(
             from llamaherd.tables.parquet import ParquetWriter  # noqa: PLC0415 - optional dependency
 
             schema = getattr(source.table, "schema", None)
-            writer = ParquetWriter(
-                draft, columns, new, schema=schema, n_embd=n_embd, metadata=meta
-            )
+            writer = ParquetWriter(draft, columns, new, schema=schema, metadata=meta)
             try:
                 yield writer
             finally:

@@ -111,7 +111,8 @@ class Generate(Task["Results"]):
             for name, column in self._fields.items()
         }
         own: Cells = {
-            "text": results.texts,
+            # An answer that broke its schema, or was cut off, keeps its text.
+            "text": [r.partial if r.text is None else r.text for r in results],
             "finish_reason": results.finish_reasons,
             "error": [error or problems.get(i) for i, error in enumerate(results.errors)],
             **thought_cells(results),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -124,17 +125,59 @@ sys.exit(main(["serve", "no.gguf"]))
     assert "reached" in done.stderr
 
 
-@pytest.mark.parametrize("is_module", [True, False])
-def test_ctrl_c_while_parts_are_imported(tmp_path: Path, is_module: bool) -> None:
+BY_SIGINT = -signal.SIGINT if os.name == "posix" else 130
+
+
+@pytest.mark.parametrize("module", ["llamaherd", "llamaherd.cli", ""])
+def test_ctrl_c_while_parts_are_imported(tmp_path: Path, module: str) -> None:
     interrupt = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n"
     (tmp_path / "numpy.py").write_text(f"{interrupt}time.sleep(60)", encoding="utf-8")
     script = tmp_path / "llamaherd"
     script.write_text("from llamaherd.cli import main\nmain()", encoding="utf-8")
-    program = ["-m", "llamaherd.cli"] if is_module else [str(script)]
+    program = ["-m", module] if module else [str(script)]
     command = [sys.executable, *program, "run", "--help"]
-    here = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    path = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     done = subprocess.run(command, check=False, capture_output=True, env=here)
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+    assert (done.returncode, done.stdout, done.stderr) == (BY_SIGINT, b"", b"")
+
+
+SCRIPT = """
+import atexit, os, signal
+import llamaherd as lh
+atexit.register(print, "first registered, last called")
+def work():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        while True:
+            pass
+    except KeyboardInterrupt:
+        raise lh.Interrupted(None) from None
+"""
+# Ends of a script, its exit status, and the lines that it prints.
+ENDS = {
+    "uncaught": ("work()", "sigint"),
+    "at exit": ("atexit.register(print, 'then')\nwork()", "sigint"),
+    "caught": ("try:\n    work()\nexcept lh.Interrupted:\n    print('caught')", 0),
+    "another error": (
+        "try:\n    work()\nexcept lh.Interrupted:\n    pass\nraise ValueError",
+        1,
+    ),
+    "a prompt": ("import sys\nsys.ps1 = '>'\nwork()", 1),
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has another status")
+@pytest.mark.parametrize(("end", "status"), ENDS.values(), ids=ENDS)
+def test_a_script_that_ctrl_c_ends_ends_by_the_signal(
+    end: str, status: int | str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT + end], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == (BY_SIGINT if status == "sigint" else status)
+    assert "first registered, last called" in done.stdout
+    assert ("Interrupted" in done.stderr) is (status != 0 and "ValueError" not in end)
 
 
 def test_ctrl_c_in_other_programs_is_theirs() -> None:

@@ -272,6 +272,7 @@ def drawn() -> lh.GoldSample:
     return lh.gold_sample(frame, 4, text="text", label="topic", seed=1)
 
 
+@pytest.mark.filterwarnings("ignore:there is no code of ")
 def test_each_field_is_a_file_of_read_gold(tmp_path: Path) -> None:
     sample = drawn()
     sheet = make_sheet(sample, BOOK, ["anna", "ben"], None)

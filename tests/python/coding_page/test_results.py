@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import signal
 import socket
@@ -77,6 +78,7 @@ def test_data_frames_get_columns(tmp_path: Path) -> None:
     assert found["anna"][:3] == ["a; b", "none", None]
 
 
+@pytest.mark.filterwarnings("ignore:there is no code of ")
 def test_exported_files_are_read_by_read_gold(tmp_path: Path) -> None:
     sample, path = sample_of(), tmp_path / "coded.csv"
     sheet = make_sheet(sample, None, ["anna", "ben"], None)
@@ -98,6 +100,40 @@ def test_exported_files_are_read_by_read_gold(tmp_path: Path) -> None:
     assert found.texts == sample.texts
 
 
+def test_an_export_has_every_coder_of_the_store(tmp_path: Path) -> None:
+    data = {"id": ["-1", "@b"], "text": ["'=a", "b"]}
+    with opened(make_sheet(data, TOPICS, ["anna", "ben"], None), tmp_path / "s") as (
+        desk,
+        _,
+    ):
+        desk.code("anna", 0, "War")
+        desk.code("ben", 1, "Money")
+    out = tmp_path / "out.csv"
+
+    def rows_of(coders: list[str] | None) -> list[list[str]]:
+        sheet = make_sheet(data, TOPICS, coders, None)
+        with opened(sheet, tmp_path / "s") as (desk, _):
+            write_codes(desk, out, overwrite=True)
+        with out.open(encoding="utf-8-sig", newline="") as file:
+            return list(csv.reader(file))
+
+    whole = [
+        ["id", "text", "anna", "ben"],
+        ["-1", "'=a", "War", ""],
+        ["@b", "b", "", "Money"],
+    ]
+    assert rows_of(None) == whole
+    with pytest.raises(
+        ValueError, match=r"'Anna', but .* of anna, ben; did you mean 'anna'"
+    ):
+        rows_of(["Anna", "ben"])
+    with pytest.warns(UserWarning, match="no code of carl"):
+        assert rows_of(["anna", "ben", "carl"])[0][2:] == ["anna", "ben", "carl"]
+    with pytest.warns(UserWarning, match="the codes of ben in .* are left out"):
+        assert rows_of(["anna"])[0][2:] == ["anna"]
+
+
+@pytest.mark.filterwarnings("ignore:there is no code of ")
 def test_exported_passages_are_read_by_read_spans(tmp_path: Path) -> None:
     text = "\U0001f600 Ann met Bob."
     path, span = tmp_path / "coded.jsonl", {"start": 2, "end": 5, "label": "a"}
@@ -265,6 +301,7 @@ def _code_and_end(link: str) -> None:
         http.close()
 
 
+@pytest.mark.filterwarnings("ignore:there is no code of ")
 def test_coders_are_those_of_the_sheet(tmp_path: Path) -> None:
     sample, path = sample_of(), tmp_path / "sheet.csv"
     sample.write(path, coders=["anna", "ben"])

@@ -16,6 +16,7 @@ import pytest
 from fake_calls import assert_right, long_request, request
 from fake_engine import BAD_GRAMMAR, FakeEngine, answer, make_loop, text_of
 from llamaherd import GenerationError, PromptError, SamplingParams
+from llamaherd.core.outcome import Piece
 from llamaherd.core.request import Request, ThoughtStage
 from llamaherd.loop.loop import Loop
 from llamaherd.run import looking
@@ -26,8 +27,11 @@ from stepping import plan, stepping
 from waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from llamaherd.core.outcome import RunOutcome
     from llamaherd.core.results import Result
+    from llamaherd.loop.group import Group
 
 
 class InLoop:
@@ -398,3 +402,86 @@ def test_what_has_ended_keeps_nothing_alive() -> None:
     handle.cancel()
     assert "".join(handle) == text_of(answer(request([1, 2]))[0])
     assert_right(results[0], request([3, 4]))
+
+
+class NotingLoop:
+    """Loop that runs nothing and notes which groups were given up."""
+
+    def __init__(self) -> None:
+        self.groups: list[Group] = []
+        self.given_up: list[Group] = []
+
+    def hand_in(self, group: Group) -> None:
+        self.groups.append(group)
+
+    def give_up(self, group: Group) -> None:
+        self.given_up.append(group)
+
+    def watch(self, group: Group) -> None:
+        listener = group.listener
+        for kind in ("thinking", "answer"):
+            piece = Piece(kind=kind, text="a", tokens=[1], n_bytes=1, n_tokens=1)
+            listener.on_piece(piece)
+
+    def why_lost(self, _: Group) -> None:
+        return None
+
+
+def leave_a_loop(loop: NotingLoop) -> None:
+    for _ in Handle(loop, request([1]), None, stream=True):
+        break
+
+
+def leave_a_loop_over_pieces(loop: NotingLoop) -> None:
+    for _ in Handle(loop, request([1]), None, stream=True).pieces():
+        break
+
+
+def close_an_iterator(loop: NotingLoop) -> None:
+    pieces = iter(Handle(loop, request([1]), None, stream=True))
+    next(pieces)
+    pieces.close()
+
+
+def leave_a_loop_in_asyncio(loop: NotingLoop) -> None:
+    async def read() -> None:
+        async for _ in Handle(loop, request([1]), None, stream=True):
+            break
+
+    asyncio.run(read())
+
+
+def drop_a_handle(loop: NotingLoop) -> None:
+    Handle(loop, request([1]), None)
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        leave_a_loop,
+        leave_a_loop_over_pieces,
+        close_an_iterator,
+        leave_a_loop_in_asyncio,
+        drop_a_handle,
+    ],
+)
+def test_a_request_that_nobody_can_read_is_cancelled(
+    leave: Callable[[NotingLoop], None],
+) -> None:
+    loop = NotingLoop()
+    leave(loop)
+    assert loop.given_up == loop.groups
+
+
+def test_a_request_that_somebody_can_read_goes_on() -> None:
+    loop, called = NotingLoop(), []
+    handle = Handle(loop, request([1]), None, stream=True)
+    for _ in handle:
+        break
+    Handle(loop, request([1]), None).add_done_callback(called.append)
+    gc.collect()
+    assert loop.given_up == []
+    for group in loop.groups:
+        group.end(MemoryError("ended"))
+    assert len(called) == 1
+    assert handle.done()

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
+import decimal
 import io
 import json
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from llamaherd.coding_page.sheet import make_sheet
 from llamaherd.structured.arrow import SchemaLayout
 from llamaherd.structured.columns import JSON, cells
 from llamaherd.structured.schema_columns import columns_of
-from llamaherd.tables.parquet import ParquetWriter
+from llamaherd.tables.parquet import ParquetTable, ParquetWriter
 from llamaherd.tables.table import Block, Row
+from llamaherd.tables.template import Template
 from llamaherd.tables.writing import TextWriter
 
 if TYPE_CHECKING:
@@ -171,3 +176,54 @@ def test_schemas_that_refer_to_each_other_are_read_in_bounded_time() -> None:
     each = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in names]}
     schema = {"properties": {"x": each}, "$defs": dict.fromkeys(names, each)}
     assert columns_of(json.dumps(schema)) == {"x": JSON}
+
+
+DAY = dt.date(2024, 1, 2)
+# A value in Arrow, and the text of its cell; "" for a missing cell.
+ARROW: dict[str, tuple[pa.Array, str]] = {
+    "date": (pa.array([DAY]), "2024-01-02"),
+    "date64": (pa.array([DAY], pa.date64()), "2024-01-02"),
+    "time": (pa.array([11_045_120_000], pa.time64("us")), "03:04:05.12"),
+    "time of nanoseconds": (pa.array([1], pa.time64("ns")), "00:00:00.000000001"),
+    "timestamp": (pa.array([0], pa.timestamp("s")), "1970-01-01 00:00:00"),
+    "timestamp of nanoseconds": (
+        pa.array([1], pa.timestamp("ns")),
+        "1970-01-01 00:00:00.000000001",
+    ),
+    "timestamp of a zone": (
+        pa.array([0], pa.timestamp("ms", "Europe/Berlin")),
+        "1970-01-01 01:00:00+01:00",
+    ),
+    "duration": (pa.array([90], pa.duration("s")), "PT1M30S"),
+    "decimal": (pa.array([decimal.Decimal("1.50")]), "1.50"),
+    "binary text": (pa.array([b"caf\xc3\xa9"]), "caf\u00e9"),
+    "binary": (pa.array([b"\xff\x00"]), "ff00"),
+    "list": (pa.array([[DAY]]), '["2024-01-02"]'),
+    "struct": (
+        pa.array([{"a": decimal.Decimal("1.5"), "b": None}]),
+        '{"a": "1.5", "b": null}',
+    ),
+    "NaN": (pa.array([float("nan")]), ""),
+    "null": (pa.array([None], pa.date32()), ""),
+    "NaT": (pa.array([None], pa.duration("s")), ""),
+}
+
+
+@pytest.mark.parametrize(("column", "text"), ARROW.values(), ids=ARROW)
+def test_a_cell_of_parquet_has_one_text_everywhere(
+    tmp_path: Path, column: pa.Array, text: str
+) -> None:
+    pq.write_table(pa.table({"x": column}), tmp_path / "in.parquet")
+    (block,) = ParquetTable(tmp_path / "in.parquet").blocks(9)
+    stream = io.BytesIO()
+    TextWriter(stream, ["x"], {}, delimiter=",").write(block, [])
+    (_, line) = csv.reader(io.StringIO(stream.getvalue().decode() or "\n"))
+    assert (line or [""]) == [text]
+    filled = Template.parsed("<{x}>").filled(block.rows[0].values)
+    assert filled == (
+        (f"<{text}>", "") if text else ("", "the text is empty in column 'x'")
+    )
+    if text:
+        frame = {"text": [block.rows[0].values["x"]]}
+        book = lh.Codebook("Which?", ["a", "b"])
+        assert make_sheet(frame, book, None, None).texts == (text,)

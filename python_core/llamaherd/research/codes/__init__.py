@@ -1,9 +1,9 @@
 """Conversion of codes and labels of any type to comparable values."""
 
+from llamaherd.core.plain import is_missing
 from llamaherd.research.codes.cells import (
     are_alike,
     form_of,
-    is_missing,
     is_nothing,
     number_in,
     text_of,

@@ -16,6 +16,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.core.plain import is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,16 +31,6 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]\d{1,3})?")
 _LONGEST_NUMBER = 300  # characters
 _NEARLY = re.compile(r"[+-]?\d+(?:[.,]\d+)?")  # the notation of numbers written by people
-
-
-def is_missing(value: object) -> bool:
-    """Return True for missing values of Python and its libraries: None, NaN, NaT, NA."""
-    if checks.is_missing(value):
-        return True
-    if isinstance(value, Decimal):
-        return value.is_nan()
-    is_of_numpy = isinstance(value, (np.floating, np.datetime64, np.timedelta64))
-    return is_of_numpy and bool(value != value)  # noqa: PLR0124 - NaN and NaT
 
 
 @lru_cache(maxsize=4096)

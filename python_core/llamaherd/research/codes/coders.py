@@ -84,7 +84,9 @@ def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> N
         ValueError: A code is a misspelt label.
     """
     known = {str(label) for label in labels if label is not None}
-    given = Counter(str(code) for column in columns for code in column if code is not None)
+    given = Counter(
+        str(code) for column in columns for code in column if code is not None
+    )
     for code, n in given.items():
         label = next(iter(difflib.get_close_matches(code, known, 1, _ALIKE)), None)
         if code in known or label is None or _letters(code) == _letters(label):

@@ -9,7 +9,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError
-from llamaherd.research.codes.cells import is_missing
+from llamaherd.core.plain import is_missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -93,6 +93,15 @@ def read_codebook(path: str | os.PathLike[str]) -> Codebook:
             the field.
     """
     file = checks.path("path", path)
+    if file.suffix.lower() == ".toml":
+        raise ArgumentError(
+            f"{file} is TOML, but a codebook is YAML: question: a text, labels: a label "
+            "with its definition per line; `llamaherd codebooks ready sentiment` prints "
+            "one",
+            argument="path",
+            code="wrong_type",
+            form="{problem}",
+        )
     if file.stat().st_size > _MAX_BYTES:
         raise ArgumentError(
             f"{file} is larger than {_MAX_BYTES} bytes, the limit for a codebook",

@@ -13,10 +13,12 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.failure import codes_of
 from llamaherd.core.plurals import count_of
+from llamaherd.core.words import setting
+from llamaherd.research.codes import text_of
 from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.span_type import SPANS
 from llamaherd.research.coding.spans import long_table
-from llamaherd.research.frames import column, with_rows
+from llamaherd.research.frames import column, in_order_of, names, with_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,18 +72,55 @@ class Coded:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def check_frame(self) -> None:
+        """Check that nobody changed the column of labels in `frame`.
+
+        `frame` belongs to the caller, who may correct labels there; `labels`, `probs` and
+        `errors` then describe other labels than the frame.
+
+        Raises:
+            ArgumentError: The column has other labels than `labels`.
+        """
+        name = self.columns.get("label")
+        if name is None or name not in names(self.frame):
+            return
+        there = [text_of(each) for each in column(self.frame, name, "label")]
+        labels = [text_of(each) for each in self.labels]
+        if there == labels:
+            return
+        what = f"{len(there)} rows, but there are {len(labels)} labels"
+        if len(there) == len(labels):
+            rows = (
+                i for i, (a, b) in enumerate(zip(there, labels, strict=True)) if a != b
+            )
+            i = next(rows)
+            what = f"{there[i]!r} in row {i}, where the model gave {labels[i]!r}"
+        raise ArgumentError(
+            f"the column {name!r} of the data frame was changed after coding: it has "
+            f"{what}. Give the data frame in place of the result, which then has the "
+            f"labels (coded.frame, with {setting('label', name)}), or write corrected "
+            "labels to a new column",
+            argument="coded",
+            code="conflict",
+            form="{problem}",
+        )
+
     def __getitem__(self, rows: slice | Sequence[int] | Sequence[bool]) -> Coded:
         """Return some rows as a `Coded`; `run` and `stats` still describe all rows.
 
         Args:
             rows: A slice, indices from 0 (negative ones from the end), or a flag for each
-                row. Select a single row by `coded[[3]]`.
+                row. Flags in a pandas Series are matched by its index, as in pandas.
+                Select a single row by `coded[[3]]`.
 
         Raises:
             TypeError: `rows` has another type.
+            ValueError: A Series of flags, or a pandas Index, has other labels than the
+                index of the data frame.
             IndexError: A row does not exist.
         """
-        indices = row_indices(rows, len(self))
+        self.check_frame()
+        indices = row_indices(in_order_of(self.frame, rows, "rows"), len(self))
         return replace(
             self,
             frame=with_rows(self.frame, indices),
@@ -113,6 +152,10 @@ class Coded:
         head = f"<Coded: {', '.join(parts)}, {n_failed} failed>"
         steps = (self.run.get("steps") or {}).get("methods")
         lines = [head, *([f"Steps: {steps}"] if steps else [])]
+        try:
+            self.check_frame()
+        except (ArgumentError, ArgumentTypeError) as error:
+            lines.append(f"Note: {error}")
         return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
     def spans(self, id: str | None = None) -> Any:  # noqa: A002, ANN401 - of the caller's kind

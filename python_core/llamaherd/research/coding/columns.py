@@ -15,6 +15,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.failure import is_cancelled
+from llamaherd.core.plain import plain_tree
 from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.core.stats import Stats
 from llamaherd.core.table import free_name
@@ -132,7 +133,8 @@ def named(
     if columns is None:
         made = {role: role for role in roles}
     elif isinstance(columns, str):
-        made = {role: columns + role for role in roles}
+        prefix = checks.text("columns", columns)
+        made = {role: prefix + role for role in roles}
     elif isinstance(columns, Mapping):
         made = _by_mapping(roles, columns)
     else:
@@ -180,13 +182,14 @@ def _by_mapping(roles: Sequence[str], columns: Mapping[Any, Any]) -> dict[str, s
         if name is not None:
             checks.text(Argument("columns", (role,)), name)
     made = {}
+    names = plain_tree(columns)
     for role in roles:
-        name = columns.get(role, role)
-        if role not in columns and role.startswith(EACH) and EACH in columns:
-            start = columns[EACH]
+        name = names.get(role, role)
+        if role not in names and role.startswith(EACH) and EACH in names:
+            start = names[EACH]
             name = None if start is None else start + role.removeprefix(EACH)
         if name is not None:
-            made[role] = str(name)
+            made[role] = name
     return made
 
 

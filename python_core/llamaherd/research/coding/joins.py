@@ -150,7 +150,10 @@ def _check_edits(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) ->
     ]
     rate = len(coded) / max(len(gold.rows), 1)
     check_relabelled(
-        before, now if new_rows is None else now[list(new_rows)], coded, gold.all_probs * rate
+        before,
+        now if new_rows is None else now[list(new_rows)],
+        coded,
+        gold.all_probs * rate,
     )
 
 
@@ -182,9 +185,32 @@ def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
     return gold.among(kept)
 
 
+def note_on_left_out(gold: Any, n: int) -> str:  # noqa: ANN401 - GoldSample
+    """Return a note if data have fewer rows than the draw had texts; "" otherwise.
+
+    The note has the field `{n_drawn}`, the number of drawn texts that the data have.
+
+    Args:
+        gold: The whole sample.
+        n: Number of rows of the data.
+    """
+    all_probs = getattr(gold, "all_probs", None)
+    if all_probs is None or n >= len(all_probs):
+        return ""
+    used = part_of(
+        n, len(all_probs), "text", "is", "are", "from which the sample was drawn"
+    )
+    return (
+        f"{used} used, {{n_drawn}} of the {len(gold.rows):,} drawn: results describe "
+        "only the texts used"
+    )
+
+
 def _n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> int:  # noqa: ANN401
     """Count drawn texts whose model label changed since the draw."""
-    if rows.labels is None or not any(label is not None for label in getattr(gold, "labels", ())):
+    if rows.labels is None or not any(
+        label is not None for label in getattr(gold, "labels", ())
+    ):
         return 0
     drawn = [int(i) if new_rows is None else new_rows[int(i)] for i in gold.rows]
     return sum(

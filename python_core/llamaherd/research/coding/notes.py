@@ -94,9 +94,7 @@ def _of_moved(
     if len(before) != len(after) or len(before) < _LEAST_MOVED:
         return []
     common, n = Counter(before).most_common(1)[0]
-    n_lost = sum(
-        one == common != other for one, other in zip(before, after, strict=True)
-    )
+    n_lost = sum(one == common != other for one, other in zip(before, after, strict=True))
     if n < _ONE_SIDED * len(before) or n_lost < _MANY * len(before):
         return []
     return [
@@ -107,7 +105,7 @@ def _of_moved(
     ]
 
 
-def _remedy(codebook: Codebook, settings: Mapping[str, Any], is_same: bool) -> str:  # noqa: FBT001 - one caller
+def _remedy(codebook: Codebook, settings: Mapping[str, Any], is_same: bool) -> str:
     """Suggest settings that were not tried and may give more informative labels."""
     ways = []
     if settings.get("thinking"):

@@ -139,7 +139,7 @@ def words_of(
                 argument="words",
                 code="unknown_argument",
             )
-        checks.text(Argument("words", (key,)), word)
+        given[key] = checks.text(Argument("words", (key,)), word)
     english = {key: WORDS["en"][key] for key in _OPTIONAL}
     defaults = WORDS.get(language or "en", english)
     made = {key: given.get(key, defaults.get(key, "")) for key in KEYS}

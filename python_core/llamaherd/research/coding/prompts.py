@@ -177,7 +177,7 @@ def prompt_preview(
         ChatTemplateError: The model has no chat template.
     """
     checked_codebook(codebook)
-    checks.text("text", text)
+    text = checks.text("text", text)
     if checks.flag("chat", chat) and model is None:
         raise ArgumentError(
             f"{setting('chat', True)} needs a model, whose template is used",

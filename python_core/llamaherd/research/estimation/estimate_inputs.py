@@ -10,7 +10,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plurals import count_of, part_of, verb
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research import frames
 from llamaherd.research.codes import numbers_of
 from llamaherd.research.coding.coded import Coded
@@ -18,6 +18,7 @@ from llamaherd.research.coding.joins import (
     SampleRows,
     current_rows,
     filtered,
+    note_on_left_out,
     relabelled,
 )
 from llamaherd.research.coding.parts import locked_note, open_parts
@@ -102,18 +103,11 @@ def joined(
         return texts, gold, []
     known = texts.texts if texts.text_column is not None else None
     rows = SampleRows.of(gold, frame, len(texts), texts=known, labels=texts.labels)
-    n_before = len(gold.all_probs)
+    note = note_on_left_out(gold, len(texts))
     gold = filtered(gold, rows)
     new_rows = current_rows(gold, rows)
     notes = locked_note(gold)
-    if len(texts) < n_before:
-        used = part_of(
-            len(texts), n_before, "text", "is", "are", "from which the sample was drawn"
-        )
-        notes.append(
-            f"{used} used, {len(gold)} of them drawn: estimates describe only the texts "
-            "used"
-        )
+    notes += [note.format(n_drawn=len(gold))] if note else []
     notes += relabelled(gold, rows, new_rows)
     gold = gold.moved(new_rows)
     return texts, gold.with_labels([texts.labels[row] for row in gold.rows]), notes

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core import checks
 from llamaherd.research.codes import form_of, is_nothing, text_of
 from llamaherd.research.coding.label_sets import BETWEEN, is_none, joined, labels_in
+from llamaherd.research.estimation import gold_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,8 @@ class CodeReader:
 
     def _read_one(self, cell: str) -> tuple[str | None, str]:
         written = (text_of(cell) or "").strip()
+        if written not in self._exact:
+            written = gold_file.unescaped(written)
         if written in self._exact or (not is_nothing(written) and not self._exact):
             return written, ""
         if form_of(written) in self._by_form:

@@ -84,6 +84,8 @@ class Population:
         """
         frame = data
         if isinstance(data, Coded):
+            if label is None:
+                data.check_frame()
             frame = data.frame
             text = text or data.text
             label = label or data.columns.get("label")

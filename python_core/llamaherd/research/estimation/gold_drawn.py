@@ -304,13 +304,13 @@ class GoldSample:
         delimiter: Literal[",", ";", "\t"] = ",",
         overwrite: bool = False,
         uncoded: bool = False,
+        spreadsheet: bool = False,
     ) -> None:
         """Write a CSV file for coding, and a sidecar `path`.json with the design.
 
         The file has the columns `id` and `text`, and for each coder a column with the
-        codes that this coder gave so far. Cells that a spreadsheet would execute as a
-        formula get a leading apostrophe, which `read_gold` removes. You can also write a
-        separate file for each coder.
+        codes that this coder gave so far. You can also write a separate file for each
+        coder.
 
         Args:
             path: Path of the CSV file.
@@ -328,6 +328,10 @@ class GoldSample:
             overwrite: Overwrite an existing file.
             uncoded: Write only texts that nobody has coded yet, such as the texts of a
                 second wave. `read_gold` keeps the codes of the other texts.
+            spreadsheet: Put an apostrophe before cells that a spreadsheet would execute
+                as a formula (`=`, `+`, `-`, `@`), also before ids; `read_gold` removes
+                it. Use it if you open texts of strangers in a spreadsheet. By default
+                ids and texts are written unchanged, so that other programs can join them.
 
         Raises:
             ValueError: A coder's name is not allowed as a column name, or a file with
@@ -335,6 +339,7 @@ class GoldSample:
             OSError: The file cannot be written.
         """
         checks.choice("delimiter", delimiter, gold_file.DELIMITERS)
+        checks.flag("spreadsheet", spreadsheet)
         given = [coders] if isinstance(coders, str) else coders
         names = list(given) if given is not None else self.coders or ["code"]
         for name in names:
@@ -371,7 +376,8 @@ class GoldSample:
                 self._cell(known[name][i]) if name in known else "" for name in names
             ]
             rows.append(cells)
-        content, there = gold_file.written(rows, bom, delimiter), Path(path)
+        content = gold_file.written(rows, bom, delimiter, spreadsheet=spreadsheet)
+        there = Path(path)
         design = self.to_json().encode()
         check_free(there, content, overwrite=overwrite)
         check_free(sidecar(path), design, overwrite=overwrite)

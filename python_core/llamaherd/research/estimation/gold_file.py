@@ -27,13 +27,26 @@ NOTE = " note"
 DELIMITERS = (",", ";", "\t")  # Excel writes ";" in many European locales
 
 
-def written(rows: Sequence[Sequence[str]], bom: bool, delimiter: str = ",") -> bytes:
-    """Return rows as UTF-8 CSV; all cells are quoted and escaped, see `escaped`."""
+def written(
+    rows: Sequence[Sequence[str]],
+    bom: bool,
+    delimiter: str = ",",
+    *,
+    spreadsheet: bool = False,
+) -> bytes:
+    """Return rows as UTF-8 CSV; all cells are quoted.
+
+    Args:
+        rows: Cells by row.
+        bom: Whether to write a byte order mark.
+        delimiter: Delimiter of cells.
+        spreadsheet: Whether to escape cells, see `escaped`.
+    """
     out = io.StringIO()
     writer = csv.writer(
         out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\r\n"
     )
-    writer.writerows([[escaped(cell) for cell in row] for row in rows])
+    writer.writerows([map(escaped, row) for row in rows] if spreadsheet else rows)
     return out.getvalue().encode("utf-8-sig" if bom else "utf-8")
 
 
@@ -66,7 +79,7 @@ def parsed(content: bytes, path: str) -> list[list[str]]:
         raise _unusable(
             f"{path}, line {line} is not CSV: {error}", "no_csv", line
         ) from error
-    rows = [[plain(cell) for cell in line] for line in lines if any(map(str.strip, line))]
+    rows = [line for line in lines if any(map(str.strip, line))]
     if not rows:
         raise _unusable(f"{path} is empty", "no_csv")
     return rows
@@ -87,17 +100,17 @@ def without_notes(columns: Sequence[str]) -> list[str]:
 
 
 def escaped(cell: str) -> str:
-    """Escape a cell so that no spreadsheet executes it as a formula; `plain` undoes it.
+    """Escape a cell so that no spreadsheet executes it; `unescaped` undoes it.
 
     An apostrophe is put before a cell that starts like a formula, and before a cell that
-    starts with an apostrophe that `plain` would otherwise remove.
+    starts with an apostrophe that `unescaped` would otherwise remove.
     """
     if cell.startswith(_COMMANDS) or (cell[:1] == "'" and cell[1:].startswith(_ESCAPED)):
         return "'" + cell
     return cell
 
 
-def plain(cell: str) -> str:
+def unescaped(cell: str) -> str:
     """Remove the escape that `escaped` added."""
     if cell[:1] == "'" and cell[1:].startswith(_ESCAPED):
         return cell[1:]

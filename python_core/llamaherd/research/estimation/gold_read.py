@@ -121,18 +121,11 @@ def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _S
 
 
 def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:  # noqa: ANN401 - of any kind
-    """Return a data frame's columns as a sheet, without the model's labels.
-
-    Apostrophes that escape cells are removed, because the program that read the file may
-    have kept them.
-    """
+    """Return a data frame's columns as a sheet, without the model's labels."""
     asked, model = coders or (), sample.design.get("label")
     kept = [name for name in frames.names(frame) if name != model or name in asked]
     columns = [frames.column(frame, name, "path") for name in kept]
-    cells = [
-        [gold_file.plain(text_of(cell) or "") for cell in row]
-        for row in zip(*columns, strict=True)
-    ]
+    cells = [[text_of(cell) or "" for cell in row] for row in zip(*columns, strict=True)]
     lines = [kept, *cells]
     return _Sheet("the data frame", "", lines, sample, coders, first_row=1)
 
@@ -216,6 +209,7 @@ class _Sheet:
         self._reader = CodeReader(sample.names, several=sample.several)
         self._index_of = {each.strip(): i for i, each in enumerate(sample.ids)}
         self._numbers = _by_number(self._index_of)
+        self._is_escaped = False
         lines = _without_empty_ends(name, lines, first_row)
         header = _header(lines[0])
         given = [
@@ -230,6 +224,8 @@ class _Sheet:
                 form="{problem}",
             )
         cells = [dict(zip(header, line, strict=True)) for line in lines[1:]]
+        ids = [row.get("id", "").strip() for row in cells]
+        self._is_escaped = any(self._place(each) is None for each in ids)
         if coders is None:
             given = _begun(gold_file.without_notes(given), cells)
         self.notes = self._notes(given, cells) if coders is None else []
@@ -255,7 +251,7 @@ class _Sheet:
         """Read one row: its id, codes and problems."""
         identifier = cells.get("id", "").strip()
         where, at = f"{self.name}, row {number}", number - self._first_row
-        i = self._index_of.get(identifier, self._numbers.get(_number(identifier)))
+        i = self._place(identifier)
         if i is None:
             quoted = checks.quoted(identifier)
             problem = f"{where}: id {quoted} is not in the sample"
@@ -274,6 +270,14 @@ class _Sheet:
             if problem:
                 text = f"{where}, column {coder}: {problem}"
                 self.problems.append(_Problem(text, (at, coder)))
+
+    def _place(self, identifier: str) -> int | None:
+        """Return the index of a text by its id, which a spreadsheet's form may escape."""
+        if self._is_escaped:
+            without = self._index_of.get(gold_file.unescaped(identifier))
+            if without is not None:
+                return without
+        return self._index_of.get(identifier, self._numbers.get(_number(identifier)))
 
 
 def _without_empty_ends(
@@ -318,7 +322,7 @@ def _by_number(index_of: Mapping[str, int]) -> dict[float, int]:
 
 def _header(cells: Sequence[str]) -> list[str]:
     """Return column names, with variant spellings of known names normalized."""
-    names = [cell.strip() for cell in cells]
+    names = [gold_file.unescaped(cell.strip()) for cell in cells]
     known = {name: name.casefold() for name in names if name.casefold() in ("id", "text")}
     return [name if known.get(name) in names else known.get(name, name) for name in names]
 
@@ -346,7 +350,8 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
     label = sample.labels[i]
     # Files of older versions have an empty cell if no label applies.
     forms = {form_of(each or "") for each in (label, sample.word_of(label))}
-    if "model_label" in cells and form_of(cells["model_label"]) not in forms:
+    told = cells.get("model_label")
+    if told is not None and not {form_of(each) for each in _readings(told)} & forms:
         found.append("model_label is not the one that the model gave")
     if "inclusion_prob" in cells and not math.isclose(
         _number(cells["inclusion_prob"]), prob, rel_tol=_ROUNDED
@@ -358,8 +363,13 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
     return found
 
 
+def _readings(cell: str) -> tuple[str, str]:
+    """Return a cell as it is, and without the apostrophe of a spreadsheet's form."""
+    return cell, gold_file.unescaped(cell)
+
+
 def _same_text(cell: str, text: str) -> bool:
-    return any(gold_file.same_text(cell, each) for each in (text, gold_file.plain(text)))
+    return any(gold_file.same_text(each, text) for each in _readings(cell))
 
 
 def _number(cell: str) -> float:

@@ -236,6 +236,7 @@ def _model_of(coded: Any, gold: object, label: str | None, text: str | None) -> 
             (each for each in (design.get("text"), "text") if each in there), None
         )
         return coded_of(coded, label, text)
+    coded.check_frame()
     if coded.codebook.kind.is_several or coded.codebook.kind.is_generated:
         raise ArgumentError(
             f"must have one label for each text, not a codebook of type "

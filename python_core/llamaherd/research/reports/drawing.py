@@ -22,6 +22,7 @@ from llamaherd.research.reports.drawing_rows import (
 from llamaherd.research.reports.drawing_style import (
     DPI,
     WIDTH,
+    resolve_backend,
     style,
     wrapped,
 )
@@ -53,6 +54,8 @@ def draw(picture: Picture, ax: Axes | None = None) -> Axes:
     Raises:
         ImportError: matplotlib is not installed.
     """
+    if ax is None:
+        resolve_backend()
     with style():
         if ax is not None:
             _draw_in(picture, ax, None)

@@ -80,6 +80,22 @@ _NAME_LINES = 3
 MISSING = f"plots need matplotlib, which is not installed: {installing.command('plot')}"
 
 
+def resolve_backend() -> None:
+    """Let pyplot choose its backend now, outside of `style`.
+
+    The backend of notebooks makes pyplot interactive when it is chosen. Within `style`
+    this setting would be undone at its end, and no later figure would be shown.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib.pyplot as plt  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise ImportError(MISSING) from error
+    plt.draw_if_interactive()  # the simplest function that needs the backend
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """Context manager that applies the style of all drawings.

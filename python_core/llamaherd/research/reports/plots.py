@@ -128,6 +128,7 @@ def _fields(x: Agreement | CoverageCurve) -> dict[str, Any]:
 
 
 def _of_coded(x: Coded) -> Picture:
+    x.check_frame()
     """Show labels, or for type "spans" passages by label."""
     if x.codebook.type != SPANS:
         return pictures.labels_picture(summary_of(x), len(x))

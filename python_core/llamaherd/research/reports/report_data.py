@@ -71,6 +71,7 @@ def contents_of(
     unique, rows = unique_texts(column)
     first = _first_rows(rows, len(unique))
     model = original or coded
+    model.check_frame()
     _check_equal(model, rows, first)
     source = Source.of(column, coded.labels)
     for name, part, any_order in (

@@ -93,7 +93,8 @@ def percent_agreement(
     coded, and computes the share of units in which all codes agree.
 
     Args:
-        codes: For each coder the codes of n units; None marks a missing code.
+        codes: For each coder the codes of n units, or an array [coders, units]; None
+            marks a missing code.
         kind: "pairs" or "all", see above. For two coders both
             kinds give the same result.
         tolerance: Largest difference between two numbers that agree.
@@ -139,8 +140,8 @@ def percent_agreement(
 
 
 def cohen_kappa(
-    first: Sequence[Code],
-    second: Sequence[Code],
+    first: Sequence[Code] | Sequence[Sequence[Code]],
+    second: Sequence[Code] | None = None,
     *,
     weights: str | Sequence[float] | Sequence[Sequence[float]] | Floats = "none",
     levels: Sequence[Hashable] | None = None,
@@ -157,8 +158,9 @@ def cohen_kappa(
     there is no interval.
 
     Args:
-        first: First coder's codes of n units; None marks a missing code.
-        second: Second coder's codes.
+        first: First coder's codes of n units; None marks a missing code. Or a list with
+            the codes of both coders, as the other coefficients take it.
+        second: Second coder's codes; None if `first` has both.
         weights: Disagreement weights. "none": all disagreements have the same weight;
             "linear" or "quadratic": the distance between the ranks of both labels, or its
             square; q numbers: the weights of distances 0, 1, 2 and so on; or a matrix of
@@ -174,6 +176,15 @@ def cohen_kappa(
             units.
     """
     level_of(level)
+    if second is None:
+        both_coders = listed("first", "must be a list of two lists of codes", first)
+        if len(both_coders) != 2:
+            raise ArgumentError(
+                f"must be codes of two coders, not {len(both_coders)}, if second is not "
+                "given",
+                argument="first",
+            )
+        first, second = both_coders
     check_indexes([first, second])
     given = [
         listed("first", "must be a list of codes", first),
@@ -225,7 +236,8 @@ def gwet_ac1(
     Reliability, 4th edition, 2014, chapters 2 and 5.
 
     Args:
-        codes: For each coder the codes of n units; None marks a missing code.
+        codes: For each coder the codes of n units, or an array [coders, units]; None
+            marks a missing code.
         levels: All q labels; None for the labels that occur. AC1 depends on the number q.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.

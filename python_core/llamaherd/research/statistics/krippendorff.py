@@ -59,7 +59,9 @@ def krippendorff_alpha(
     Castell, Morawietz, Karch, BMC Med. Res. Methodol. 16:93, 2016.
 
     Args:
-        codes: For each coder the codes of n units; None marks a missing code.
+        codes: For each coder the codes of n units, or an array [coders, units]; None
+            marks a missing code. A table with a row per unit must be transposed
+            (`array.T`).
         scale: Distance function. "nominal": equal or not; "ordinal": number of codes
             ranked between both values; "interval": squared difference; "ratio": squared
             difference relative to the sum.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import shape_of, with_commas
 from llamaherd.core.words import setting
@@ -25,6 +26,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Codes = Sequence[Sequence[Code]]
 
 Scale = Literal["nominal", "ordinal", "interval", "ratio"]
+_MANY_CODERS = 4  # more coders than this, and than units, are rather units
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval", "ratio")
 
 
@@ -75,7 +77,7 @@ def ratings_of(
 
     Args:
         codes: For each of m coders the codes of n units, or an array [m, n]; None and NaN
-            are missing.
+            are missing. More than 4 coders of fewer units cause a warning.
         levels: All possible values in their order; None for the values that occur:
             numbers sorted by size, other values sorted alphabetically.
         scale: Scale of measurement, which defines order and distances of values.
@@ -109,6 +111,11 @@ def ratings_of(
             "must have the same number of units for each coder, not "
             f"{[len(row) for row in rows]}",
             argument="codes",
+        )
+    if len(rows) > max(_MANY_CODERS, len(rows[0])):
+        warn_caller(
+            f"codes: {len(rows)} coders of {len(rows[0])} units: a row is a coder, and a "
+            "column a unit; transpose a table with a row per unit (codes.T)"
         )
     known = [] if levels is None else listed("levels", "must be a list", levels)
     reading = read(rows, known)

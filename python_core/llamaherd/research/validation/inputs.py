@@ -24,6 +24,7 @@ from llamaherd.research.coding.joins import (
     SampleRows,
     current_rows,
     filtered,
+    note_on_left_out,
     relabelled,
 )
 from llamaherd.research.coding.parts import locked_note, open_parts
@@ -81,6 +82,8 @@ class Codes:
         response: Notes on drawn texts without a code, if their share differs by label, or
             a stratum has no code; on texts of a locked part; and on changed labels.
         is_by_label: True if the texts are weighted by the response rates of labels.
+        left_out: Note on texts of the draw that the data do not have; "" without such
+            texts.
     """
 
     rows: list[int]
@@ -93,6 +96,7 @@ class Codes:
     names: tuple[Hashable, ...] = ()
     response: tuple[str, ...] = ()
     is_by_label: bool = False
+    left_out: str = ""
 
 
 def label_column_of(
@@ -152,6 +156,8 @@ def answers_of(
     if label is not None:
         labels = frames.column(frame, label, "label")
     elif hasattr(coded, "labels") and not callable(coded.labels):
+        if hasattr(coded, "check_frame"):
+            coded.check_frame()
         labels = list(coded.labels)
     else:
         labels = _listed("coded", coded)
@@ -266,11 +272,16 @@ def codes_of(
             gold = gold.coded_waves()
         frame = getattr(coded, "frame", coded)
         data = SampleRows.of(gold, frame, n, texts=answers.texts, labels=answers.labels)
+        note = note_on_left_out(gold, n)
         gold = filtered(gold, data)
         new_rows = current_rows(gold, data)
         codes = _of_sample(gold, answers.labels, new_rows)
         notes = (*locked_note(gold), *relabelled(gold, data, new_rows))
-        return replace(codes, response=(*codes.response, *notes))
+        return replace(
+            codes,
+            response=(*codes.response, *notes),
+            left_out=note.format(n_drawn=len(gold.rows)),
+        )
     frames.check_index(gold, getattr(coded, "frame", coded), "gold")
     if gold is None:
         names = [truth] if isinstance(truth, str) else _listed("truth", truth)

@@ -114,7 +114,7 @@ def _of_intervals(found: Validation) -> list[str]:
 
 
 def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:
-    lines = []
+    lines = [f"{codes.left_out}."] if codes.left_out else []
     if codes.is_sample and codes.inclusion is None:
         lines.append(
             "The texts were drawn with unknown probabilities: the numbers describe "

@@ -101,3 +101,70 @@ def test_it_says_how_many_texts_have_each_label() -> None:
     assert "2 labels (b 3, a 1)" in told
     names = tuple(f"label{i}" for i in range(30))
     assert repr(coded(names=names)).count(" more)") == 1
+
+
+@pytest.mark.parametrize(
+    ("mask", "places"),
+    [
+        (pd.Series([True, False] * 3, index=[5, 4, 3, 2, 1, 0]), [1, 3, 5]),
+        (pd.Series([True, None] + [False] * 4, dtype="boolean"), [0]),
+        (pd.Index([4, 2]), [4, 2]),
+        (pl.Series([False] * 5 + [True]), [5]),
+        (pa.array([False] * 5 + [True]), [5]),
+    ],
+)
+def test_flags_are_matched_by_their_index(mask: Any, places: list[int]) -> None:
+    for make in (pd.DataFrame, dict):
+        assert coded(make)[mask].labels == [LABELS[i] for i in places]
+
+
+def test_flags_of_other_rows_are_refused() -> None:
+    frame = pd.DataFrame({"text": list("abcdef"), "label": LABELS}, index=list("uvwxyz"))
+    whole = coded(frame=frame)
+    assert len(whole[whole.frame.label == "a"]) == 3
+    backwards = (whole.frame.label == "b")[::-1]
+    assert list(whole[backwards].frame.index) == ["v"]
+    for rows in (pd.Series([True] * 6), pd.Index([0, 1]), pd.Series([True], index=["u"])):
+        with pytest.raises(ValueError, match="rows has labels of another index"):
+            whole[rows]
+    turned = coded(frame=frame.set_axis([1, 0, 2, 3, 4, 5]))
+    with pytest.raises(ValueError, match=r"frame.index.isin\(rows\)"):
+        turned[pd.Index([1])]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, dict])
+def test_labels_changed_in_the_frame_are_not_passed_over(make: Any) -> None:
+    whole = coded(make, probs=None)
+    whole.frame["label"] = ["b", *LABELS[1:]]
+    message = "'label' of the data frame was changed after coding: it has 'b' in row 0"
+    gold: Any = ["a", "b"] * 3
+    calls: list[Any] = [
+        lambda: lh.validate(whole, gold),
+        lambda: lh.gold_sample(whole, 2),
+        lambda: lh.estimate(whole, gold),
+        lambda: lh.plot(whole),
+        lambda: whole[:2],
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert message in repr(whole)
+    assert lh.validate(whole.frame, gold, label="label").n_texts == 6
+    whole.frame["label"] = LABELS
+    assert len(whole[:2]) == 2
+    assert "changed" not in repr(whole)
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table, dict])
+def test_a_missing_number_is_null_and_not_nan(make: Any) -> None:
+    new = {"prob": np.array([0.5, np.nan]), "sd": np.array([np.nan, np.nan])}
+    made = frames.with_columns(make({"text": ["a", "b"]}), new)
+    table = (
+        made if isinstance(made, dict) else pl.DataFrame(made).to_dict(as_series=False)
+    )
+    assert (table["prob"], table["sd"]) == ([0.5, None], [None, None])
+    if make is pl.DataFrame:
+        assert made.schema["sd"] == pl.Float64
+    like = frames.table_like(made, {"x": [1.5, float("nan")]})
+    assert frames.column(like, "x", "x") == [1.5, None]
+    assert (like if make is dict else pl.DataFrame(like))["x"][1] is None

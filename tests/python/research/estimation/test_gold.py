@@ -343,7 +343,7 @@ def test_it_is_stored_exactly() -> None:
 
 @pytest.mark.parametrize("cell", NASTY)
 def test_no_cell_is_a_formula_and_all_come_back(cell: str) -> None:
-    assert gold_file.plain(gold_file.escaped(cell)) == cell
+    assert gold_file.unescaped(gold_file.escaped(cell)) == cell
     assert not gold_file.escaped(cell).startswith(("=", "+", "-", "@", "\t", "\r"))
 
 
@@ -390,6 +390,31 @@ def test_files_for_spreadsheets_of_all_countries(tmp_path: Path, delimiter: Any)
     assert lh.read_gold(path).codes == drawn.codes
     with pytest.raises(ValueError, match="delimiter must be one of"):
         drawn.write(path, delimiter=":")  # type: ignore[arg-type]
+
+
+IDS = ["-5", "@nyt", "+49", "=1", "'-6", "''-7", "'x", "plain"]
+
+
+@pytest.mark.parametrize("spreadsheet", [False, True])
+def test_ids_and_texts_are_written_unchanged_unless_asked(
+    tmp_path: Path, *, spreadsheet: bool
+) -> None:
+    data = {"id": IDS, "text": [f"{each} text" for each in IDS], "label": ["a", "-1"] * 4}
+    gold = lh.gold_sample(data, 8, id="id").with_codes({"ann": ["a", "-1"] * 4})
+    path = tmp_path / "gold.csv"
+    gold.write(path, spreadsheet=spreadsheet, blind=False)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert ({row["id"] for row in rows} == set(IDS)) is not spreadsheet
+    assert any(row["text"].startswith("-5") for row in rows) is not spreadsheet
+    # Sheets of earlier versions have apostrophes, too.
+    read = lh.read_gold(path)
+    assert (read.codes, read.coders) == (gold.codes, ["ann"])
+    assert lh.read_gold(pd.DataFrame(rows), gold, coders=["ann"]).codes == gold.codes
+    stripped = [{**row, "id": gold_file.unescaped(row["id"])} for row in rows]
+    if spreadsheet:  # some programs remove one apostrophe
+        again = lh.read_gold(pd.DataFrame(stripped), gold, coders=["ann"])
+        assert again.codes == gold.codes
 
 
 def test_a_file_is_in_a_random_order_unless_asked_otherwise(tmp_path: Path) -> None:

@@ -139,7 +139,9 @@ def test_a_misspelt_code_is_no_new_label(use: Callable[..., Any], way: str) -> N
             bare = data.drop(columns="label")
             gold = lh.gold_sample(bare, 200, text="text", id="key", seed=1)
             typed = [codes[row] or words[row] for row in gold.rows]
-            typed[next(i for i, word in enumerate(typed) if word == "against")] = "agianst"
+            typed[next(i for i, word in enumerate(typed) if word == "against")] = (
+                "agianst"
+            )
             use(data, gold.with_codes(typed))
         elif use is lh.validate:
             use(data, codes if way == "list" else "mine", label="label")
@@ -155,5 +157,7 @@ def test_a_new_label_can_be_declared() -> None:
     typed = ["againsts" if i < 9 else str(words[row]) for i, row in enumerate(gold.rows)]
     found = lh.validate(data, gold.with_codes(typed), n_bootstrap=0)
     assert found.n_gold == 200
-    with pytest.raises(lh.ArgumentError, match="none of the labels"):  # its labels are known
+    with pytest.raises(
+        lh.ArgumentError, match="none of the labels"
+    ):  # its labels are known
         lh.gold_sample(data, 200, text="text", id="key", seed=1).with_codes(typed)

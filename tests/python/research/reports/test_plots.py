@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -529,3 +532,27 @@ def test_axes_are_checked() -> None:
     with pytest.raises(lh.ArgumentTypeError, match="a kind of plot as kind=") as raised:
         lh.plot([], "confusion")  # type: ignore[arg-type]
     assert raised.value.argument == "ax"
+
+
+def test_a_plot_lets_the_backend_of_a_notebook_stay_interactive(tmp_path: Path) -> None:
+    # The backend of notebooks, matplotlib_inline, does this when pyplot chooses it, and
+    # shows figures only as long as pyplot is interactive.
+    backend = "from matplotlib.backends.backend_agg import *\nimport matplotlib\n"
+    (tmp_path / "notebook_backend.py").write_text(
+        f"{backend}matplotlib.interactive(True)"
+    )
+    code = (
+        "import llamaherd as lh, matplotlib as mpl\n"
+        "before = mpl.rcParams.copy()\n"
+        "lh.plot([lh.krippendorff_alpha([['a', 'b'], ['a', 'b']], n_bootstrap=0)])\n"
+        "assert mpl.is_interactive()\n"
+        "assert mpl.get_backend() == 'module://notebook_backend', mpl.get_backend()\n"
+        "changed = [k for k in before if before[k] != mpl.rcParams[k]]\n"
+        "assert changed in ([], ['interactive']), changed\n"
+    )
+    here = {
+        **os.environ,
+        "MPLBACKEND": "module://notebook_backend",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+    }
+    subprocess.run([sys.executable, "-c", code], check=True, env=here)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import krippendorff
+import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
@@ -447,3 +448,18 @@ def test_numbers_may_be_texts_on_every_scale() -> None:
         assert float(found) == pytest.approx(float(alpha))
     with pytest.raises(ValueError, match="levels must give the order"):
         cohen_kappa(["1", "one"], ["1", "1"], weights="linear")
+
+
+def test_a_table_with_a_row_per_unit_is_noticed() -> None:
+    table = np.random.default_rng(1).integers(0, 3, (60, 2))
+    for function in (lh.krippendorff_alpha, lh.percent_agreement):
+        with pytest.warns(UserWarning, match="60 coders of 2 units: a row is a coder"):
+            function(table)
+        assert function(table.T).n_units == 60
+
+
+def test_kappa_takes_both_coders_as_alpha_does() -> None:
+    first, second = ["a", "b", "b", "a"], ["a", "b", "a", "a"]
+    assert lh.cohen_kappa([first, second]) == lh.cohen_kappa(first, second)
+    with pytest.raises(ValueError, match="first must be codes of two coders, not 3"):
+        lh.cohen_kappa([first, second, first])

@@ -1,0 +1,171 @@
+"""Plain values: Python's own types in place of their subclasses, and the text of a cell.
+
+`str()`, `repr()` and f-strings may write the name of a member of `class S(str, Enum)`,
+and numpy's name of its text. So values become plain where they come in: what is computed,
+shown, hashed and stored is the same value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from numbers import Number
+from typing import Any
+
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+_NAMES_OF_MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
+_ZEROS = re.compile(r"\.(\d*?)0+(?=$|[Z+-])")  # of a fraction of a second
+_ZONE = re.compile(r"(:\d\d(?:\.\d+)?[+-]\d\d)(\d\d)$")
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
+    """Convert a single value to Python's own type; return containers unchanged.
+
+    Members of Enums that are texts or numbers, other subclasses of str, int, float and
+    bytes, and scalars of numpy and pyarrow become str, int, float, bool and bytes.
+    """
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, str):  # a subclass may define its own conversions
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, bytes):
+        return bytes.__getitem__(value, slice(None))
+    if _kind_of_numpy(value) in ("b", "i", "u", "f"):
+        return value.item()
+    convert = getattr(value, "as_py", None)
+    return value if convert is None else plain(convert())
+
+
+def plain_tree(value: Any) -> Any:  # noqa: ANN401 - of any type
+    """Convert a value and everything in its lists and mappings by `plain`.
+
+    Raises:
+        RecursionError: The value is nested too deeply.
+    """
+    if isinstance(value, Mapping):
+        return {plain(key): plain_tree(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        made = [plain_tree(each) for each in value]
+        return made if isinstance(value, list) else tuple(made)
+    return plain(value)
+
+
+def is_missing(value: object) -> bool:
+    """Return True for missing values: None, NaN, NaT, and those of pandas and numpy."""
+    if value is None or type(value).__name__ in _NAMES_OF_MISSING:
+        return True
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    is_scalar = isinstance(value, Number) or _kind_of_numpy(value) in ("f", "c", "m", "M")
+    return is_scalar and bool(value != value)  # noqa: PLR0124 - NaN and NaT
+
+
+def json_value(value: Any) -> Any:  # noqa: ANN401, PLR0911 - of any type
+    """Convert a cell to a value of JSON; missing and infinite numbers become None.
+
+    Dates, times, decimals, UUIDs and members of Enums become texts. Times are
+    "2024-01-02 03:04:05+01:00", durations ISO 8601 ("P1DT2H"), bytes the text that they
+    encode in UTF-8, or else hexadecimal digits.
+    """
+    kind = _kind_of_numpy(value)
+    if kind == "f":  # float32 keeps its shortest digits
+        value = float(str(value))
+    value = plain(value)
+    if is_missing(value):
+        return None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Mapping):
+        return {str(_text(key)): json_value(each) for key, each in value.items()}
+    is_array = type(value).__module__ == "numpy" and not kind
+    if isinstance(value, (list, tuple)) or is_array:
+        return [json_value(each) for each in value]
+    if isinstance(value, AbstractSet):
+        return sorted(map(json_value, value), key=repr)
+    if isinstance(value, Enum):
+        return json_value(value.value)
+    return _text(value)
+
+
+def cell_text(value: object) -> str:
+    """Return the text of a cell of a table; "" for a missing value.
+
+    A file, a prompt and a page show the same text: a text unchanged, other values as
+    `json_value` describes them, lists and mappings as JSON.
+    """
+    if type(value) is str:
+        return value
+    if isinstance(value, float) and math.isinf(value):
+        return str(float(value))
+    made = json_value(value)
+    if made is None:
+        return ""
+    return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+
+
+def clock_text(text: str) -> str:
+    """Return a point in time, or a time of day, in one notation.
+
+    Args:
+        text: In the notation of ISO 8601, Arrow or numpy.
+    """
+    text = _ZONE.sub(r"\1:\2", text.replace("T", " ", 1).replace("Z", "+00:00"))
+    return _ZEROS.sub(lambda match: f".{match[1]}" if match[1] else "", text)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - of any type
+    value = plain(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.hex()
+    kind = _kind_of_numpy(value)
+    if isinstance(value, (date, time)) or kind == "M":
+        return clock_text(str(value))
+    if isinstance(value, timedelta) or kind == "m":
+        return _duration(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return str(value)
+
+
+def _kind_of_numpy(value: object) -> str:
+    """Return the kind of a scalar's dtype in numpy; "" for all other values."""
+    if type(value).__module__ != "numpy" or getattr(value, "ndim", True):
+        return ""
+    return str(value.dtype.kind)  # type: ignore[attr-defined] # of numpy
+
+
+def _duration(value: Any) -> str:  # noqa: ANN401 - of the standard library or numpy
+    """Return a duration in the notation of ISO 8601, with all its digits."""
+    if not isinstance(value, timedelta):
+        unit = value.dtype.str[4:-1]  # "<m8[ns]"
+        if unit in ("Y", "M"):  # calendar units have no length in seconds
+            return f"P{int(value.astype('int64'))}{unit}"
+        nanoseconds = int(value.astype("timedelta64[ns]").astype("int64"))
+    else:
+        nanoseconds = (value // timedelta(microseconds=1)) * 1000
+        nanoseconds += int(getattr(value, "nanoseconds", 0))  # of pandas
+    sign, rest = "-" if nanoseconds < 0 else "", abs(nanoseconds)
+    days, rest = divmod(rest, 86_400 * 10**9)
+    hours, rest = divmod(rest, 3600 * 10**9)
+    minutes, rest = divmod(rest, 60 * 10**9)
+    seconds = format(Decimal(rest).scaleb(-9).normalize(), "f")
+    parts = [f"{hours}H" * bool(hours), f"{minutes}M" * bool(minutes)]
+    if rest or not (days or hours or minutes):
+        parts.append(f"{seconds}S")
+    clock = "".join(parts)
+    return f"{sign}P{f'{days}D' * bool(days)}{f'T{clock}' * bool(clock)}"

@@ -1,0 +1,168 @@
+"""Subclasses become plain values; a cell has one text in files, prompts and pages."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import uuid
+from enum import Enum, IntEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.plain import cell_text, is_missing, json_value, plain, plain_tree
+from llamaherd.core.sampling import SamplingParams, checked_schema
+
+BERLIN = dt.timezone(dt.timedelta(hours=1))
+
+
+class Word(str, Enum):
+    YES = "yes"
+
+
+class Number(IntEnum):
+    THREE = 3
+
+
+class Liar(str):
+    """A text that writes itself in another way."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "lie"
+
+    __repr__ = __str__
+
+    def __format__(self, form: str) -> str:
+        return "lie"
+
+
+class Odd(float):
+    """A number that converts itself to another one."""
+
+    __slots__ = ()
+
+    def __float__(self) -> float:
+        return 9.0
+
+    __pos__ = __float__
+
+
+class Bytes(bytes):
+    """Bytes of a subclass."""
+
+
+TEXTS = [Word.YES, Liar("yes"), np.str_("yes"), pa.scalar("yes")]
+VALUES = [
+    *((text, "yes") for text in TEXTS),
+    (Number.THREE, 3),
+    (np.int8(3), 3),
+    (np.uint64(3), 3),
+    (np.float32(0.5), 0.5),
+    (np.float64(0.5), 0.5),
+    (Odd(0.5), 0.5),
+    (np.array(0.5), 0.5),
+    (np.True_, True),
+    (pa.scalar(3), 3),
+    (Bytes(b"a"), b"a"),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), VALUES)
+def test_a_value_of_a_subclass_becomes_plain(value: Any, expected: Any) -> None:
+    made = plain(value)
+    assert (type(made), made) == (type(expected), expected)
+    tree = plain_tree({"a": [value, (value, {"b": value})]})
+    assert repr(tree) == repr({"a": [expected, (expected, {"b": expected})]})
+
+
+@pytest.mark.parametrize("text", TEXTS[:3])
+def test_checks_return_plain_values(text: str) -> None:
+    assert type(checks.text("x", text)) is str
+    assert type(checks.choice("x", text, ["yes", "no"])) is str
+    assert [type(each) for each in checks.stop_texts("x", [text])] == [str]
+    assert [type(each) for each in checks.prompt_list([text])] == [str]
+    assert str(checks.path("x", text)) == "yes"
+    params = SamplingParams(choices=[text, "no"], stop=[text], temperature=Odd(0.5))
+    assert repr((params.choices, params.stop)) == "(('no', 'yes'), ('yes',))"
+    assert params.temperature == 0.5
+    schema = {text: {"enum": [text, Number.THREE, np.int64(4), np.float32(0.5)]}}
+    assert checked_schema("schema", schema) == '{"yes":{"enum":["yes",3,4,0.5]}}'
+    assert checks.flag("x", np.True_) is True
+
+
+def test_what_contains_itself_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(ArgumentError, match="x is nested too deeply"):
+        checks.tree("x", endless)
+
+
+MISSING = [
+    None,
+    float("nan"),
+    np.float32("nan"),
+    decimal.Decimal("nan"),
+    decimal.Decimal("snan"),
+    pd.NA,
+    pd.NaT,
+    np.datetime64("NaT"),
+    np.timedelta64("NaT", "ns"),
+    np.ma.masked,
+]
+
+
+@pytest.mark.parametrize("value", MISSING, ids=repr)
+def test_a_missing_cell_has_no_text(value: object) -> None:
+    assert is_missing(value)
+    assert cell_text(value) == ""
+    assert json_value([value]) == [None]
+
+
+CELLS = [
+    ("a 'b'\n", "a 'b'\n"),
+    (Word.YES, "yes"),
+    (True, "true"),
+    (np.False_, "false"),
+    (7, "7"),
+    (np.int16(7), "7"),
+    (10**30, "1" + "0" * 30),
+    (1.0, "1.0"),
+    (np.float32(0.1), "0.1"),
+    (float("-inf"), "-inf"),
+    (decimal.Decimal("1.50"), "1.50"),
+    (decimal.Decimal("1E+3"), "1000"),
+    (dt.date(2024, 1, 2), "2024-01-02"),
+    (dt.datetime(2024, 1, 2), "2024-01-02 00:00:00"),  # noqa: DTZ001 - without one
+    (
+        dt.datetime(2024, 1, 2, 3, 4, 5, 60000, BERLIN),
+        "2024-01-02 03:04:05.06+01:00",
+    ),
+    (pd.Timestamp("2024-01-02 03:04:05.000000007"), "2024-01-02 03:04:05.000000007"),
+    (pd.Timestamp("2024-01-02", tz="UTC"), "2024-01-02 00:00:00+00:00"),
+    (np.datetime64("2024-01-02T03:04:05.500"), "2024-01-02 03:04:05.5"),
+    (dt.time(3, 4, 5, 120000), "03:04:05.12"),
+    (dt.timedelta(days=1, hours=2, seconds=3.5), "P1DT2H3.5S"),
+    (dt.timedelta(seconds=-90), "-PT1M30S"),
+    (dt.timedelta(0), "PT0S"),
+    (np.timedelta64(90, "m"), "PT1H30M"),
+    (pd.Timedelta(1, "ns"), "PT0.000000001S"),
+    (uuid.UUID(int=5), "00000000-0000-0000-0000-000000000005"),
+    ("caf\u00e9".encode(), "caf\u00e9"),
+    (b"\xff\x00", "ff00"),
+    ([1, dt.date(2024, 1, 2), float("nan")], '[1, "2024-01-02", null]'),
+    ({"a": b"x", "b": {"c": pd.NaT}}, '{"a": "x", "b": {"c": null}}'),
+    (np.array([0.1, 0.5], np.float32), "[0.1, 0.5]"),
+    (np.array(["2024-01-02"], "datetime64[ns]"), '["2024-01-02 00:00:00"]'),
+    ((1, {2}), "[1, [2]]"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), CELLS, ids=repr)
+def test_a_cell_has_a_text_without_marks_of_its_type(value: object, text: str) -> None:
+    assert cell_text(value) == text
