@@ -10,6 +10,8 @@ import rscript
 if TYPE_CHECKING:
     from pathlib import Path
 
+import pytest
+
 PROGRAM = rscript.ROOT / "scripts" / "testthat_files.R"
 
 
@@ -31,6 +33,7 @@ def write(folder: Path, **files: str) -> None:
         (folder / f"test-{name}.R").write_text(text)
 
 
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_all_files_run_although_one_ends_r(tmp_path: Path) -> None:
     write(
         tmp_path,

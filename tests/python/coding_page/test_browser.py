@@ -60,6 +60,7 @@ def test_keys_code_and_undo(browser: Browser, served: Callable[..., Any]) -> Non
         assert page.locator("#text").inner_text() == at.desk.sheet.texts[order[1]]
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_two_browsers_at_once_and_agreement(
     browser: Browser, served: Callable[..., Any]
 ) -> None:
@@ -90,6 +91,7 @@ def test_two_browsers_at_once_and_agreement(
         assert ben.evaluate("document.documentElement.scrollWidth") == 375
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_several_labels_and_numbers(
     browser: Browser, served: Callable[..., Any], tmp_path: Any
 ) -> None:
@@ -184,6 +186,9 @@ def test_hostile_texts_are_shown_as_they_are(
             assert each.title().startswith("Coding")
 
 
+@pytest.mark.more(
+    reason="starts Chromium, because only a browser can run a page", cases=1
+)
 @pytest.mark.parametrize("kind", ["label", "fields"])
 def test_hostile_labels_are_shown_and_stored_as_they_are(
     browser: Browser, served: Callable[..., Any], kind: str
