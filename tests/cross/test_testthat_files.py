@@ -5,12 +5,11 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
 import rscript
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-import pytest
 
 PROGRAM = rscript.ROOT / "scripts" / "testthat_files.R"
 
