@@ -174,6 +174,9 @@ def link_sources() -> None:
     for pattern in COMPILED:
         for compiled in installed.glob(pattern):
             _link(package / compiled.relative_to(installed), compiled)
+    # A C program that is linked to the library finds libllama beside it.
+    (TREE / "llama_cpp").unlink(missing_ok=True)
+    _link(TREE / "llama_cpp", installed.parent / "llama_cpp")
 
 
 def _link(link: Path, target: Path) -> None:

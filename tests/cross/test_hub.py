@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.slow(reason="an R of its own, with two downloads")
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_r_loads_models_of_a_hub(
     tiny_path: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -42,6 +42,7 @@ def test_r_loads_models_of_a_hub(
     assert hub.token.encode() not in written
 
 
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_ctrl_c_in_a_download_keeps_what_there_is(
     tiny_path: Callable[[str], Path], tmp_path: Path
 ) -> None:

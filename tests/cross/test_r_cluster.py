@@ -41,6 +41,7 @@ def test_actors_answer_as_one_process(out: dict[str, Any], name: str) -> None:
     assert out["there"][name] == out["here"][name]
 
 
+@pytest.mark.long(reason="starts actors of Ray from R")
 def test_statistics_have_a_row_for_each_actor(out: dict[str, Any]) -> None:
     there, here = out["there"], out["here"]
     assert there["n_actors"] == [2, 2, 2]

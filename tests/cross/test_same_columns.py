@@ -145,7 +145,7 @@ def check_thoughts(name: str, columns: Columns, prefix: str) -> None:
         assert np.isnan(between[3])
 
 
-@pytest.mark.more(reason="starts R, with a real model or several calls", cases=2)
+@pytest.mark.more(reason="starts R, with a real model or several calls", cases=1)
 @pytest.mark.parametrize("name", TASKS)
 def test_five_doors_fill_the_same_columns(
     name: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
 import rscript
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def write(folder: Path, **files: str) -> None:
         (folder / f"test-{name}.R").write_text(text)
 
 
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_all_files_run_although_one_ends_r(tmp_path: Path) -> None:
     write(
         tmp_path,

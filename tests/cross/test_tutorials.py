@@ -23,6 +23,7 @@ def _model(smollm2_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLAMAHERD_TEST_SMOLLM2", str(smollm2_path))
 
 
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_parallel_generation() -> None:
     assert "parallel: done" in rscript.run("tutorials/parallel.R")
 
@@ -40,17 +41,17 @@ def found(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow(reason="what the tutorials of localLLM do, on a real model")
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_annotation(found: Path) -> None:
     assert found.stat().st_size > 0
 
 
-@pytest.mark.slow(reason="what the tutorials of localLLM do, on a real model")
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_validation(found: Path) -> None:
     assert "validation: done" in rscript.run("tutorials/validation.R", found)
 
 
-@pytest.mark.slow(reason="what the tutorials of localLLM do, on a real model")
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_reproducibility(tmp_path: Path) -> None:
     output = rscript.run("tutorials/reproducibility.R", tmp_path / "run.txt")
     assert "reproducibility: done" in output

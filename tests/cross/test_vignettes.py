@@ -25,7 +25,7 @@ def test_values_in_sentences_are_guarded(path: Path) -> None:
     assert bool(inline) == ("shown <- " in text)
 
 
-@pytest.mark.slow(reason="R knits all guides")
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_guides_are_built_without_a_model(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     # Python without llamaherd: even the guide that needs no model is not run.

@@ -26,7 +26,7 @@ def run(*arguments: object) -> str:
     return done.stdout
 
 
-@pytest.mark.slow(reason="simulates many samples and estimates from each")
+@pytest.mark.long(reason="starts R, with a real model or several calls")
 def test_naive_intervals_miss_the_truth_and_corrected_ones_do_not() -> None:
     output = run(EXAMPLES / "naive_or_corrected.py", 20)
     pattern = r"^(\w+) +slope ([\d.]+)  coverage (\d+)%  width ([\d.]+)$"

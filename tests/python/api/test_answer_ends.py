@@ -45,6 +45,7 @@ def test_a_stop_token_ends_the_answer_before_it(
     assert "".join(pieces) == found.text
 
 
+@pytest.mark.long(reason="several calls of a real model")
 def test_min_tokens_puts_off_every_end(context: lh.Context, plain: lh.Result) -> None:
     stop = plain.tokens[3]
     ends: dict[str, Any] = {"stop_token_ids": [stop, *_ends(context)]}

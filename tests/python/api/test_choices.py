@@ -284,7 +284,7 @@ def test_a_journal_knows_choices_and_what_was_complete(
     assert other.stats.n_journal == 2
 
 
-@pytest.mark.more(reason="several calls of a real model", cases=1)
+@pytest.mark.long(reason="several calls of a real model")
 @pytest.mark.parametrize("name", ["dry_penalty_last_n", "repeat_last_n"])
 def test_a_window_longer_than_the_text_is_no_other_and_takes_no_memory(
     context: lh.Context, name: str

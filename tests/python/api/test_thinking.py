@@ -91,7 +91,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.more(reason="several calls of a real model", cases=1)
+@pytest.mark.long(reason="several calls of a real model")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_answer_is_that_of_two_calls_by_hand(context: lh.Context, name: str) -> None:
     settings = SETTINGS[name]

@@ -189,6 +189,7 @@ def test_commands(tiny: str, tmp_path: Path, terminals: list[Terminal]) -> None:
     assert again.ended() == 0
 
 
+@pytest.mark.long(reason="a process for each case")
 def test_a_full_context_names_the_command_that_makes_room(
     tiny: str, terminals: list[Terminal]
 ) -> None:

@@ -58,6 +58,7 @@ def typed(tmp_path: Path) -> Iterator[Callable[[str, str], None]]:
         os.close(theirs)
 
 
+@pytest.mark.long(reason="a process for each case")
 def test_bash_completes_commands_options_and_files(
     typed: Callable[[str, str], None], tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_bash_completes_commands_options_and_files(
     typed("\x15llamaherd annotate texts.csv --model my\t", "--model my-model.gguf ")
 
 
+@pytest.mark.more(reason="a process for each case", cases=1)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_gets_its_function(shell: str) -> None:
     environment = {**os.environ, "_LLAMAHERD_COMPLETE": f"{shell}_source"}

@@ -87,6 +87,7 @@ def test_a_stale_tab_replaces_and_undoes_nothing(
             assert at.desk.values("anna")[first] == "War"
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_two_browsers_at_once_and_agreement(
     browser: Browser, served: Callable[..., Any]
 ) -> None:
@@ -117,6 +118,7 @@ def test_two_browsers_at_once_and_agreement(
         assert ben.evaluate("document.documentElement.scrollWidth") == 375
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_several_labels_and_numbers(
     browser: Browser, served: Callable[..., Any], tmp_path: Any
 ) -> None:
@@ -211,6 +213,9 @@ def test_hostile_texts_are_shown_as_they_are(
             assert each.title().startswith("Coding")
 
 
+@pytest.mark.more(
+    reason="starts Chromium, because only a browser can run a page", cases=1
+)
 @pytest.mark.parametrize("kind", ["label", "fields"])
 def test_hostile_labels_are_shown_and_stored_as_they_are(
     browser: Browser, served: Callable[..., Any], kind: str

@@ -118,6 +118,7 @@ def test_an_input_can_give_every_answer(name: str) -> None:
     assert field.kind == kind
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 @slow
 def test_every_stored_answer_is_shown_and_saved_again(
     browser: Browser, served: Callable[..., Any], book: lh.Codebook
@@ -148,6 +149,7 @@ def test_every_stored_answer_is_shown_and_saved_again(
         assert found == stored
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 @slow
 def test_empty_answers_are_given_by_boxes(
     browser: Browser, served: Callable[..., Any]

@@ -129,7 +129,7 @@ def test_no_texts_have_no_vectors(minilm: lh.Model) -> None:
     assert len(out) == 0
 
 
-@pytest.mark.more(reason="many calls of a real model", cases=1)
+@pytest.mark.long(reason="many calls of a real model")
 @pytest.mark.parametrize("pooling", ["mean", "last"])
 def test_decoders_have_vectors(smollm2: lh.Model, pooling: str) -> None:
     texts = [

@@ -52,8 +52,8 @@ def told(results: lh.Results) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.long(reason="a process for each case")
 @pytest.mark.more(reason="3 of 20 kills of a process, 200 of 500 prompts")
-@pytest.mark.slow(reason="starts a process for each kill")
 def test_killed_at_random_moments_nothing_is_lost_or_doubled(
     smollm2: lh.Model, smollm2_path: Path, tmp_path: Path
 ) -> None:

@@ -313,7 +313,7 @@ def as_nobody(path: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.more(reason="a process for each case", cases=1)
+@pytest.mark.long(reason="a process for each case")
 @pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0,
     reason="only root can become a user who may not write",

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.model
 LONG = {"max_tokens": 4000, "params": lh.SamplingParams(ignore_eos=True)}
 
 
+@pytest.mark.long(reason="random schedules on many layouts")
 def test_five_callers_get_the_texts_of_a_fresh_context(smollm2: lh.Model) -> None:
     asked = [[f"The {thing} of caller {i} is" for thing in "ABC"] for i in range(5)]
 

@@ -159,6 +159,7 @@ def check_some(pending: list[Pending], n_left: int, rng: random.Random) -> None:
                 assert_right(result, one)
 
 
+@pytest.mark.more(reason="random schedules on many layouts", cases=1)
 @pytest.mark.parametrize("n_cells", [9_000, CELLS])
 def test_callers_of_all_kinds_get_the_right_answers_while_layouts_change(
     n_cells: int,

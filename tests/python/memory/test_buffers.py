@@ -62,6 +62,7 @@ def test_tiny_models_need_no_more(
     assert measured <= estimated
 
 
+@pytest.mark.more(reason="loads real models", cases=1)
 @pytest.mark.model
 @pytest.mark.parametrize("options", SETTINGS, ids=str)
 def test_real_models_need_no_more_and_not_much_less(

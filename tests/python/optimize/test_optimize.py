@@ -192,6 +192,7 @@ class PressedError(Exception):
     pass
 
 
+@pytest.mark.more(reason="requantizes real models", cases=1)
 @pytest.mark.model
 @pytest.mark.parametrize(
     ("step", "kind"),

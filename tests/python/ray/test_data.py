@@ -355,6 +355,7 @@ def test_an_actor_that_dies_loses_nothing(
     assert found["n_threads"].tolist() == [1] * 60  # of one CPU
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 @pytest.mark.usefixtures("cluster")
 def test_what_is_wrong_is_told_to_the_driver(
     folder: Path, tiny_path: Callable[[str], Path]

@@ -127,6 +127,7 @@ def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
 
 # This test is first: an actor that is restarted after later tests may find its
 # processor claimed by another herd.
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_actors_on_each_node_and_processors_of_their_own(
     herd: lh.ray.Herd, tiny_path: Callable[[str], Path]
 ) -> None:
@@ -277,6 +278,7 @@ def test_a_worker_that_is_killed_loses_nothing(
     assert lh.generate_parallel(herd, PROMPTS[:9], max_tokens=3).stats.n_failed == 0
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_workers_that_are_frozen_lose_nothing(
     tiny_path: Callable[[str], Path],
     context: lh.Context,

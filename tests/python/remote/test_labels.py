@@ -48,7 +48,7 @@ def _rows(
     return [row for row in rows if row["error"] is None]
 
 
-@pytest.mark.slow(reason="a server is a process that loads a model")
+@pytest.mark.long(reason="servers are processes that load a model")
 @pytest.mark.filterwarnings("ignore:median coverage:UserWarning")
 def test_labels_are_those_of_the_library(server: remote.RemoteServer, path: Path) -> None:
     labels = ["good", "bad"]

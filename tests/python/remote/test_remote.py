@@ -99,7 +99,7 @@ def test_a_job_outlives_its_server(path: Path, folder: Path) -> None:
     assert remote.job_results(again, job.id).rows == found.rows
 
 
-@pytest.mark.more(reason="servers are processes that load a model", cases=1)
+@pytest.mark.long(reason="servers are processes that load a model")
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("is_child", [True, False])
 def test_a_server_that_does_not_answer_runs_until_it_is_stopped(
@@ -147,6 +147,7 @@ def test_a_server_that_is_ending_is_not_the_one_that_runs(
     assert remote.start_server(path, options=ONE).pid != ending.pid
 
 
+@pytest.mark.long(reason="servers are processes that load a model")
 def test_the_process_of_another_start_is_not_the_server(path: Path, folder: Path) -> None:
     other = json.dumps({"url": "http://127.0.0.1:1", "pid": 1})
 
@@ -294,6 +295,7 @@ def test_r_waits_for_a_start_in_a_job_that_it_can_cancel() -> None:
     assert cancelled == [True]
 
 
+@pytest.mark.long(reason="servers are processes that load a model")
 def test_a_server_that_does_not_start_says_why(folder: Path) -> None:
     with pytest.raises(lh.ServerError, match=r"did not start: .*nowhere\.gguf"):
         remote.start_server(str(folder / "nowhere.gguf"))
@@ -308,7 +310,7 @@ def test_names_of_servers(name: str) -> None:
     assert caught.value.argument == "name"
 
 
-@pytest.mark.slow(reason="a server is a process that loads models")
+@pytest.mark.long(reason="servers are processes that load a model")
 @pytest.mark.usefixtures("folder")
 def test_jobs_of_several_models(path: Path, tmp_path: Path) -> None:
     other = tiny_models.write(tmp_path / "other.gguf", "llama", 2)
@@ -337,7 +339,7 @@ def test_jobs_of_several_models(path: Path, tmp_path: Path) -> None:
     assert "not 'three'" in _results(server, unknown).rows[0]["error"]
 
 
-@pytest.mark.slow(reason="a server is a process that loads a model")
+@pytest.mark.long(reason="servers are processes that load a model")
 @pytest.mark.usefixtures("folder")
 def test_notes_and_errors_are_in_the_language_of_the_caller(path: Path) -> None:
     """The server words them as JSON for other clients."""
@@ -357,6 +359,7 @@ def test_notes_and_errors_are_in_the_language_of_the_caller(path: Path) -> None:
     )
 
 
+@pytest.mark.long(reason="servers are processes that load a model")
 @pytest.mark.usefixtures("folder")
 def test_a_server_with_too_little_memory_does_not_start(path: Path) -> None:
     with pytest.raises(lh.ServerError, match=r"--memory is 0\.0 MB, but .* for 'tiny'"):

@@ -17,6 +17,7 @@ STEMS = ["", "The old harbour town was quiet in winter, and ", "Dear reader, I "
 SETTINGS = lh.SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True)
 
 
+@pytest.mark.long(reason="a process or a thread for each case")
 @pytest.mark.model
 @pytest.mark.more(reason="2 of 5 rounds, 16 of 32 callers")
 def test_cancelling_half_of_them_leaves_the_others_as_they_are(smollm2: lh.Model) -> None:

@@ -54,6 +54,7 @@ print(len(running.results()), lh.generate(context, "a", max_tokens=3).finish_rea
 """
 
 
+@pytest.mark.long(reason="a process or a thread for each case")
 def test_a_child_is_refused_and_the_parent_goes_on(tiny_path: TinyPath) -> None:
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tiny_path("llama"))],
@@ -139,6 +140,7 @@ llama_cpp.Llama(sys.argv[1], n_ctx=64, n_threads=2, verbose=False).eval([1, 2, 3
 """
 
 
+@pytest.mark.more(reason="a process or a thread for each case", cases=1)
 @pytest.mark.parametrize("before", ["", COMPUTED], ids=["imported", "computed"])
 def test_a_child_may_load_a_model_when_its_parent_has_none(
     tiny_path: TinyPath, before: str

@@ -282,6 +282,7 @@ def test_a_phone_shows_all_without_scrolling_sideways(
         assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_the_page_shows_several_models_and_asks_any_of_them(
     browser: Browser, tmp_path: Path
 ) -> None:

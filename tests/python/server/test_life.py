@@ -127,7 +127,7 @@ def test_a_client_that_reads_nothing_keeps_nobody(chat_model: lh.Model) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
-@pytest.mark.more(reason="many requests or long waits in the server", cases=1)
+@pytest.mark.long(reason="many requests or long waits in the server")
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_at_once_and_clients_are_told(
     chat_model: lh.Model, second: signal.Signals

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.model, pytest.mark.slow(reason="servers of real models")]
+pytestmark = [pytest.mark.model, pytest.mark.long(reason="servers of real models")]
 
 N_SLOTS = 8
 ASK = {"max_tokens": 12}
@@ -122,7 +122,6 @@ def test_streams_have_the_same_texts(
         assert list(pool.map(stream, PROMPTS)) == list(alone.values())
 
 
-@pytest.mark.long(reason="servers of real models")
 def test_the_sdk(client: Client, smollm2: lh.Model) -> None:
     with openai.OpenAI(base_url=f"{client.url}/v1", api_key="none") as sdk:
         (model,) = sdk.models.list()
@@ -228,7 +227,6 @@ def test_what_the_model_cannot_is_the_clients_fault(client: Client) -> None:
         assert (status, error["param"], error["code"]) == (400, param, code), error
 
 
-@pytest.mark.long(reason="servers of real models")
 def test_sigterm_lets_requests_end(
     smollm2_path: Path, alone: dict[str, str | None]
 ) -> None:
@@ -248,7 +246,6 @@ def test_sigterm_lets_requests_end(
         assert process.wait(600) == 0
 
 
-@pytest.mark.long(reason="servers of real models")
 def test_a_key_from_the_environment(
     smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.model,
-    pytest.mark.slow(reason="loads real models one after the other"),
+    pytest.mark.long(reason="loads real models one after the other"),
 ]
 
 ASK: dict[str, Any] = {"prompt": "The sky is", "max_tokens": 8, "temperature": 0}

@@ -16,8 +16,13 @@ MARKS = ("long", "more", "hypothesis", "slow")
 class Item:
     names: tuple[str, ...]
 
-    def iter_markers(self) -> list[pytest.Mark]:
-        return [getattr(pytest.mark, name).mark for name in self.names]
+    def iter_markers(self, kind: str | None = None) -> list[pytest.Mark]:
+        names = [name for name in self.names if kind in (None, name)]
+        return [getattr(pytest.mark, name).mark for name in names]
+
+    @property
+    def nodeid(self) -> str:
+        return f"a.py::{'_'.join(self.names)}"
 
 
 ITEMS: list[Any] = [

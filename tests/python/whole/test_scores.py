@@ -78,7 +78,7 @@ def test_scores_are_those_of_a_plain_loop(smollm2: lh.Model, smollm2_path: Path)
     assert furthest(found.token_logprobs, steps) < 1e-4
 
 
-@pytest.mark.slow(reason="a plain loop that computes every label")
+@pytest.mark.long(reason="many calls of a real model")
 def test_labels_end_as_those_of_a_plain_loop(
     smollm2: lh.Model, smollm2_path: Path
 ) -> None:
@@ -134,6 +134,7 @@ def test_scores_are_those_of_a_loop_of_the_same_shapes_with_gemma(
     assert furthest(found, expected(gemma3_path, gemma3, together=True)) < 1e-4
 
 
+@pytest.mark.long(reason="many calls of a real model")
 @pytest.mark.parametrize(
     "name",
     [
@@ -146,7 +147,6 @@ def test_scores_are_those_of_a_loop_of_the_same_shapes_with_gemma(
         ),
     ],
 )
-@pytest.mark.slow(reason="alone and beside others, on the kernels of a real model")
 def test_scores_depend_on_nothing_else(name: str, request: pytest.FixtureRequest) -> None:
     model = request.getfixturevalue(name)
     draw = random.Random(4)

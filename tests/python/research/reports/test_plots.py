@@ -23,6 +23,7 @@ from llamaherd.research.reports import (
 )
 from llamaherd.research.reports.plots import picture_of
 from llamaherd.research.reports.report_data import label_summary
+from llamaherd.research.statistics.coefficients import COEFFICIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -263,8 +264,8 @@ def test_points_and_intervals_are_those_of_the_validation(
         for p in picture.points
         if picture.series[p.series] == "between people"
     }
-    names = validation_pictures.COEFFICIENTS
-    assert found == {names[name]: value for name, value in people.items()}
+    titles = {name: coefficient.title for name, coefficient in COEFFICIENTS.items()}
+    assert found == {titles[name]: value for name, value in people.items()}
     # The baseline is shown with accuracy, not with kappa and alpha.
     base = picture.points[-1]
     assert picture.rows[base.row] == "accuracy"
@@ -436,7 +437,7 @@ def test_coefficients_are_shown_with_their_intervals() -> None:
     ]
     picture = picture_of(found)
     assert isinstance(picture, shapes.Forest)
-    assert picture.rows == [validation_pictures.COEFFICIENTS[each.name] for each in found]
+    assert picture.rows == [COEFFICIENTS[each.name].title for each in found]
     assert [p.value for p in picture.points] == [each.value for each in found]
     assert picture.words.title == "Agreement of 2 coders on 6 units"
     assert lh.plot(found[1]).get_xlabel() == "value, with interval"

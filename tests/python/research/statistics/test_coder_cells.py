@@ -53,6 +53,9 @@ def test_strata_of_labels_keep_their_shares() -> None:
         assert row.low < TRUTH.mean() < row.high
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 def test_groups_keep_their_difference() -> None:
     drawn = lh.gold_sample(DATA, 1500, label="label", seed=1)
     sample = coded(drawn, 0.8)

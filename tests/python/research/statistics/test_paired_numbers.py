@@ -161,8 +161,8 @@ def expected_difference(measure: NumberMeasure) -> float:
     return (one - other) * (math.sqrt(2 / math.pi) if measure == "mae" else 1)
 
 
-@pytest.mark.more(
-    reason="simulates studies or compares with other packages on many samples", cases=1
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
 )
 @pytest.mark.parametrize("measure", NUMBER_MEASURES)
 def test_intervals_hold_for_correlated_raters(measure: NumberMeasure) -> None:
@@ -255,8 +255,8 @@ def test_size_equals_the_exact_size_of_a_t_test(compare: float, spread: float) -
     assert abs(size.gold - exact) <= 2.5
 
 
-@pytest.mark.more(
-    reason="simulates studies or compares with other packages on many samples", cases=1
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
 )
 @pytest.mark.parametrize("measure", ["mae", "rmse"])
 def test_size_of_numbers_has_the_power_that_it_promises(measure: Any) -> None:

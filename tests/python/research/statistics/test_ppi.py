@@ -110,6 +110,9 @@ def test_the_best_weight_has_the_smallest_variance() -> None:
     assert np.trace(best.covariance) <= min(sums) * 1.1
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 def test_labels_with_another_slope_do_not_widen_the_interval() -> None:
     """Standard errors equal the spread over draws; ppi-python's are a third too large."""
     thetas, errors, theirs = [], [], []
@@ -137,8 +140,8 @@ def test_labels_with_another_slope_do_not_widen_the_interval() -> None:
     assert np.mean(theirs) > 1.25 * np.mean(errors)
 
 
-@pytest.mark.more(
-    reason="simulates studies or compares with other packages on many samples", cases=1
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
 )
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize(("n", "n_others"), SIZES)

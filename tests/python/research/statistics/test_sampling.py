@@ -39,8 +39,8 @@ def test_simple_draws() -> None:
     assert sorted(set(draw.rows.tolist())) == draw.rows.tolist()
 
 
-@pytest.mark.more(
-    reason="simulates studies or compares with other packages on many samples", cases=1
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
 )
 @pytest.mark.parametrize(
     "allocation", ["proportional", "equal", {"a": 5, "b": 1, "c": 4}]

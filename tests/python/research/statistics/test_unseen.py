@@ -72,6 +72,9 @@ def test_the_unit_of_weights_does_not_matter() -> None:
     assert (one[0] > 0).all()
 
 
+@pytest.mark.long(
+    reason="simulates studies or compares with other packages on many samples"
+)
 def test_intervals_of_a_rare_label_hold() -> None:
     """Before, 95% intervals of all three coefficients held in half of the samples."""
     rng = np.random.default_rng(0)
