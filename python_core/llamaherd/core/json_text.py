@@ -10,7 +10,10 @@ import json
 from typing import Any, TypeVar
 
 # Errors of code that reads a stored JSON text which is damaged or of another kind.
-DAMAGED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+DAMAGED = (
+    *(KeyError, TypeError, ValueError, AttributeError, RecursionError, IndexError),
+    OverflowError,  # an infinite number as an integer
+)
 _T = TypeVar("_T")
 _MOST = 60  # characters of a key in a message
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from llamaherd.api.embed import prepare_embed
 from llamaherd.core.errors import ArgumentError, JournalError
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import VERSION
@@ -113,7 +114,11 @@ class HeadStep:
         self._key = self._hashed(texts, probs.tobytes(), str(self._seed).encode())
         stored = self._found(self._key)
         if stored is not None and stored.text:
-            return TextHead.from_dict(json.loads(stored.text))
+            try:
+                return TextHead.from_dict(json.loads(stored.text))
+            except DAMAGED as error:
+                text = f"journal: the head stored in it is damaged: {error}"
+                raise JournalError(text) from error
         kept = [text for text, ok in zip(texts, good, strict=True) if ok]
         vectors = self._vectors(kept)
         if vectors is None:

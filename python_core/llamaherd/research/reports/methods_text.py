@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.report import DEFAULT_TITLE, contents_for
-from llamaherd.research.reports.report_file import read_report
+from llamaherd.research.reports.report_file import damages, read_report
 
 if TYPE_CHECKING:
     from llamaherd.research.coding.coded import Coded
@@ -61,7 +61,9 @@ def methods_text(
                 raise ArgumentError(
                     "must be omitted: the report has its own results", argument=name
                 )
-        return methods_of(read_report(Path(os.fsdecode(coded)).expanduser()))
+        path = Path(os.fsdecode(coded)).expanduser()
+        with damages(path):
+            return methods_of(read_report(path))
     return methods_of(
         contents_for(
             coded,

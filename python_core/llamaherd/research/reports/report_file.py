@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.errors import ArgumentError
+from llamaherd.core.errors import ArgumentError, BadArgumentError, LlamaHerdError
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.research.reports.report_data import FORMAT, VERSION
 from llamaherd.research.reports.report_page import JSON_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from llamaherd.research.reports.report_data import Contents
@@ -44,6 +47,22 @@ def read_report(path: Path) -> Contents:
     except (ValueError, RecursionError) as error:
         raise _refused(path, f"is not a report, or is cut off: {error}") from None
     return _checked(contents, path)
+
+
+@contextmanager
+def damages(path: Path) -> Iterator[None]:
+    """Convert errors of code that uses a report with unexpected content.
+
+    Raises:
+        ArgumentError: The report is damaged.
+    """
+    try:
+        yield
+    except (BadArgumentError, LlamaHerdError):
+        raise
+    except DAMAGED as error:
+        problem = f"cannot be read ({type(error).__name__}: {error})"
+        raise _refused(path, problem, "damaged") from error
 
 
 def unlike(problem: str, code: str = "changed") -> ArgumentError:

@@ -25,7 +25,7 @@ from llamaherd.research.coding.record import machine, versions_here
 from llamaherd.research.coding.settings import RECORDED
 from llamaherd.research.coding.texts import checked_texts, hash_of_texts
 from llamaherd.research.reports.report_data import hidden, label_summary, sha256_of
-from llamaherd.research.reports.report_file import read_report, unlike
+from llamaherd.research.reports.report_file import damages, read_report, unlike
 from llamaherd.research.reports.reproduce_context import context_of, n_gpu_layers_of
 from llamaherd.research.reports.reproduce_steps import later_steps
 from llamaherd.research.reports.reproduction import Reproduction, Then, compared
@@ -105,6 +105,7 @@ class Replay:
     """Prepared run of a report; a context manager that closes what it created.
 
     Attributes:
+        file: Path of the report.
         contents: Content of the report.
         arguments: The first three arguments of `annotate`: data frame, column, codebook.
         settings: Further arguments of `annotate`.
@@ -112,6 +113,7 @@ class Replay:
         own: Objects to close at the end.
     """
 
+    file: Path
     contents: Contents
     arguments: tuple[Any, str, Codebook]
     settings: dict[str, Any]
@@ -136,11 +138,11 @@ class Replay:
             )
         file = Path(os.fsdecode(path)).expanduser()
         contents = read_report(file)
-        codebook = _codebook(contents)
-        settings = _settings(contents)
-        frame, name = _frame(contents, data, text)
-        _check_calibration(contents)
-        with ExitStack() as own:
+        with damages(file), ExitStack() as own:
+            codebook = _codebook(contents)
+            settings = _settings(contents)
+            frame, name = _frame(contents, data, text)
+            _check_calibration(contents)
             context = context_of(
                 contents, model, file.parent, n_seq_max, n_threads, own=own
             )
@@ -149,6 +151,7 @@ class Replay:
                 folders.append(context.model.path.parent)
             settings |= later_steps(contents["run"].get("steps"), folders, own)
             return cls(
+                file=file,
                 contents=contents,
                 arguments=(frame, name, codebook),
                 settings=settings,
@@ -158,7 +161,8 @@ class Replay:
 
     def compared(self, coded: Coded) -> Reproduction:
         """Compare the new labels with the labels of the report."""
-        return _compared(self.contents, coded)
+        with damages(self.file):
+            return _compared(self.contents, coded)
 
     def close(self) -> None:
         """Close the model and the context that were created."""

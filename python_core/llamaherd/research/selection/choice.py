@@ -113,6 +113,7 @@ class CodebookChoice:
             form = stored.pop("llamaherd_choice")
             made = cls(**{**stored, "tied": tuple(stored["tied"])})
             found = hash_of(made.run)
+            str(made)  # fails if a value has another type
         except DAMAGED as error:
             raise ArgumentError(
                 f"is not a stored choice: {error!r}", argument="text"

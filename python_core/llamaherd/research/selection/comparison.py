@@ -293,6 +293,7 @@ class CodebookComparison:
                 notes=notes,
                 **stored,
             )
+            str(made)  # fails if a value has another type
         except DAMAGED as error:
             raise ArgumentError(
                 f"is not a stored comparison: {error!r}", argument="text"

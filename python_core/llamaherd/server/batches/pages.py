@@ -131,8 +131,8 @@ class BatchPages:
         n_bytes = sum(file.n_bytes for file in files) + sum(self._uploads.values())
         if n_files >= _MOST_FILES or n_bytes + size > _MOST_SIZES * self._max_file:
             text = (
-                f"there are {n_files} files with {n_bytes} bytes, including those that are "
-                "being received: delete some"
+                f"there are {n_files} files with {n_bytes} bytes, including those that "
+                "are being received: delete some"
             )
             raise ApiError(413, text, code="too_many_files")
         path = store.new_path()

@@ -78,7 +78,7 @@ def codebook_read(path):
     return codebook_make(Path(path).read_text(encoding="utf-8"))
 
 
-def codebook_write(content, path):
+def codebook_write(content, path, overwrite):
     Path(path).write_text(content, encoding="utf-8")
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
+from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.failure import CANCELLED
 from llamaherd.memory import hardware
 from llamaherd.research.reports import reproduce_context
+from llamaherd.research.reports.reproduce import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +53,49 @@ def changed(path: Path, folder: Path, change: Callable[[Any], None]) -> Path:
     other = folder / "changed.json"
     other.write_text(json.dumps(contents), encoding="utf-8")
     return other
+
+
+ODD = (None, -1, "x", [], {"a": [1]}, 1e400)
+
+
+def crafted(contents: Any) -> Iterator[Any]:
+    """Yield copies of a report with one value replaced, or removed."""
+
+    def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        if place:
+            yield place
+        keys = value if isinstance(value, dict) else ()
+        keys = range(min(1, len(value))) if isinstance(value, list) else keys
+        for key in keys:
+            yield from places(value[key], (*place, key))
+
+    for i, (*above, last) in enumerate(places(contents)):
+        for odd in (..., ODD[i % len(ODD)]):
+            changed = copy.deepcopy(contents)
+            holder = changed
+            for key in above:
+                holder = holder[key]
+            if odd is ...:
+                del holder[last]
+            else:
+                holder[last] = odd
+            yield changed
+
+
+def test_a_crafted_report_is_refused_or_used(
+    written: Path, model: lh.Model, tmp_path: Path
+) -> None:
+    """No content of a report leads to an error that does not name the report."""
+    contents = json.loads(written.read_text(encoding="utf-8"))
+    path, n_used = tmp_path / "crafted.json", 0
+    with lh.Context(model, deterministic=True, n_threads=1) as context:
+        for other in crafted(contents):
+            path.write_text(json.dumps(other), encoding="utf-8")
+            for use in (lh.methods_text, lambda path: Replay.of(path, context).close()):
+                with suppress(BadArgumentError, lh.LlamaHerdError):
+                    use(path)
+                    n_used += 1
+    assert n_used > 30
 
 
 def test_everything_is_the_same(written: Path, model: lh.Model) -> None:
