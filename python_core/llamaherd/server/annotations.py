@@ -12,8 +12,15 @@ from llamaherd.core.failure import codes_of
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.codebook_file import codebook_of_yaml
 from llamaherd.server.errors import bad_field
+from llamaherd.server.messages import encoded
 from llamaherd.server.scores import answer, options_of
-from llamaherd.server.work_api import Prepared, check_items, check_model, given_fields
+from llamaherd.server.work_api import (
+    Prepared,
+    check_items,
+    check_model,
+    check_pairs,
+    given_fields,
+)
 from llamaherd.tasks.annotate import Annotate
 
 if TYPE_CHECKING:
@@ -22,6 +29,9 @@ if TYPE_CHECKING:
     from llamaherd.server.settings import ServerSettings
 
 _OPTIONS = frozenset(SERVER["/v1/annotate"].expected())
+# Bytes of a codebook; one of 1,000 labels with definitions has some 100 kB. To read YAML
+# and to compile a schema blocks a thread that other requests need.
+_MOST_CODEBOOK = 1 << 18
 
 
 class AnnotateApi:
@@ -47,7 +57,9 @@ class AnnotateApi:
             if text is not None and not isinstance(text, str):
                 raise bad_field("texts", f"texts[{i}] must be a string or null")
         options = options_of(given, _OPTIONS, self._settings)
-        task = Annotate(_codebook(given["codebook"]), options)
+        codebook = _codebook(given["codebook"])
+        check_pairs(texts, list(codebook.labels or ()), "codebook")
+        task = Annotate(codebook, options)
         work = task.requests(self._ctx, texts, range(len(texts)), None)
 
         def render(found: Coded) -> dict[str, object]:
@@ -72,8 +84,14 @@ def _codebook(value: object) -> Codebook:
     """Return a codebook: an object with its fields, or YAML in a string.
 
     Raises:
-        ApiError: The value is not a codebook.
+        ApiError: The value is not a codebook, or is too large.
     """
+    n_bytes = len(encoded(value))
+    if n_bytes > _MOST_CODEBOOK:
+        raise bad_field(
+            "codebook",
+            f"codebook has {n_bytes} bytes; a request may have {_MOST_CODEBOOK}",
+        )
     try:
         if isinstance(value, str):
             return codebook_of_yaml(value, "codebook")

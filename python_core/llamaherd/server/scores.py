@@ -10,7 +10,13 @@ from llamaherd.api.score import prepare_score
 from llamaherd.asks.interfaces import SERVER
 from llamaherd.asks.options import ClassifyOptions, ScoreOptions
 from llamaherd.server.chats import with_defaults
-from llamaherd.server.work_api import Prepared, check_items, check_model, given_fields
+from llamaherd.server.work_api import (
+    Prepared,
+    check_items,
+    check_model,
+    check_pairs,
+    given_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,6 +51,7 @@ class ScoreApi:
         given = given_fields(fields, self.fields, ("prompts", "continuations"))
         check_model(given, self._settings)
         prompts = check_items("prompts", given["prompts"])
+        check_pairs(prompts, given["continuations"], "continuations")
         options = ScoreOptions(
             **options_of(given, _OF_SCORES, self._settings), on_error="continue"
         )
@@ -91,6 +98,7 @@ class ClassifyApi:
         given = given_fields(fields, self.fields, ("prompts", "labels"))
         check_model(given, self._settings)
         prompts = check_items("prompts", given["prompts"])
+        check_pairs(prompts, given["labels"], "labels")
         options = ClassifyOptions(
             **options_of(given, _OF_LABELS, self._settings), on_error="continue"
         )

@@ -17,7 +17,7 @@ from llamaherd.server.neutral import check_of_client
 from llamaherd.server.running import Running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sized
     from concurrent.futures import Future
 
     from starlette.types import Receive, Send
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 MOST_ITEMS = 2048  # maximum number of prompts or texts of a request
+MOST_PAIRS = 1 << 18  # maximum number of pairs of a prompt and a label or continuation
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,3 +272,31 @@ def check_items(name: str, items: object) -> list[Any]:
         text = f"{name} has {len(items)} elements; a request may have {MOST_ITEMS}"
         raise bad_field(name, text)
     return items
+
+
+def check_pairs(items: Sized, of_each: object, name: str) -> None:
+    """Bound the number of scores that a request asks for, before it is prepared.
+
+    Args:
+        items: Prompts or texts.
+        of_each: Labels or continuations of all items, or a list of them for each item.
+        name: Name of the field with `of_each`.
+
+    Raises:
+        ApiError: The request has more than `MOST_PAIRS` pairs.
+    """
+    if not isinstance(of_each, (list, dict)):
+        return
+    # Lists of token ids are continuations themselves.
+    lists = [
+        one
+        for one in of_each
+        if isinstance(one, list) and not (one and isinstance(one[0], int))
+    ]
+    n_pairs = sum(map(len, lists)) if lists else len(items) * len(of_each)
+    if n_pairs > MOST_PAIRS:
+        text = (
+            f"{name}: the request has {n_pairs} pairs of a text and one of {name}, and a "
+            f"request may have {MOST_PAIRS}; divide it into several requests"
+        )
+        raise bad_field(name, text)
