@@ -10,9 +10,7 @@ from llamaherd.structured.prompt import schema_prompt
 _PLAIN = {"type", "additionalProperties", "$schema"}  # keywords that describe no field
 
 
-def with_schemas(
-    prompts: Sequence[object], schemas: Sequence[object]
-) -> list[object]:
+def with_schemas(prompts: Sequence[object], schemas: Sequence[object]) -> list[object]:
     """Return prompts of a chat that describe the schemas of their answers.
 
     The description precedes the text of the last message of the user: there every
@@ -37,7 +35,9 @@ def with_schemas(
 def _described(schema: str) -> str:
     """Return the description; "" for a schema without any field, such as any object."""
     read = json.loads(schema)
-    return "" if not isinstance(read, dict) or set(read) <= _PLAIN else schema_prompt(read)
+    return (
+        "" if not isinstance(read, dict) or set(read) <= _PLAIN else schema_prompt(read)
+    )
 
 
 def _with_text(prompt: object, text: str) -> object:

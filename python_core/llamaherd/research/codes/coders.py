@@ -84,16 +84,18 @@ def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> N
         ValueError: A code is a misspelt label.
     """
     known = {str(label) for label in labels if label is not None}
-    given = Counter(str(code) for column in columns for code in column if code is not None)
+    given = Counter(
+        str(code) for column in columns for code in column if code is not None
+    )
     for code, n in given.items():
         label = next(iter(difflib.get_close_matches(code, known, 1, _ALIKE)), None)
         if code in known or label is None or _letters(code) == _letters(label):
             continue
         raise ArgumentError(
-            f"has {count_of(n, 'code')} {checks.quoted(code)}, which is no label: did you "
-            f"mean {checks.quoted(label)}? Correct the codes. If {checks.quoted(code)} is "
-            "a label that the model never gave, declare all labels (gold_sample() has the "
-            "argument names, validate() the argument for labels, a categorical column its "
+            f"has {count_of(n, 'code')} {checks.quoted(code)}, which is no label: did "
+            f"you mean {checks.quoted(label)}? Correct the codes. If it is a label that "
+            "the model never gave, declare all labels (gold_sample() has the argument "
+            "names, validate() an argument for labels, a categorical column its "
             "categories)",
             argument="gold",
             code="unknown_choice",

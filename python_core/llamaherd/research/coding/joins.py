@@ -150,7 +150,10 @@ def _check_edits(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) ->
     ]
     rate = len(coded) / max(len(gold.rows), 1)
     check_relabelled(
-        before, now if new_rows is None else now[list(new_rows)], coded, gold.all_probs * rate
+        before,
+        now if new_rows is None else now[list(new_rows)],
+        coded,
+        gold.all_probs * rate,
     )
 
 
@@ -160,9 +163,11 @@ def relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> l
     if not n_other:
         return []
     return [
-        f"{part_of(n_other, len(gold.rows), 'text', of='of the gold sample')} another "
-        "label than when it was drawn, because of another run or an edit. The results "
-        "are about the new labels"
+        (
+            f"{part_of(n_other, len(gold.rows), 'text', of='of the gold sample')} another "
+            "label than when it was drawn, because of another run or an edit. The results "
+            "are about the new labels"
+        )
     ]
 
 
@@ -184,7 +189,9 @@ def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample
 
 def _n_relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> int:  # noqa: ANN401
     """Count drawn texts whose model label changed since the draw."""
-    if rows.labels is None or not any(label is not None for label in getattr(gold, "labels", ())):
+    if rows.labels is None or not any(
+        label is not None for label in getattr(gold, "labels", ())
+    ):
         return 0
     drawn = [int(i) if new_rows is None else new_rows[int(i)] for i in gold.rows]
     return sum(

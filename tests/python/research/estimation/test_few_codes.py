@@ -114,7 +114,9 @@ def data(n_wrong: int, n_gold: int = 100) -> tuple[dict[str, Any], list[str | No
 def test_few_errors_are_warned_of() -> None:
     frame, code = data(3)
     options: dict[str, Any] = {"prob": "simple", "target": "texts", "outcome": "a"}
-    with pytest.warns(UserWarning, match=r"a: few coded texts have a wrong .* all \(1\)"):
+    with pytest.warns(
+        UserWarning, match=r"a: few coded texts have a wrong .* all \(1\)\)"
+    ):
         lh.estimate(frame, code, **options)
     frame, code = data(0)
     found = lh.estimate(frame, code, **options)

@@ -18,9 +18,7 @@ DATA["x"] = RNG.normal(size=N)
 
 def fitted(scale: float, label: Any, codes: Any) -> list[Any]:
     data = DATA.assign(label=label, x=DATA["x"] * scale + 3 * scale)
-    gold = lh.gold_sample(
-        data, 90, text="text", label="label", seed=1, names=["a", "b"]
-    )
+    gold = lh.gold_sample(data, 90, text="text", label="label", seed=1, names=["a", "b"])
     gold = gold.with_codes([codes[row] for row in gold.rows])
     return lh.estimate(data, gold, "label == 'a' ~ x").rows
 
