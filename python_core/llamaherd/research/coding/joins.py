@@ -164,8 +164,10 @@ def relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> l
         return []
     return [
         (
+            f""
             f"{part_of(n_other, len(gold.rows), 'text', of='of the gold sample')} another "
-            "label than when it was drawn, because of another run or an edit. The results "
+            "label than when it was drawn, because of another run or an "
+            "edit. The results "
             "are about the new labels"
         )
     ]

@@ -100,8 +100,10 @@ def _of_moved(
     return [
         (
             f"{setting('calibrate', 'batch')} gave {n_lost:,} of {count_of(n, 'text')} "
-            f"with the label {common!r} another label. It assumes that people would give all "
-            f"labels about equally often; if most texts really are {common!r}, these changes "
+            f"with the label {common!r} another label. It assumes that "
+            "people would give all "
+            f"labels about equally often; if most texts really are "
+            f"{common!r}, these changes "
             "are wrong. Check them with codes of people"
         )
     ]

@@ -68,7 +68,8 @@ def locked_note(gold: Any) -> list[str]:  # noqa: ANN401 - GoldSample, or what i
     return [
         (
             f"{count_of(n_locked, 'text')} of the part 'evaluate' "
-            f"{verb(n_locked, 'is', 'are')} left out, because this part is locked: the results use only the codes of "
+            f"{verb(n_locked, 'is', 'are')} left out, because this part "
+            "is locked: the results use only the codes of "
             "'explore' and 'select'. evaluate_codebook() unlocks the part, and returns a "
             "sample with all parts open (gold)"
         )

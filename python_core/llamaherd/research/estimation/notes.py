@@ -74,7 +74,8 @@ def few_groups(names: Sequence[str], counts: Floats) -> list[str]:
         [
             (
                 "These groups have few codes, intervals may be too short: "
-                f"{few}. The number is that of the codes; a group needs {FEW}, and at least 2 for an interval"
+                f"{few}. The number is that of the codes; a group needs "
+                f"{FEW}, and at least 2 for an interval"
             )
         ]
         if few
@@ -90,7 +91,8 @@ def rare_label(outcome: str, y: Floats) -> list[str]:
     times = count_of(n_given, "time")
     return [
         (
-            f"{outcome}: people gave this label {times} in {len(y)} codes, so its intervals "
+            f"{outcome}: people gave this label {times} in {len(y)} "
+            "codes, so its intervals "
             "are unreliable. Code more texts"
         )
     ]
@@ -118,8 +120,10 @@ def rare_errors(
     return (
         [
             (
-                f"{outcome}: few coded texts have a wrong label (number by group: {few}), so "
-                "the correction of the labels is uncertain and intervals may be too short. "
+                f"{outcome}: few coded texts have a wrong label (number by "
+                f"group: {few}), so "
+                "the correction of the labels is uncertain and intervals may "
+                "be too short. "
                 "Code more texts of these groups"
             )
         ]
@@ -158,7 +162,8 @@ def _rare_in_strata(
     where = "; ".join(line for _, line in lines[:_SHOWN]) + more
     return [
         (
-            f"{outcome}: the correction of the labels is uncertain where few wrong labels "
+            f"{outcome}: the correction of the labels is uncertain where "
+            "few wrong labels "
             f"were seen. Code more texts of these strata: {where}"
         )
     ]

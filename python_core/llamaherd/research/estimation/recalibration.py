@@ -168,8 +168,10 @@ def _result(  # noqa: PLR0917 - one caller
         notes = [
             *notes,
             (
-                f"The new labels are {given.pop()!r} for every text: the probabilities say "
-                "nothing about the codes, so the head is no better than this constant. Use "
+                f"The new labels are {given.pop()!r} for every text: the "
+                "probabilities say "
+                "nothing about the codes, so the head is no better than this "
+                "constant. Use "
                 "the model's labels, or other features"
             ),
         ]
