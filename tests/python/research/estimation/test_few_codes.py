@@ -121,7 +121,7 @@ def test_few_errors_are_warned_of() -> None:
     frame, code = data(0)
     found = lh.estimate(frame, code, **options)
     note = next(note for note in found.notes if "Wilson's limits" in note)
-    assert note.endswith("or no difference: dsl: a (all); ppi: a (all)")
+    assert note.endswith("the codes do not differ: dsl: a (all); ppi: a (all)")
     frame, code = data(20)
     found = lh.estimate(frame, code, **options)
     assert not any("wrong label" in note for note in found.notes)
