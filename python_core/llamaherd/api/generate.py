@@ -139,7 +139,7 @@ def prepare_generate(
 
 
 def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:
-    """Return the function that warns of cut answers; None if the caller asked for them."""
+    """Return the function that warns of cut answers; None if the caller wants them."""
     params = options.params if isinstance(options.params, list) else [options.params]
     settings = [options.sampling.get("ignore_eos")]
     settings += [each.ignore_eos for each in params if isinstance(each, SamplingParams)]

@@ -74,7 +74,9 @@ def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[
     variables: dict[str, object] = {}
     if KWARGS in given:
         variables = checked_variables(KWARGS, given[KWARGS])
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {
+        name: checks.flag(name, given[name]) for name in ("show_schema",) if name in given
+    }
     effort = given.get("reasoning_effort")
     if effort is not None and checks.text("reasoning_effort", effort) != _NO_EFFORT:
         variables = {"reasoning_effort": effort, **variables}
@@ -93,8 +95,6 @@ def chat_options(given: Mapping[str, object], settings: ServerSettings) -> dict[
         found["thinking"] = _thinking(given["thinking"])
     if variables:
         found["variables"] = variables
-    if "show_schema" in given:
-        found["show_schema"] = checks.flag("show_schema", given["show_schema"])
     return {"chat": True, **with_defaults(found, settings)}
 
 

@@ -92,10 +92,10 @@ def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> N
         if code in known or label is None or _letters(code) == _letters(label):
             continue
         raise ArgumentError(
-            f"has {count_of(n, 'code')} {checks.quoted(code)}, which is no label: did you "
-            f"mean {checks.quoted(label)}? Correct the codes. If {checks.quoted(code)} is "
-            "a label that the model never gave, declare all labels (gold_sample() has the "
-            "argument names, validate() the argument for labels, a categorical column its "
+            f"has {count_of(n, 'code')} {checks.quoted(code)}, which is no label: did "
+            f"you mean {checks.quoted(label)}? Correct the codes. If it is a label that "
+            "the model never gave, declare all labels (gold_sample() has the argument "
+            "names, validate() an argument for labels, a categorical column its "
             "categories)",
             argument="gold",
             code="unknown_choice",

@@ -16,6 +16,7 @@ from llamaherd.core.errors import GenerationError
 from llamaherd.core.failure import CANCELLED, Failure, code_of
 from llamaherd.core.keeping import keep, keep_made, kept
 from llamaherd.core.stats import Progress
+from llamaherd.core.words import setting
 from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
 from llamaherd.research.coding.answers import Answers, bound, of_rows, summed
@@ -261,7 +262,7 @@ class Coding:
             found.quotes = [None] * n if quotes is None else quotes.each
         answers = of_rows(found, self._rows)
         errors = [
-            BLANK if is_blank(text) else error
+            BLANK if is_blank(text) else _with_advice(error, work.settings)
             for text, error in zip(work.texts, answers.errors, strict=True)
         ]
         answers = replace(answers, errors=errors)
@@ -426,3 +427,11 @@ def _none(n: int, k: int, settings: Settings) -> Answers:
 def is_failure(error: str | None) -> bool:
     """Return True if the error shows a failure, not a cancelled or blank text."""
     return code_of(error) not in (None, CANCELLED.code, BLANK.code)
+
+
+def _with_advice(error: str | None, settings: Settings) -> str | None:
+    """Return the error of a text; one of a text that is too long names `split`."""
+    if error is None or settings.split is not None or code_of(error) != "too_long":
+        return error
+    way = setting("split", "mean" if settings.method == "classify" else "first")
+    return Failure(f"{error}; or code the text in parts, by {way}", "too_long")

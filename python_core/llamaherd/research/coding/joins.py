@@ -162,11 +162,12 @@ def relabelled(gold: Any, rows: SampleRows, new_rows: Sequence[int] | None) -> l
     n_other = _n_relabelled(gold, rows, new_rows)
     if not n_other:
         return []
-    return [
-        f"{part_of(n_other, len(gold.rows), 'text', of='of the gold sample')} another "
-        "label than when it was drawn, because of another run or an edit. The results "
-        "are about the new labels"
-    ]
+    part = part_of(n_other, len(gold.rows), "text", of="of the gold sample")
+    note = (
+        f"{part} another label than when it was drawn, because of another run or an "
+        "edit. The results are about the new labels"
+    )
+    return [note]
 
 
 def filtered(gold: Any, rows: SampleRows) -> Any:  # noqa: ANN401 - GoldSample

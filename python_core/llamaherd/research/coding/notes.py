@@ -25,7 +25,7 @@ _MANY = 0.2  # share of the texts that it takes
 _LEAST_FITTED = 5  # least number of texts for batch calibration without a note
 
 
-def notes_of(
+def notes_of(  # noqa: PLR0917 - two callers, in this order
     labels: Sequence[str | None],
     coverage: Floats | None,
     codebook: Codebook,
@@ -98,10 +98,14 @@ def _of_moved(
     if n < _ONE_SIDED * len(before) or n_lost < _MANY * len(before):
         return []
     return [
-        f"{setting('calibrate', 'batch')} gave {n_lost:,} of {count_of(n, 'text')} "
-        f"with the label {common!r} another label. It assumes that people would give all "
-        f"labels about equally often; if most texts really are {common!r}, these changes "
-        "are wrong. Check them with codes of people"
+        (
+            f"{setting('calibrate', 'batch')} gave {n_lost:,} of {count_of(n, 'text')} "
+            f"with the label {common!r} another label. It assumes that "
+            "people would give all "
+            f"labels about equally often; if most texts really are "
+            f"{common!r}, these changes "
+            "are wrong. Check them with codes of people"
+        )
     ]
 
 

@@ -1,4 +1,4 @@
-"""Parts of a gold sample that was split: the open ones are used, the locked one is not."""
+"""Parts of a split gold sample: open parts are used, a locked part is not."""
 
 from __future__ import annotations
 
@@ -66,8 +66,11 @@ def locked_note(gold: Any) -> list[str]:  # noqa: ANN401 - GoldSample, or what i
     if not n_locked:
         return []
     return [
-        f"{count_of(n_locked, 'text')} of the part 'evaluate' {verb(n_locked, 'is', 'are')} "
-        "left out, because this part is locked: the results use only the codes of "
-        "'explore' and 'select'. evaluate_codebook() unlocks the part, and returns a "
-        "sample with all parts open (gold)"
+        (
+            f"{count_of(n_locked, 'text')} of the part 'evaluate' "
+            f"{verb(n_locked, 'is', 'are')} left out, because this part "
+            "is locked: the results use only the codes of "
+            "'explore' and 'select'. evaluate_codebook() unlocks the part, and returns a "
+            "sample with all parts open (gold)"
+        )
     ]

@@ -44,9 +44,15 @@ WILSON = (
     f"codes have a label, or fewer than {counts.FEW} lack it (with cluster: clusters of "
     "codes); the intervals are not symmetric, and use no std. error"
 )
-_UNSEEN = "by Wilson's limits, as the codes show no wrong label, or no difference: "
+_UNSEEN = (
+    "made from Wilson's limits, because no coded text has a wrong label there, or the "
+    "codes do not differ: "
+)
 _LISTED = 12  # groups that a note lists
-_NO_ERRORS = "no coded text has a wrong label: intervals of dsl and ppi may be too short"
+_NO_ERRORS = (
+    "The labels of all coded texts are right (no coded text has a wrong label), but "
+    "other texts may have wrong labels: intervals of dsl and ppi may be too short"
+)
 
 
 def few_coefficients(n_gold: int, p: int) -> list[str]:
@@ -55,8 +61,8 @@ def few_coefficients(n_gold: int, p: int) -> list[str]:
         return []
     return [
         (
-            f"too few codes ({n_gold:,}) for {count_of(p, 'coefficient')}: intervals may "
-            "be too short"
+            f"There are too few codes ({n_gold:,}) for {count_of(p, 'coefficient')}, so "
+            f"intervals may be too short. Code at least {FEW * p:,} texts"
         )
     ]
 
@@ -64,8 +70,17 @@ def few_coefficients(n_gold: int, p: int) -> list[str]:
 def few_groups(names: Sequence[str], counts: Floats) -> list[str]:
     """Return notes on groups with few codes."""
     few = _counted(names, counts, counts < FEW)
-    why = "few codes, intervals may be too short (below 2 codes: no interval): "
-    return [why + few] if few else []
+    return (
+        [
+            (
+                "These groups have few codes, intervals may be too short: "
+                f"{few}. The number is that of the codes; a group needs "
+                f"{FEW}, and at least 2 for an interval"
+            )
+        ]
+        if few
+        else []
+    )
 
 
 def rare_label(outcome: str, y: Floats) -> list[str]:
@@ -73,9 +88,14 @@ def rare_label(outcome: str, y: Floats) -> list[str]:
     n_given = int((y == 1).sum())
     if min(n_given, len(y) - n_given) >= RARE:
         return []
-    why = "its intervals are unreliable"
     times = count_of(n_given, "time")
-    return [f"{outcome}: people gave this label {times} in {len(y)}; {why}"]
+    return [
+        (
+            f"{outcome}: people gave this label {times} in {len(y)} "
+            "codes, so its intervals "
+            "are unreliable. Code more texts"
+        )
+    ]
 
 
 def rare_errors(
@@ -97,8 +117,19 @@ def rare_errors(
     counts = few_codes.n_errors(problem)
     open_groups = ~few_codes.all_coded(problem)
     few = _counted(names, counts, (counts > 0) & (counts < RARE) & open_groups)
-    why = "few coded texts have a wrong label, code more texts"
-    return [f"{outcome}: {why}: {few}"] if few else []
+    return (
+        [
+            (
+                f"{outcome}: few coded texts have a wrong label (number by "
+                f"group: {few}), so "
+                "the correction of the labels is uncertain and intervals may "
+                "be too short. "
+                "Code more texts of these groups"
+            )
+        ]
+        if few
+        else []
+    )
 
 
 def _rare_in_strata(
@@ -129,7 +160,13 @@ def _rare_in_strata(
         return []
     more = f"; and {len(lines) - _SHOWN} more strata" if len(lines) > _SHOWN else ""
     where = "; ".join(line for _, line in lines[:_SHOWN]) + more
-    return [f"{outcome}: code more texts of the strata with few errors: {where}"]
+    return [
+        (
+            f"{outcome}: the correction of the labels is uncertain where "
+            "few wrong labels "
+            f"were seen. Code more texts of these strata: {where}"
+        )
+    ]
 
 
 def few_heavy(problem: Problem) -> list[str]:
@@ -201,8 +238,8 @@ def few_clusters(problem: Problem) -> list[str]:
         return []
     return [
         (
-            f"{count_of(n, 'cluster')} {verb(n, 'has', 'have')} codes, fewer than "
-            f"{_CLUSTERS}: intervals may be too short"
+            f"Only {count_of(n, 'cluster')} {verb(n, 'has', 'have')} codes, fewer than "
+            f"{_CLUSTERS}, so intervals may be too short. Code texts of more clusters"
         )
     ]
 
@@ -245,8 +282,9 @@ def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> lis
     n = int(wrong.sum())
     return [
         (
-            f"{count_of(n, 'coded text')} {verb(n, 'has', 'have')} a wrong label, "
-            "intervals of dsl and ppi may be too short"
+            f"Only {count_of(n, 'coded text')} {verb(n, 'has', 'have')} a wrong label, "
+            "so the correction of the labels is uncertain and intervals of dsl and ppi "
+            "may be too short. Code more texts"
         )
     ]
 
@@ -271,7 +309,9 @@ def unseen(
 def by_the_rule(bounds: Sequence[str]) -> list[str]:
     """Combine the descriptions that `unseen` returns into one note."""
     known_bounds = [each for each in bounds if each]
-    return [f"intervals {_UNSEEN}{'; '.join(known_bounds)}"] if known_bounds else []
+    if not known_bounds:
+        return []
+    return [f"These intervals are {_UNSEEN}{'; '.join(known_bounds)}"]
 
 
 def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
@@ -282,10 +322,10 @@ def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
         limits: Smallest and largest possible value.
     """
     low, high = limits
-    why = f"outside {low:g} to {high:g}, as codes are few"
+    why = f"outside {low:g} to {high:g}, because there are few codes"
     return [
         f"{row.method}: the {row.term} of {row.outcome} {row.group}".rstrip()
-        + f" is estimated as {decimals(row.estimate, 3)}, {why}; report the interval, "
+        + f" is estimated as {decimals(row.estimate, 3)}, {why}. Report the interval, "
         "which is valid"
         for row in rows
         if row.term in {"share", "mean"}

@@ -159,6 +159,22 @@ def _result(  # noqa: PLR0917 - one caller
     raw = ProbabilityScores.of(before, columns, weights, level)
     new = ProbabilityScores.of(after, columns, weights, level)
     gain = gain_of(before, after, columns, weights, level)
+    folds: list[int | None] = [None] * len(model)
+    for row, fold in zip(rows.tolist(), made.folds.tolist(), strict=True):
+        folds[row] = fold + 1
+    frame, labels = with_new_columns(model, probs, folds)
+    given = {label for label in labels if label is not None}
+    if len(given) == 1 < len({each for each in model.labels if each is not None}):
+        notes = [
+            *notes,
+            (
+                f"The new labels are {given.pop()!r} for every text: the "
+                "probabilities say "
+                "nothing about the codes, so the head is no better than this "
+                "constant. Use "
+                "the model's labels, or other features"
+            ),
+        ]
     if not gain.value > 0:
         note = (
             f"recalibration does not help here: accuracy "
@@ -172,10 +188,6 @@ def _result(  # noqa: PLR0917 - one caller
         "cross_validated": new.to_dict(),
         "gain": {"value": gain.value, "low": gain.low, "high": gain.high},
     }
-    folds: list[int | None] = [None] * len(model)
-    for row, fold in zip(rows.tolist(), made.folds.tolist(), strict=True):
-        folds[row] = fold + 1
-    frame, labels = with_new_columns(model, probs, folds)
     return Recalibrated(
         frame=frame,
         text=model.text,

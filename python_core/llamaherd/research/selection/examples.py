@@ -56,6 +56,9 @@ def choose_examples(
     whose right label has the lowest probability. Texts that also occur in "select" or
     "evaluate" are never used.
 
+    Examples can make labels worse, above all of small models: compare the codebook with
+    and without them by `compare_codebooks` before you use it.
+
     Args:
         gold: Sample with codes, split by `gold_split`; or the path of its CSV file.
         k: Number of examples.

@@ -115,12 +115,14 @@ def data(n_wrong: int, n_gold: int = 100) -> tuple[dict[str, Any], list[str | No
 def test_few_errors_are_warned_of() -> None:
     frame, code = data(3)
     options: dict[str, Any] = {"prob": "simple", "target": "texts", "outcome": "a"}
-    with pytest.warns(UserWarning, match=r"a: few coded texts have a wrong .* all \(1\)"):
+    with pytest.warns(
+        UserWarning, match=r"a: few coded texts have a wrong .* all \(1\)\)"
+    ):
         lh.estimate(frame, code, **options)
     frame, code = data(0)
     found = lh.estimate(frame, code, **options)
     note = next(note for note in found.notes if "Wilson's limits" in note)
-    assert note.endswith("or no difference: dsl: a (all); ppi: a (all)")
+    assert note.endswith("the codes do not differ: dsl: a (all); ppi: a (all)")
     frame, code = data(20)
     found = lh.estimate(frame, code, **options)
     assert not any("wrong label" in note for note in found.notes)

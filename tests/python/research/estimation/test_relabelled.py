@@ -134,19 +134,16 @@ def test_a_misspelt_code_is_no_new_label(use: Callable[..., Any], way: str) -> N
     codes = [str(word) if i < 150 else None for i, word in enumerate(words)]
     codes[codes.index("against")] = "agianst"
     data = DATA.drop(columns=["p_yes", "p_no"]).assign(label=words, mine=codes)
+    given: Any = codes if way == "list" else "mine"
+    more = {"label": "label"} if use is lh.validate else {"prob": "simple"}
+    if way == "sample":
+        bare, more = data.drop(columns="label"), {}
+        gold = lh.gold_sample(bare, 200, text="text", id="key", seed=1)
+        typed = [str(codes[row] or words[row]) for row in gold.rows]
+        typed[typed.index("against")] = "agianst"
+        given = gold.with_codes(typed)
     with pytest.raises(lh.ArgumentError, match="did you mean 'against'"):
-        if way == "sample":
-            bare = data.drop(columns="label")
-            gold = lh.gold_sample(bare, 200, text="text", id="key", seed=1)
-            typed = [codes[row] or words[row] for row in gold.rows]
-            typed[next(i for i, word in enumerate(typed) if word == "against")] = (
-                "agianst"
-            )
-            use(data, gold.with_codes(typed))
-        elif use is lh.validate:
-            use(data, codes if way == "list" else "mine", label="label")
-        else:
-            use(data, codes if way == "list" else "mine", prob="simple")
+        use(data, given, **more)
 
 
 def test_a_new_label_can_be_declared() -> None:
