@@ -93,7 +93,7 @@ def resolve_backend() -> None:
         import matplotlib.pyplot as plt  # noqa: PLC0415 - optional
     except ImportError as error:
         raise ImportError(MISSING) from error
-    plt.draw_if_interactive()  # the simplest function that needs the backend
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call] # it needs the backend
 
 
 @contextmanager

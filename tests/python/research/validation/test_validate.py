@@ -531,3 +531,21 @@ def test_the_labels_are_no_codes_of_people(given: dict[str, Any]) -> None:
     (name,) = given
     with pytest.raises(ValueError, match=f"^{name} must be codes of people: 'label' is"):
         lh.validate(data, **given)
+
+
+def test_texts_that_the_data_leave_out_are_told() -> None:
+    n = 40
+    frame = pd.DataFrame(
+        {
+            "id": [f"t{i}" for i in range(n)],
+            "text": [f"text {i}" for i in range(n)],
+            "label": ["a", "b"] * (n // 2),
+        }
+    )
+    gold = lh.gold_sample(frame, 20, id="id", seed=1)
+    gold = gold.with_codes({"ann": ["a", "b"] * 10})
+    note = "30 of 40 texts from which the sample was drawn are used, "
+    found = lh.validate(frame[:30], gold, n_bootstrap=0)
+    (told,) = (line for line in found.warnings if line.startswith(note))
+    assert told.endswith("of the 20 drawn: results describe only the texts used.")
+    assert not any(note in line for line in lh.validate(frame, gold).warnings)
