@@ -116,8 +116,8 @@ def _each_call(calls: object, change: Callable[[object], object]) -> object:
     changed = []
     for call in calls:
         function = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(function, Mapping) and "arguments" in function:
-            own = {**function, "arguments": change(function["arguments"])}
+        if isinstance(function, Mapping):
+            own = {**function, "arguments": change(function.get("arguments"))}
             changed.append({**call, "function": own})
         else:
             changed.append(call)
@@ -125,7 +125,12 @@ def _each_call(calls: object, change: Callable[[object], object]) -> object:
 
 
 def _as_object(arguments: object) -> object:
-    """Parse arguments that are JSON text, as clients of OpenAI's API send them."""
+    """Parse arguments that are JSON text, as clients of OpenAI's API send them.
+
+    A call of a function without arguments may have none, or an empty text.
+    """
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        return {}
     if not isinstance(arguments, str):
         return arguments
     try:
