@@ -171,7 +171,26 @@ def _checked(name: Name, given: object) -> dict[str, object]:
     if thoughts:
         thought = checks.text(where.at(thoughts[0]), own[thoughts[0]])
         own = with_thought(own, thought)
+    others = own.keys() - {"role", "content", *THOUGHT_FIELDS}
+    check_texts(where, {key: own[key] for key in own if key in others})
     return own
+
+
+def check_texts(name: Name, value: object) -> None:
+    """Check that UTF-8 can encode the texts in a value, for its part in a prompt.
+
+    Raises:
+        ValueError: A text has lone surrogates; the message names its place.
+    """
+    if isinstance(value, str):
+        checks.text(name, value)
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            check_texts(name, key)
+            check_texts(argument_of(name).at(str(key)), part)
+    elif isinstance(value, (list, tuple)):
+        for i, part in enumerate(value):
+            check_texts(argument_of(name).at(i), part)
 
 
 def _text_of(name: Name, content: object) -> str:

@@ -21,6 +21,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.chat import chat_renderer
+from llamaherd.model.messages import check_texts
 from llamaherd.model.tokens import detokenize
 from llamaherd.model.tool_calls import ToolAnswer, parse_tool_calls
 from llamaherd.model.tool_formats import tool_format_of
@@ -236,6 +237,7 @@ def _tools(value: object) -> list[dict[str, Any]]:
         raise bad_field("tools", "tools must be a list of functions")
     if len(value) > _MOST:
         raise bad_field("tools", f"tools has {len(value)} functions, more than {_MOST}")
+    check_texts("tools", value)
     tools = [_tool(f"tools[{i}]", tool) for i, tool in enumerate(value)]
     names = [tool["function"]["name"] for tool in tools]
     for name in names:

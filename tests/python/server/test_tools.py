@@ -248,3 +248,28 @@ def test_calls_beside_a_form_are_those_of_declared_functions(ctx: lh.Context) ->
         content, calls, _ = use.read(ctx.model, answer(ctx, text))
         assert [each.arguments for each in calls] == ['{"n": 1}'] * is_call
         assert content == (None if is_call else text)
+
+
+@pytest.mark.parametrize("place", ["content", "arguments", "description"])
+def test_half_of_a_surrogate_pair_is_named(client: Client, place: str) -> None:
+    bad = "a\ud83d"
+    said = {"role": "assistant", "content": "b", "tool_calls": [call("{}")]}
+    fields: dict[str, Any] = {"messages": [*ASK, said], "tools": [NOTHING]}
+    if place == "content":
+        said["content"] = bad
+    elif place == "arguments":
+        said["tool_calls"] = [call(json.dumps({"a": bad}, ensure_ascii=False))]
+    else:
+        tool = {**NOTHING["function"], "description": bad}
+        fields["tools"] = [{"type": "function", "function": tool}]
+    status, got = client.post(CHAT, {**fields, "max_tokens": 2})
+    assert status == 400
+    assert "is not valid Unicode" in got["error"]["message"]
+    name = "tools" if place == "description" else "messages"
+    assert got["error"]["message"].startswith(name), got
+
+
+@pytest.mark.parametrize("path", ["/reranking", "/v1/reranking"])
+def test_paths_of_llama_server(client: Client, path: str) -> None:
+    ask = {"query": "a", "documents": ["b", "c"]}
+    assert client.post(path, ask)[0] == client.post("/v1/rerank", ask)[0] != 404

@@ -12,6 +12,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from llamaherd.core import checks
+from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.files import discard
 from llamaherd.core.words import spoken_in
 from llamaherd.server.batches import upload
@@ -284,8 +285,12 @@ def _listed(
     query = request.query_params
     most = _MOST_LISTED[kind]
     shown = query.get("limit", str(min(most, 100)))
-    limit = checks.integer("limit", int(shown) if shown.isdecimal() else shown, 1, most)
-    order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
+    try:
+        n = int(shown) if shown.isdecimal() else shown
+        limit = checks.integer("limit", n, 1, most)
+        order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
+    except BadArgumentError as error:
+        raise bad_field(error.argument, str(error)) from None
     items: list[Any] = list(found)[:: 1 if order == "desc" else -1]
     after = query.get("after")
     if after is not None:
