@@ -82,7 +82,7 @@ class Constraints:
             return None
         make = self._makers[i % len(self._makers)] if self._makers else None
         if (text, make) not in self._shapes:
-            shape = shape_of(text)
+            shape = shape_of(text, closes=True)
             if self._strict and shape.left:
                 raise ArgumentError(
                     f"masks cannot enforce {', '.join(shape.left)} of the schema",

@@ -64,11 +64,12 @@ class Budget:
                 inside: list[object] = [*each.keys(), *each.values()]
             elif isinstance(each, (list, tuple, set, frozenset)):
                 inside = [*each]
-            else:  # a namespace of jinja2
-                # An undefined value of jinja2 raises an error for any attribute.
+            else:  # vars() finds no attributes of a namespace
                 is_namespace = isinstance(each, Namespace)
                 inside = (
-                    [*vars(each)["_Namespace__attrs"].values()] if is_namespace else []
+                    [*each._Namespace__attrs.values()]  # type: ignore[attr-defined]  # noqa: SLF001
+                    if is_namespace
+                    else []
                 )
             self.spend_each(inside)
             open_ += [item for item in inside if not isinstance(item, (str, int))]

@@ -11,7 +11,7 @@ from jinja2.runtime import Context  # noqa: TC002 - decorators read annotations
 from jinja2.visitor import NodeTransformer
 
 from llamaherd.model.budget import BUDGET, Budget, size
-from llamaherd.model.literal_text import LiteralText, with_marks, written
+from llamaherd.model.literal_text import LiteralText, unescaped_marks, with_marks, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,7 +158,7 @@ def tojson(
         separators=separators,
         sort_keys=sort_keys,
     )
-    return text.replace("\\ufdd0", "\ufdd0").replace("\\ufdd1", "\ufdd1")
+    return unescaped_marks(text)
 
 
 # Filters that `Counting` inserts into a template.

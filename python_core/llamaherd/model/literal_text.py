@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, SupportsIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
+_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\ufdd([01])")  # no escaped backslash
 
 
 class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
@@ -92,6 +94,13 @@ class LiteralText(str):  # noqa: SLOT000 - strings have none of variable size
         return (self.part(character) for character in self.text)
 
 
+class LiteralList(list[object]):
+    """List of a message or a tool, which a template cannot change.
+
+    Other conversations are rendered from the same tools.
+    """
+
+
 def _as_part(name: str) -> Callable[..., LiteralText]:
     def method(self: LiteralText, *args: object, **kwargs: object) -> LiteralText:
         return self.part(getattr(self.text, name)(*args, **kwargs))
@@ -131,10 +140,15 @@ def with_marks(value: object) -> object:
     return value
 
 
+def unescaped_marks(text: str) -> str:
+    """Return the text of a value with its marks in place of their escapes."""
+    return _ESCAPED.sub(lambda m: m[1] + (_OPEN if m[2] == "0" else _CLOSE), text)
+
+
 def written(value: object) -> object:
     """Return the text that a template writes for a value, with marks."""
     if isinstance(value, (dict, list, tuple)):  # these write texts with escapes
-        return str(with_marks(value)).replace("\\ufdd0", _OPEN).replace("\\ufdd1", _CLOSE)
+        return unescaped_marks(str(with_marks(value)))
     return with_marks(value)
 
 
@@ -148,5 +162,5 @@ def as_literal(value: object, mark: Callable[[str], str]) -> object:
             as_literal(key, mark): as_literal(each, mark) for key, each in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [as_literal(each, mark) for each in value]
+        return LiteralList(as_literal(each, mark) for each in value)
     return value

@@ -116,8 +116,8 @@ def _each_call(calls: object, change: Callable[[object], object]) -> object:
     changed = []
     for call in calls:
         function = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(function, Mapping) and "arguments" in function:
-            own = {**function, "arguments": change(function["arguments"])}
+        if isinstance(function, Mapping):
+            own = {**function, "arguments": change(function.get("arguments"))}
             changed.append({**call, "function": own})
         else:
             changed.append(call)
@@ -125,7 +125,12 @@ def _each_call(calls: object, change: Callable[[object], object]) -> object:
 
 
 def _as_object(arguments: object) -> object:
-    """Parse arguments that are JSON text, as clients of OpenAI's API send them."""
+    """Parse arguments that are JSON text, as clients of OpenAI's API send them.
+
+    A call of a function without arguments may have none, or an empty text.
+    """
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        return {}
     if not isinstance(arguments, str):
         return arguments
     try:
@@ -166,7 +171,26 @@ def _checked(name: Name, given: object) -> dict[str, Any]:
     if thoughts:
         thought = checks.text(where.at(thoughts[0]), own[thoughts[0]])
         own = with_thought(own, thought)
+    others = own.keys() - {"role", "content", *THOUGHT_FIELDS}
+    check_texts(where, {key: own[key] for key in own if key in others})
     return own
+
+
+def check_texts(name: Name, value: object) -> None:
+    """Check that UTF-8 can encode the texts in a value, for its part in a prompt.
+
+    Raises:
+        ValueError: A text has lone surrogates; the message names its place.
+    """
+    if isinstance(value, str):
+        checks.text(name, value)
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            check_texts(name, key)
+            check_texts(argument_of(name).at(str(key)), part)
+    elif isinstance(value, (list, tuple)):
+        for i, part in enumerate(value):
+            check_texts(argument_of(name).at(i), part)
 
 
 def _text_of(name: Name, content: object) -> str:

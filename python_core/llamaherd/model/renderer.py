@@ -12,6 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ChatTemplateError
 from llamaherd.model.budget import Budget
 from llamaherd.model.literal_text import as_literal
+from llamaherd.model.messages import check_texts
 from llamaherd.model.templating import Sandbox, counted
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Renderer:
         tools: object = None,
     ) -> None:
         check_variables(variables)
+        check_texts("variables", variables)
+        check_texts("tools", tools)
         self.source = source
         self.variables = dict(variables)
         self.bos, self.eos = bos, eos

@@ -20,7 +20,7 @@ from llamaherd.model.counting import (
     tojson,
     width,
 )
-from llamaherd.model.literal_text import written
+from llamaherd.model.literal_text import LiteralList, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _WIDE_METHODS = frozenset(
     ["center", "expandtabs", "ljust", "rjust", "translate", "zfill"]
 )
+# Methods that change a list of the template itself; llama.cpp allows them, too.
+_LIST_METHODS = frozenset(["append", "extend", "insert", "pop"])
 
 
 @contextmanager
@@ -76,6 +78,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         }
         self.filters |= OWN
 
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:  # noqa: ANN401
+        """Return whether a template may use an attribute."""
+        is_own = isinstance(obj, list) and not isinstance(obj, LiteralList)
+        if is_own and attr in _LIST_METHODS:
+            return True
+        return super().is_safe_attribute(obj, attr, value)
+
     def _parse(
         self, source: str, name: str | None, filename: str | None
     ) -> nodes.Template:
@@ -112,6 +121,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             budget.spend_on([args, kwargs])
             if isinstance(owner, (list, tuple)):
                 budget.spend_on(owner)
+                budget.spend(sum(map(size, args)))
             if name == "join":
                 budget.spend(len(owner) * size(args[0]) if args else 0)
             elif isinstance(owner, str) and name == "replace" and len(args) > 1:

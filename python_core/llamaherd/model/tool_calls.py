@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from llamaherd.model.tool_arguments import json_value, parameters_of, typed
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Tools: TypeAlias = "Sequence[Mapping[str, object]]"
+Pieces: TypeAlias = "Iterable[str | WrittenCall]"
 
 CUT_OFF = "the call is cut off"
+NOT_JSON = "the call is not valid JSON"
+_NAME_KEYS = ("name", "tool_name", "function")
+_ARGUMENT_KEYS = ("arguments", "parameters", "args")
+_OTHER_KEYS = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MOST_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class ToolAnswer:
     """An answer with its calls.
 
     Attributes:
-        text: The text without the calls.
+        text: The text without the valid calls; invalid calls are part of it.
         calls: The calls, in order.
     """
 
@@ -46,117 +54,141 @@ class ToolAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A call as a format has it, before its name and arguments are checked.
+
+    Attributes:
+        text: Text of the call.
+        name: Name of the function.
+        arguments: Arguments as an object, or as JSON text. A format without types has
+            `Untyped` texts in the object.
+        problem: Reason why the call cannot be read; "" if it can be read.
+        is_sure: Whether the format marks the text as a call. If it does not, a text that
+            names no declared function is no call.
+    """
+
+    text: str
+    name: str = ""
+    arguments: object = None
+    problem: str = ""
+    is_sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ToolFormat:
     """A format of tool calls.
 
     Attributes:
         name: Name of the format.
-        read: Function that reads an answer; descriptions of tools give the types of
-            arguments.
+        read: Function that divides an answer into calls and the texts between them.
+        has_marks: Whether answers without calls contain marks of the format, which
+            `read` removes.
     """
 
     name: str
-    read: Callable[[str, Tools], ToolAnswer]
+    read: Callable[[str], Pieces]
+    has_marks: bool = False
 
 
 def parse_tool_calls(text: str, how: ToolFormat, tools: Tools = ()) -> ToolAnswer:
     """Read the tool calls in an answer.
 
-    An invalid call raises no error; its `problem` is set.
+    An invalid call raises no error; its `problem` is set, and its text stays a part of
+    the answer's text. A call is invalid if it cannot be read completely, if its function
+    was not declared, or if an argument does not have the declared type in a format
+    without types.
 
     Args:
         text: The answer with its special tokens, as returned by `detokenize(model,
             tokens, unparse_special=True)`.
         how: Format of the calls, see `tool_format_of`.
         tools: Descriptions of the tools. Their schemas give the types of arguments, which
-            distinguish the text "1" from the number 1 where the format does not.
+            distinguish the text "1" from the number 1 where the format does not. Without
+            descriptions, any name is allowed.
     """
-    return how.read(text, tools)
+    kept, calls = list[str](), list[ToolCall]()
+    for piece in how.read(text):
+        if isinstance(piece, str):
+            kept.append(piece)
+            continue
+        if not piece.is_sure and parameters_of(piece.name, tools) is None:
+            kept.append(piece.text)
+            continue
+        call = _checked(piece, tools)
+        calls.append(call)
+        if call.problem:
+            kept.append(piece.text)
+    if any(not call.problem for call in calls):
+        return ToolAnswer("".join(kept).strip(), tuple(calls))
+    return ToolAnswer("".join(kept).strip() if how.has_marks else text, tuple(calls))
 
 
-def json_value(text: str, at: int = 0) -> tuple[object, int]:
-    """Read a JSON value that starts at a position.
-
-    Raises:
-        ValueError: There is no JSON value.
-    """
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
-    try:
-        return decoder.raw_decode(text, at)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not valid JSON")
-
-
-def call_of(value: object, text: str) -> ToolCall:
-    """Return the call that a parsed JSON object describes."""
-    if not isinstance(value, dict):
-        return ToolCall("", {}, "a call must be an object", text)
-    inner = value.get("function")
-    value = inner if isinstance(inner, dict) else value
-    names = [value.get(key) for key in ("name", "tool_name", "function")]
-    name = next((each for each in names if isinstance(each, str)), "")
-    keys = [key for key in ("arguments", "parameters", "args") if key in value]
-    return checked_call(name, value[keys[0]] if keys else {}, text)
-
-
-def checked_call(name: str, arguments: object, text: str) -> ToolCall:
-    """Return a call whose arguments are given as an object, or as JSON text.
+def call_in_json(value: object, text: str) -> WrittenCall:
+    """Return the call that a parsed JSON object describes.
 
     Args:
-        name: Name of the function.
-        arguments: Arguments as written.
-        text: Text of the call, stored if the call is invalid.
+        value: Parsed JSON.
+        text: Text of the call.
     """
-    if not name:
-        return ToolCall("", {}, "the call has no name", text)
-    if isinstance(arguments, str):
-        try:
-            arguments, _ = json_value(arguments.strip())
-        except ValueError:
-            return ToolCall(name, {}, "the arguments are not valid JSON", text)
-    if not isinstance(arguments, dict):
-        return ToolCall(name, {}, "the arguments must be an object", text)
-    return ToolCall(name, arguments)
+    if not isinstance(value, dict):
+        return WrittenCall(text, problem="a call must be an object")
+    inner = value.get("function")
+    outer, value = (value, inner) if isinstance(inner, dict) else ({}, value)
+    name = next((value[k] for k in _NAME_KEYS if isinstance(value.get(k), str)), "")
+    keys = [key for key in _ARGUMENT_KEYS if key in value]
+    known = {*_NAME_KEYS, *_OTHER_KEYS, *keys[:1]}
+    others = sorted((value.keys() | outer.keys()) - known)
+    if others:
+        return WrittenCall(text, name, problem=f"the call has the key {others[0]!r}")
+    return WrittenCall(text, name, value[keys[0]] if keys else None)
 
 
-def answer_with(kept: Sequence[str], calls: Sequence[ToolCall]) -> ToolAnswer:
-    """Return an answer with calls, whose text is joined from the pieces between them."""
-    text = "".join(kept)
-    return ToolAnswer(text.strip() if calls else text, tuple(calls))
-
-
-def types_of(name: str, tools: Tools) -> dict[str, object]:
-    """Return the types of a tool's arguments in JSON Schema, by name."""
-    for tool in tools:
-        function = tool.get("function", tool)
-        if not isinstance(function, Mapping) or function.get("name") != name:
-            continue
-        schema = function.get("parameters")
-        properties = schema.get("properties") if isinstance(schema, Mapping) else None
-        if isinstance(properties, Mapping):
-            return {
-                str(key): each.get("type") if isinstance(each, Mapping) else None
-                for key, each in properties.items()
-            }
-    return {}
-
-
-def typed_arguments(
-    pairs: Sequence[tuple[str, str]], types: Mapping[str, object]
-) -> dict[str, object]:
-    """Convert arguments that the model wrote as text to values of their types."""
-    return {key: _typed_value(text, types.get(key)) for key, text in pairs}
-
-
-def _typed_value(text: str, kind: object) -> object:
-    if kind == "string":
-        return text
+def _checked(call: WrittenCall, tools: Tools) -> ToolCall:
+    """Return a call with its arguments, or with the reason why it is invalid."""
     try:
-        value, end = json_value(text.strip())
-    except ValueError:
-        return text
-    return value if end == len(text.strip()) else text
+        return ToolCall(call.name, _arguments(call, tools))
+    except ValueError as error:
+        return ToolCall(call.name, {}, str(error), call.text)
+
+
+def _arguments(call: WrittenCall, tools: Tools) -> dict[str, object]:
+    if call.problem:
+        raise ValueError(call.problem)
+    if not call.name:
+        raise ValueError("the call has no name")
+    parameters = parameters_of(call.name, tools)
+    if parameters is None:
+        raise ValueError(f"the function {call.name!r} was not declared")
+    value = call.arguments
+    if isinstance(value, str) and value.strip():
+        try:
+            value, end = json_value(value.strip())
+        except ValueError as error:
+            raise ValueError(f"the arguments are not valid JSON: {error}") from None
+        if end < len(str(call.arguments).strip()):
+            raise ValueError("there is text after the arguments")
+    value = {} if value is None or value == "" else value
+    if not isinstance(value, dict):
+        raise ValueError("the arguments must be an object")  # noqa: TRY004 - data
+    arguments = {key: typed(key, part, parameters) for key, part in value.items()}
+    _check_values(arguments)
+    return arguments
+
+
+def _check_values(value: object) -> None:
+    """Check that JSON can represent a value.
+
+    Raises:
+        ValueError: It has half of a surrogate pair, or is nested too deeply.
+    """
+    waiting = [(value, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        if depth > _MOST_DEPTH:
+            raise ValueError("the arguments are nested too deeply")
+        if isinstance(part, str) and _SURROGATE.search(part):
+            raise ValueError("a text in the arguments has half of a surrogate pair")
+        if isinstance(part, dict):
+            waiting += [(each, depth + 1) for pair in part.items() for each in pair]
+        elif isinstance(part, list):
+            waiting += [(each, depth + 1) for each in part]

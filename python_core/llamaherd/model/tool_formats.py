@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.template_cache import TemplateCache
+from llamaherd.model.tool_calls import parse_tool_calls
 from llamaherd.model.tool_readers import FORMATS
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _found(renderer: Renderer) -> ToolFormat | None:
         # For an answer that consists only of a call, the header of the turn comes
         # first.
         start = answer.find('{"name"') if each.name == "llama" else 0
-        calls = each.read(answer[max(0, start) :], ()).calls
+        calls = parse_tool_calls(answer[max(0, start) :], each).calls
         if [(c.name, dict(c.arguments)) for c in calls] == [(_NAME, _ARGUMENTS)]:
             return each
     return None

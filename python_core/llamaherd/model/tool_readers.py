@@ -1,186 +1,254 @@
-"""Readers of the formats in which models write tool calls."""
+"""Readers of tool calls in JSON. `FORMATS` has the readers of all formats."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
+from llamaherd.model.tool_arguments import json_value
 from llamaherd.model.tool_calls import (
     CUT_OFF,
-    ToolAnswer,
-    ToolCall,
+    NOT_JSON,
     ToolFormat,
-    Tools,
-    answer_with,
-    call_of,
-    checked_call,
-    json_value,
-    typed_arguments,
-    types_of,
+    WrittenCall,
+    call_in_json,
 )
 from llamaherd.model.tool_markup import (
-    read_deepseek,
     read_gemma,
+    read_glm,
     read_invoke,
     read_kimi_k3,
     read_minimax_m3,
+    read_xml,
 )
 
-_SPACES = re.compile(r"[\s,;]*")
-_FUNCTION = re.compile(r"<function=([^>\n]+)>(.*?)(</function>|\Z)", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
-_WRAPPER = re.compile(r"</?(?:seed:)?tool_call>")
-_GLM = re.compile(r"<tool_call>([^<{]*)(.*?)(</tool_call>|\Z)", re.DOTALL)
-_PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
-_MISTRAL = re.compile(r"([^\[{]+?)(?:\[CALL_ID\][^\[]*)?\[ARGS\]")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from llamaherd.model.tool_calls import Pieces
+
+_BETWEEN = re.compile(r"[\s,;]*")
+_SPACES = re.compile(r"\s*")
+
+
+def _values_at(text: str, at: int) -> tuple[list[WrittenCall], int, str]:
+    """Read the calls in JSON that start at a position: single calls or lists of calls.
+
+    Returns: The calls, their end, and why the text after them is not JSON; "" if it does
+    not begin like JSON.
+    """
+    calls: list[WrittenCall] = []
+    while True:
+        start = _end_of(_BETWEEN, text, at)
+        if text[start : start + 1] not in ("{", "["):
+            return calls, at, ""
+        try:
+            value, at = json_value(text, start)
+        except ValueError as error:
+            return calls, at, f"{NOT_JSON}: {error}"
+        values = value if isinstance(value, list) else [value]
+        whole = text[start:at]
+        calls += [call_in_json(each, whole) for each in values]
+
+
+def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return at if found is None else found.end()
+
+
+def _read_json(opening: str, closing: str, text: str) -> Pieces:
+    """Read calls in JSON between two markers."""
+    at = 0
+    while (start := text.find(opening, at)) >= 0:
+        yield text[at:start]
+        calls, at, problem = _values_at(text, start + len(opening))
+        yield from calls
+        end = _end_of(_BETWEEN, text, at)
+        if text.startswith(closing, end):
+            at = end + len(closing)
+            if not calls:
+                yield WrittenCall(text[start:at], problem=NOT_JSON)
+        elif end < len(text) or not calls:  # the text up to the marker is not JSON
+            start = at if calls else start
+            limit = text.find(opening, max(at, start + len(opening)))
+            limit = len(text) if limit < 0 else limit
+            end = text.find(closing, at, limit)
+            at = len(text) if end < 0 else end + len(closing)
+            problem = CUT_OFF if end < 0 else problem or NOT_JSON
+            yield WrittenCall(text[start:at], problem=problem)
+        else:
+            at = end
+    yield text[at:]
+
+
+def _read_named(
+    opening: re.Pattern[str], closing: re.Pattern[str], text: str
+) -> Iterator[str | WrittenCall]:
+    """Read calls whose marker has the name, followed by the arguments in JSON.
+
+    Args:
+        opening: Pattern of the marker, whose last group that matches is the name.
+        closing: Pattern of the marker after the arguments. The end of the answer ends
+            complete arguments, too.
+        text: The answer.
+    """
+    at = 0
+    while start := opening.search(text, at):
+        yield text[at : start.start()]
+        name, end = (start[start.lastindex or 0] or "").strip(), start.end()
+        problem, arguments = "", None
+        try:
+            arguments, end = json_value(text, _end_of(_SPACES, text, end))
+        except ValueError as error:
+            problem = f"{NOT_JSON}: {error}"
+        limit = _next(opening, text, end)
+        match = closing.search(text, end, limit)
+        stop, at = (limit, limit) if match is None else match.span()
+        if problem and match is None:
+            problem, at = CUT_OFF, len(text)
+        elif not problem and text[end:stop].strip():
+            problem = "there is text after the arguments"
+        elif not problem and not isinstance(arguments, dict):
+            problem = "the arguments must be an object"
+        yield WrittenCall(text[start.start() : at], name, arguments, problem)
+    yield text[at:]
+
+
+def _next(opening: re.Pattern[str], text: str, at: int) -> int:
+    """Return the start of the next call; the end of the text if there is none."""
+    found = opening.search(text, at)
+    return len(text) if found is None else found.start()
+
+
+# ---- DeepSeek R1 and V3 ----------------------------------------------------------------
+# R1 and V3 write "function" in place of the name, and the name before fenced JSON.
+
+_DEEPSEEK = (
+    re.compile(  # with wide bars
+        r"<\uff5ctool▁call▁begin\uff5c>\s*"
+        r"(?:function<\uff5ctool▁sep\uff5c>\s*(\S+)\s*```(?:json)?"
+        r"|([^<]*)<\uff5ctool▁sep\uff5c>)"
+    ),
+    re.compile(r"(?:```\s*)?<\uff5ctool▁call▁end\uff5c>"),
+)
+_DEEPSEEK_SECTION = re.compile(
+    r"<\uff5ctool▁calls▁(?:begin|end)\uff5c>|<\uff5cend▁of▁sentence\uff5c>"
+)
+
+# ---- Kimi K2 ---------------------------------------------------------------------------
+
+_KIMI = (
+    re.compile(
+        r"<\|tool_call_begin\|>\s*(?:functions\.)?([^<]*?)(?::\d+)?\s*"
+        r"<\|tool_call_argument_begin\|>"
+    ),
+    re.compile(r"<\|tool_call_end\|>"),
+)
+_KIMI_SECTION = re.compile(r"<\|tool_calls_section_(?:begin|end)\|>")
+
+
+def _without(
+    section: re.Pattern[str],
+    opening: re.Pattern[str],
+    closing: re.Pattern[str],
+    text: str,
+) -> Pieces:
+    """Read calls in a section, whose markers are no part of the text."""
+    for piece in _read_named(opening, closing, text):
+        yield section.sub("", piece) if isinstance(piece, str) else piece
+
+
+# ---- gpt-oss ---------------------------------------------------------------------------
+
 _OSS_CALL = re.compile(
     r"(?:<\|start\|>assistant)?(?:<\|channel\|>\w+)?\s+to=functions\.([^\s<]+)"
-    r"[^{}]*?<\|message\|>(.*?)(<\|call\|>|(?=<\|start\|>)|\Z)",
-    re.DOTALL,
+    r"[^{}<]*(?:<\|(?!message)[^{}<]*)*<\|message\|>"
 )
+_OSS_END = re.compile(r"<\|call\|>|(?=<\|start\|>)")
 _OSS_THOUGHT = re.compile(
     r"<\|channel\|>analysis<\|message\|>.*?(?:<\|end\|>|\Z)", re.DOTALL
 )
 _OSS_MARK = re.compile(
     r"<\|start\|>assistant|<\|channel\|>\w+|<\|message\|>|<\|(?:end|return)\|>"
 )
-_KIMI = re.compile(
-    r"<\|tool_call_begin\|>(.*?)<\|tool_call_argument_begin\|>(.*?)"
-    r"(<\|tool_call_end\|>|\Z)",
-    re.DOTALL,
-)
-_KIMI_SECTION = re.compile(r"<\|tool_calls_section_(?:begin|end)\|>")
-_KIMI_NAME = re.compile(r"(?:functions\.)?(.+?)(?::\d+)?", re.DOTALL)
 
 
-def _calls_at(text: str, at: int) -> tuple[list[ToolCall], int]:
-    """Read the JSON calls that start at a position: single calls or lists of calls."""
-    calls: list[ToolCall] = []
-    while True:
-        at = _end_of_spaces(text, at)
-        if text[at : at + 1] not in ("{", "["):
-            return calls, at
-        try:
-            value, end = json_value(text, at)
-        except ValueError:
-            return calls, at
-        each = value if isinstance(value, list) else [value]
-        calls += [call_of(one, text[at:end]) for one in each]
-        at = end
-
-
-def _end_of_spaces(text: str, at: int) -> int:
-    found = _SPACES.match(text, at)
-    return at if found is None else found.end()
-
-
-def _read_json(opening: str, closing: str, text: str, _tools: Tools) -> ToolAnswer:
-    """Read calls in JSON between two markers."""
-    kept, calls, at = [], list[ToolCall](), 0
-    while (start := text.find(opening, at)) >= 0:
-        kept.append(text[at:start])
-        found, at = _calls_at(text, start + len(opening))
-        calls += found
-        if text.startswith(closing, at):
-            at += len(closing)
-        elif at < len(text) or not found:  # the text up to the closing marker is not JSON
-            end = text.find(closing, at)
-            at = len(text) if end < 0 else end + len(closing)
-            problem = CUT_OFF if end < 0 else "the call is not valid JSON"
-            calls.append(ToolCall("", {}, problem, text[start:at]))
-    return answer_with([*kept, text[at:]], calls)
-
-
-def _read_xml(text: str, tools: Tools) -> ToolAnswer:
-    """Read `<function=name><parameter=key>value</parameter></function>`."""
-    calls: list[ToolCall] = []
-    for name, body, end in _FUNCTION.findall(text):
-        pairs = _PARAMETER.findall(body)
-        if not end:
-            calls.append(ToolCall(name.strip(), {}, CUT_OFF, body))
-        elif not pairs and body.strip().startswith("{"):
-            calls.append(checked_call(name.strip(), body, body))
-        else:
-            arguments = typed_arguments(pairs, types_of(name.strip(), tools))
-            calls.append(ToolCall(name.strip(), arguments))
-    if not calls:
-        return ToolAnswer(text, ())
-    return answer_with([_WRAPPER.sub("", _FUNCTION.sub("", text))], calls)
-
-
-def _read_glm(text: str, tools: Tools) -> ToolAnswer:
-    """Read `<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value>`."""
-    calls: list[ToolCall] = []
-    for name, body, end in _GLM.findall(text):
-        pairs, rest = _PAIR.findall(body), _PAIR.sub("", body).strip()
-        problem = "" if end else CUT_OFF
-        if rest or not name.strip():
-            problem = problem or "the call is not a name with keys and values"
-        arguments = (
-            {} if problem else typed_arguments(pairs, types_of(name.strip(), tools))
-        )
-        calls.append(ToolCall(name.strip(), arguments, problem, body if problem else ""))
-    return answer_with([_GLM.sub("", text)], calls)
-
-
-def _read_mistral(text: str, _tools: Tools) -> ToolAnswer:
-    """Read `[TOOL_CALLS][{...}]` and `[TOOL_CALLS]name[ARGS]{...}`."""
-    before, *blocks = text.split("[TOOL_CALLS]")
-    calls: list[ToolCall] = []
-    for block in blocks:
-        named = _MISTRAL.match(block)
-        if named:
-            calls.append(checked_call(named[1].strip(), block[named.end() :], block))
-            continue
-        found, end = _calls_at(block, 0)
-        calls += found
-        rest = block[end:].removesuffix("</s>").strip()
-        if not found or rest[:1] in ("{", "["):
-            calls.append(ToolCall("", {}, "the call is not valid JSON", block))
-    return answer_with([before], calls)
-
-
-def _read_oss(text: str, _tools: Tools) -> ToolAnswer:
+def _read_oss(text: str) -> Pieces:
     """Read gpt-oss's turns with the recipient `to=functions.name`."""
-    calls = [
-        checked_call(name, body, body)
-        if end or _is_whole(body)
-        else ToolCall(name, {}, CUT_OFF, body)
-        for name, body, end in _OSS_CALL.findall(text)
-    ]
-    rest = _OSS_THOUGHT.sub("", _OSS_CALL.sub("", text))
-    return ToolAnswer(_OSS_MARK.sub("", rest).strip(), tuple(calls))
+    for piece in _read_named(_OSS_CALL, _OSS_END, text):
+        if isinstance(piece, str):
+            yield _OSS_MARK.sub("", _OSS_THOUGHT.sub("", piece))
+        else:
+            yield piece
 
 
-def _is_whole(body: str) -> bool:
-    try:
-        json_value(body.strip())
-    except ValueError:
-        return False
-    return True
+# ---- Mistral ---------------------------------------------------------------------------
+
+_MISTRAL_MARK = "[TOOL_CALLS]"
+_MISTRAL = re.compile(r"([^\[{]+?)(?:\[CALL_ID\][^\[]*)?\[ARGS\]\s*")
 
 
-def _read_llama(text: str, _tools: Tools) -> ToolAnswer:
-    """Read an answer of one call in JSON, or of several calls separated by semicolons."""
-    body = text.replace("<|python_tag|>", "").strip()
-    found, end = _calls_at(body, 0)
-    rest = body[end:].strip()
-    if found and all(each.name for each in found) and not rest.startswith(("{", "[")):
-        return answer_with([rest], found)
-    if body.startswith('{"name"') or text.lstrip().startswith("<|python_tag|>"):
-        return ToolAnswer("", (ToolCall("", {}, "the call is not valid JSON", body),))
-    return ToolAnswer(text, ())
+def _read_mistral(text: str) -> Pieces:
+    """Read `[TOOL_CALLS][{...}]` and `[TOOL_CALLS]name[ARGS]{...}`."""
+    at = 0
+    while (start := text.find(_MISTRAL_MARK, at)) >= 0:
+        yield text[at:start]
+        calls, at, problem = _named_at(text, start + len(_MISTRAL_MARK))
+        if not calls and not problem:
+            calls, at, problem = _values_at(text, at)
+        yield from calls
+        if problem or not calls:
+            end = text.find(_MISTRAL_MARK, at)
+            end = len(text) if end < 0 else end
+            unread = text[at if calls else start : end]
+            yield WrittenCall(unread, problem=problem or NOT_JSON)
+            at = end
+    yield text[at:].removesuffix("</s>")
 
 
-def _read_kimi(text: str, _tools: Tools) -> ToolAnswer:
-    """Read `<|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{...}`."""
-    calls: list[ToolCall] = []
-    for ident, body, end in _KIMI.findall(text):
-        name = _KIMI_NAME.fullmatch(ident.strip())
-        called = name[1] if name else ""
-        cut = ToolCall(called, {}, CUT_OFF, body)
-        calls.append(checked_call(called, body, body) if end else cut)
-    return answer_with([_KIMI_SECTION.sub("", _KIMI.sub("", text))], calls)
+def _named_at(text: str, at: int) -> tuple[list[WrittenCall], int, str]:
+    """Read the calls with `[ARGS]` that start at a position, see `_values_at`."""
+    calls: list[WrittenCall] = []
+    while named := _MISTRAL.match(text, at):
+        try:
+            arguments, end = json_value(text, named.end())
+        except ValueError as error:
+            return calls, at, f"{NOT_JSON}: {error}"
+        problem = "" if isinstance(arguments, dict) else "the arguments must be an object"
+        call = WrittenCall(text[at:end], named[1].strip(), arguments, problem)
+        calls.append(call)
+        at = end
+    return calls, at, ""
+
+
+# ---- Llama -----------------------------------------------------------------------------
+
+_LLAMA_MARK = "<|python_tag|>"
+_LLAMA_NAME = re.compile(r'\{\s*"name"\s*:\s*"([^"]*)"')
+
+
+def _read_llama(text: str) -> Pieces:
+    """Read an answer of one call in JSON, or of several calls separated by semicolons.
+
+    Without a mark, an answer in JSON is a call only if its function was declared.
+    """
+    body = text.lstrip()
+    is_marked = body.startswith(_LLAMA_MARK)
+    body = body.removeprefix(_LLAMA_MARK)
+    calls, end, problem = _values_at(body, 0)
+    if not is_marked and calls and (calls[0].problem or not calls[0].name):
+        calls, problem = [], ""
+    named = _LLAMA_NAME.match(body, _end_of(_BETWEEN, body, end)) if problem else None
+    for call in calls:
+        yield replace(call, is_sure=is_marked)
+    rest = body[end:] if calls else text
+    if named or (is_marked and not calls) or (problem and calls):
+        name = named[1] if named else ""
+        yield WrittenCall(rest, name, None, problem or NOT_JSON, is_sure=is_marked)
+    else:
+        yield rest
 
 
 _PAIRS = {
@@ -192,12 +260,12 @@ _PAIRS = {
 # A template has the first of these formats that can read back a call of the template.
 FORMATS = (
     *(ToolFormat(name, partial(_read_json, *pair)) for name, pair in _PAIRS.items()),
-    ToolFormat("glm", _read_glm),
-    ToolFormat("xml", _read_xml),
+    ToolFormat("glm", read_glm),
+    ToolFormat("xml", read_xml),
     ToolFormat("mistral", _read_mistral),
-    ToolFormat("gpt-oss", _read_oss),
-    ToolFormat("kimi", _read_kimi),
-    ToolFormat("deepseek", read_deepseek),
+    ToolFormat("gpt-oss", _read_oss, has_marks=True),
+    ToolFormat("kimi", partial(_without, _KIMI_SECTION, *_KIMI)),
+    ToolFormat("deepseek", partial(_without, _DEEPSEEK_SECTION, *_DEEPSEEK)),
     ToolFormat("invoke", read_invoke),
     ToolFormat("gemma", read_gemma),
     ToolFormat("kimi-k3", read_kimi_k3),

@@ -20,7 +20,7 @@ from llamaherd.server.access import AccessMiddleware
 from llamaherd.server.batches.pages import BatchPages
 from llamaherd.server.batches.service import BatchService, batch_endpoints
 from llamaherd.server.dashboard import Dashboard
-from llamaherd.server.endpoints import FIELDS, OF_OPENAI
+from llamaherd.server.endpoints import ALIASES, FIELDS, OF_OPENAI
 from llamaherd.server.errors import ApiError
 from llamaherd.server.file_contents import FileContents
 from llamaherd.server.limits import Guard
@@ -168,10 +168,15 @@ def _application(
     metrics = Metrics(models)
     pages = ModelPages(models, metrics)
     posts = {path: Route(path, endpoints[path], methods=_POST) for path in endpoints}
+    aliases = [
+        Route(alias, endpoints[path], methods=_POST, include_in_schema=False)
+        for alias, path in ALIASES.items()
+    ]
     routes = [
         posts["/generate"],
         *_with_and_without_v1(
             *(route for path, route in posts.items() if path in OF_OPENAI),
+            *aliases,
             *pages.routes_of_openai(),
         ),
         *(posts[path] for path in posts if path not in {"/generate", *OF_OPENAI}),
@@ -209,7 +214,12 @@ def _application(
 def _with_and_without_v1(*routes: Route) -> list[Route]:
     """Return the routes of OpenAI clients, with and without `/v1`."""
     return [
-        Route(f"{start}{route.path}", route.endpoint, methods=route.methods)
+        Route(
+            f"{start}{route.path}",
+            route.endpoint,
+            methods=route.methods,
+            include_in_schema=route.include_in_schema,
+        )
         for start in ("/v1", "")
         for route in routes
     ]

@@ -45,6 +45,8 @@ OF_OPENAI = frozenset(
         *("/score", "/classify", "/annotate", "/rerank"),
     }
 )
+# Other names of paths, which clients of llama-server use.
+ALIASES = {"/reranking": "/rerank"}
 # Names of the fields that a request to each path may have.
 FIELDS: Mapping[str, frozenset[str]] = {
     "/generate": GenerateApi.fields,

@@ -125,11 +125,8 @@ class ChatCompletions:
         options = chat_options(given, self._settings)
         form = form_of(given)
         includes_stop = stop_texts.includes_stop(given)
-        use = tools.tools_of(given, self._model, self._settings.template)
+        use = tools.tools_of(given, self._model, self._settings.template, form)
         if use is not None:
-            if form.constraint:
-                text = f"{form.field} and calls of tools cannot be requested together"
-                raise bad_field(form.field, text)
             if includes_stop:
                 text = f"{stop_texts.FIELD} cannot be combined with tools"
                 raise bad_field(stop_texts.FIELD, text)

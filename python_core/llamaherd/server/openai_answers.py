@@ -344,6 +344,12 @@ class ChatAnswer(_OpenAiAnswer):
             self._reads[id(result)] = tools.read(self._model, result)
         return self._reads[id(result)]
 
+    def _invalid(self, result: Result) -> dict[str, object]:
+        """Return a field with the calls that cannot be read; {} if there are none."""
+        tools = self._parsed.tools
+        invalid = [] if tools is None else tools.invalid(self._model, result)
+        return {"invalid_tool_calls": invalid} if invalid else {}
+
     def _reason(self, result: Result) -> str:
         return self._read(result)[2]
 
@@ -364,6 +370,7 @@ class ChatAnswer(_OpenAiAnswer):
         }
         if calls:
             message["tool_calls"] = [call.shape for call in calls]
+        message |= self._invalid(result)
         if result.thinking is not None:  # clients read one of these two names
             message |= dict.fromkeys(("reasoning_content", "reasoning"), result.thinking)
         return {"message": message}
@@ -374,7 +381,7 @@ class ChatAnswer(_OpenAiAnswer):
         if self._parsed.n_answers > 1 and result.thinking:
             deltas.append({"reasoning_content": result.thinking})
         if content or (content is not None and self._parsed.tools is not None):
-            deltas.append({"content": content})
+            deltas.append({"content": content, **self._invalid(result)})
         if calls:
             parts = [{"index": i, **call.shape} for i, call in enumerate(calls)]
             deltas.append({"tool_calls": parts})

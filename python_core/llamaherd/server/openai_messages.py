@@ -77,10 +77,11 @@ def _calls(name: str, calls: object) -> list[dict[str, object]]:
         if not isinstance(call, dict) or not isinstance(function, dict):
             text = "must be an object with id, type and function"
             raise bad_field(where, f"{where} {text}")
-        own = {
-            key: _text(f"{where}.function.{key}", function.get(key))
-            for key in ("name", "arguments")
-        }
+        own = {"name": _text(f"{where}.function.name", function.get("name"))}
+        # A call of a function without arguments may have null or an empty text.
+        arguments = function.get("arguments")
+        arguments = "{}" if arguments is None or arguments == "" else arguments
+        own["arguments"] = _text(f"{where}.function.arguments", arguments)
         identity = {"id": _text(f"{where}.id", call["id"])} if call.get("id") else {}
         found.append({**identity, "type": "function", "function": own})
     return found

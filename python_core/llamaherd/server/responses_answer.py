@@ -63,7 +63,7 @@ class ResponseAnswer:
             self._output.append(self._reasoning(result.thinking, "completed"))
         if text is not None:
             message = _message(text, status, self._logprobs_of(result))
-            self._output.append(message)
+            self._output.append(message | self._invalid(result))
         self._output += [_call(each, status) for each in calls]
         return self._response(status, result)
 
@@ -94,6 +94,8 @@ class ResponseAnswer:
                 held = self._split.end(self._logprobs.rows(result))
             missing = held if self._parsed.tools is None else text
             events.append(self._grow_message(missing))
+        if self._open is not None and self._open["type"] == "message":
+            self._open |= self._invalid(result)
         events.append(self._close(status, self._logprobs_of(result)))
         events += [self._whole_call(call, status) for call in calls]
         name = "response.completed" if status == "completed" else "response.incomplete"
@@ -200,6 +202,12 @@ class ResponseAnswer:
         if self._parsed.tools is None:
             return result.text or "", [], str(result.finish_reason)
         return self._parsed.tools.read(self._model, result)
+
+    def _invalid(self, result: Result) -> _Item:
+        """Return a field with the calls that cannot be read; {} if there are none."""
+        tools = self._parsed.tools
+        invalid = [] if tools is None else tools.invalid(self._model, result)
+        return {"invalid_tool_calls": invalid} if invalid else {}
 
     def _reasoning(self, text: str, status: str) -> _Item:
         """Return the item of a thought; a requested summary is the whole thought."""

@@ -105,10 +105,13 @@ class _Conversation:
 
     def _call(self, where: str, item: dict[str, Any]) -> None:
         _only(where, item, {"call_id", "name", "arguments", "namespace"})
-        call_id, name, arguments = (
-            _text(f"{where}.{key}", item.get(key))
-            for key in ("call_id", "name", "arguments")
+        call_id, name = (
+            _text(f"{where}.{key}", item.get(key)) for key in ("call_id", "name")
         )
+        # A call of a function without arguments may have null or an empty text.
+        arguments = item.get("arguments")
+        arguments = "{}" if arguments is None or arguments == "" else arguments
+        arguments = _text(f"{where}.arguments", arguments)
         call = {
             "id": call_id,
             "type": "function",

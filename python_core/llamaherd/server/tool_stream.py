@@ -16,6 +16,14 @@ _START = re.compile(
 )
 
 
+def call_in(text: str) -> tuple[str, str] | None:
+    """Return name and arguments of a call of one of several functions; None if none."""
+    start = _START.match(text)
+    if start is None:
+        return None
+    return str(json.loads(start.group(1))), _EndOfValue().before(text[start.end() :])
+
+
 class CallStream:
     """Converts pieces of a forced call to the deltas of OpenAI's API.
 

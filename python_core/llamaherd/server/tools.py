@@ -2,30 +2,42 @@
 
 A forced call (`tool_choice` "required", or the name of a function) is an answer under
 the schema of the function, so its arguments are always valid. With "auto" the model
-answers freely, and a call is read in the format of its chat template.
+answers freely, and a call is read in the format of its chat template, or else in
+`GENERIC`. With "auto" and a form of the answer, the answer is a call in JSON or follows
+the form.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import secrets
-from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.chat import chat_renderer
+from llamaherd.model.messages import check_texts
 from llamaherd.model.tokens import detokenize
-from llamaherd.model.tool_calls import parse_tool_calls
+from llamaherd.model.tool_calls import ToolAnswer, parse_tool_calls
 from llamaherd.model.tool_formats import tool_format_of
 from llamaherd.server.answer_form import AnswerForm
-from llamaherd.server.errors import bad_field, unknown_field
-from llamaherd.server.tool_stream import CallStream
+from llamaherd.server.errors import bad_field, renamed, unknown_field
+from llamaherd.server.generic_tools import (
+    GENERIC,
+    as_texts,
+    with_generic_tools,
+    with_system,
+)
+from llamaherd.server.tool_stream import CallStream, call_in
 from llamaherd.structured.prompt import schema_prompt
-from llamaherd.structured.subschemas import subschemas
+from llamaherd.structured.shape import shape_of
+from llamaherd.structured.source import schema_text
+from llamaherd.structured.standalone import standalone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,12 +46,15 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.model.tool_calls import ToolFormat
 
+log = logging.getLogger(__name__)
 FIELDS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST = 128  # functions, as in OpenAI's API
 _CHOICES = ("none", "auto", "required")
 _ANY_OBJECT: dict[str, Any] = {"type": "object"}
-# As in OpenAI's API, a function without a description of its parameters has none.
+# As in OpenAI's API, a function without a description of its parameters has none. These
+# keywords describe none.
+_ABOUT = frozenset({"type", "title", "description", "$schema"})
 _NO_PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {},
@@ -77,7 +92,8 @@ class ToolUse:
         tools: Descriptions of the functions, as the client sent them.
         forced: Names of functions; the answer must call one of them. () if a call is
             optional.
-        form: Constraint of a forced call.
+        form: Constraint of a forced call, or of an answer that is a call or follows the
+            form of the request.
         format: Format of the calls in a free answer; None if the answer is not searched
             for calls.
         is_named: Whether the client named the function.
@@ -96,10 +112,9 @@ class ToolUse:
         text, reason = result.text or "", str(result.finish_reason)
         if self.forced:
             return self._forced(text, reason)
-        if self.format is None:
-            return text, [], reason
-        whole = detokenize(model, result.tokens, unparse_special=True)
-        found = parse_tool_calls(whole, self.format, self.tools)
+        if self.form.constraint:
+            return self._call_or_form(text, reason)
+        found = self._parsed(model, result)
         calls = [
             _call(each.name, json.dumps(each.arguments, ensure_ascii=False))
             for each in found.calls
@@ -107,14 +122,37 @@ class ToolUse:
         ]
         if not calls:
             return text, [], reason
-        return found.text.strip() or None, calls, "tool_calls"
+        return found.text or None, calls, _reason_of_call(reason)
+
+    def invalid(self, model: Model, result: Result) -> list[dict[str, str]]:
+        """Return the calls of an answer that cannot be read, each with its problem."""
+        return [
+            {"name": call.name, "text": call.text, "problem": call.problem}
+            for call in self._parsed(model, result).calls
+            if call.problem
+        ]
+
+    def _parsed(self, model: Model, result: Result) -> ToolAnswer:
+        if self.format is None:
+            return ToolAnswer(result.text or "", ())
+        whole = detokenize(model, result.tokens, unparse_special=True)
+        return parse_tool_calls(whole, self.format, self.tools)
+
+    def _call_or_form(
+        self, text: str, reason: str
+    ) -> tuple[str | None, list[FunctionCall], str]:
+        call = call_in(text)
+        names = [tool["function"]["name"] for tool in self.tools]
+        if call is None or call[0] not in names:
+            return text, [], reason
+        return None, [_call(*call)], _reason_of_call(reason)
 
     def _forced(
         self, text: str, reason: str
     ) -> tuple[str | None, list[FunctionCall], str]:
         # As in OpenAI's API, the finish reason is "stop" if the client named the
         # function.
-        reason = reason if reason == "length" or self.is_named else "tool_calls"
+        reason = reason if self.is_named else _reason_of_call(reason)
         # The arguments are, as in a stream, the text that the model wrote. Written
         # again by Python, a number could change.
         parts = [each["function"] for each in CallStream(self.forced).add(text)]
@@ -124,8 +162,15 @@ class ToolUse:
         return None, [_call(parts[0]["name"], arguments)], reason
 
 
+def _reason_of_call(reason: str) -> str:
+    return reason if reason == "length" else "tool_calls"
+
+
 def tools_of(
-    given: Mapping[str, object], model: Model, template: str | None
+    given: Mapping[str, object],
+    model: Model,
+    template: str | None,
+    form: AnswerForm | None = None,
 ) -> ToolUse | None:
     """Return the functions of a request; None if the answer cannot call any.
 
@@ -133,6 +178,7 @@ def tools_of(
         given: Fields of the request that are not null.
         model: Model with the chat template.
         template: Another template; None uses the model's template.
+        form: Form of an answer that calls no function.
 
     Raises:
         ApiError: A field is invalid, or the model cannot choose among functions.
@@ -151,11 +197,13 @@ def tools_of(
             return None
         if not tools:
             raise bad_field("tool_choice", "tool_choice needs tools")
+        if choice == "auto" and form is not None and form.constraint:
+            return ToolUse(tools, form=_call_or(form, tools))
         if choice == "auto":
-            return ToolUse(tools, format=_format(model, template))
+            return ToolUse(tools, format=_format(tools, model, template))
     by_name = {tool["function"]["name"]: tool["function"] for tool in tools}
-    form = AnswerForm("schema", _schema([by_name[name] for name in forced]), "tools")
-    return ToolUse(tools, forced, form, is_named=isinstance(choice, dict))
+    call = AnswerForm("schema", _schema([by_name[name] for name in forced]), "tools")
+    return ToolUse(tools, forced, call, is_named=isinstance(choice, dict))
 
 
 def with_tools(
@@ -175,16 +223,13 @@ def with_tools(
         options: Options of the chat.
         model: Model with the chat template.
     """
+    if use.format is GENERIC:
+        return with_generic_tools(use.tools, messages, options)
     variables = {**(options.get("variables") or {}), "tools": list(use.tools)}
     found = {**options, "variables": variables, "show_schema": False}
-    if not use.forced or _has_place(model, options.get("template")):
+    if not use.form.constraint or _has_place(use.tools, model, options.get("template")):
         return messages, found
-    text = _described(use)
-    first = messages[0]
-    if first["role"] == "system":
-        own = {**first, "content": f"{first['content']}\n\n{text}"}
-        return [own, *messages[1:]], found
-    return [{"role": "system", "content": text}, *messages], found
+    return with_system(as_texts(messages), _described(use)), found
 
 
 def _tools(value: object) -> list[dict[str, Any]]:
@@ -192,6 +237,7 @@ def _tools(value: object) -> list[dict[str, Any]]:
         raise bad_field("tools", "tools must be a list of functions")
     if len(value) > _MOST:
         raise bad_field("tools", f"tools has {len(value)} functions, more than {_MOST}")
+    check_texts("tools", value)
     tools = [_tool(f"tools[{i}]", tool) for i, tool in enumerate(value)]
     names = [tool["function"]["name"] for tool in tools]
     for name in names:
@@ -216,8 +262,12 @@ def _tool(where: str, tool: object) -> dict[str, Any]:
         if function.get(key) is not None and not isinstance(function[key], kind):
             what = "a string" if kind is str else "an object"
             raise bad_field("tools", f"{where}.function.{key} must be {what}")
-    own = {k: v for k, v in function.items() if v is not None and k != "strict"}
-    parameters = own.get("parameters", _NO_PARAMETERS)
+    # Some templates need a description.
+    own: dict[str, Any] = {"name": name, "description": ""}
+    own |= {k: v for k, v in function.items() if v is not None and k != "strict"}
+    parameters = own.get("parameters", {})
+    if parameters.keys() <= _ABOUT and parameters.get("type", "object") == "object":
+        parameters = {**parameters, **_NO_PARAMETERS}
     types = parameters.get("type")
     if types is None or (isinstance(types, list) and "object" in types):
         parameters = {**parameters, "type": "object"}  # arguments are always an object
@@ -242,78 +292,110 @@ def _chosen(choice: dict[str, Any], names: Sequence[str]) -> str:
 def _schema(functions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the schema of a call: arguments of one function, or name and arguments."""
     if len(functions) == 1:
-        return dict(functions[0]["parameters"])
-    return {
-        "anyOf": [
-            {
-                "type": "object",
-                "properties": {
-                    "name": {"const": function["name"]},
-                    "arguments": _moved(
-                        function["parameters"], f"#/anyOf/{i}/properties/arguments"
-                    ),
-                },
-                "required": ["name", "arguments"],
-                "additionalProperties": False,
-            }
-            for i, function in enumerate(functions)
-        ]
-    }
+        return dict(_placed(functions[0]["parameters"], "#"))
+    return {"anyOf": _calls(functions)}
 
 
-def _moved(schema: Mapping[str, Any], start: str) -> dict[str, Any]:
-    """Return a schema with references changed for its new position in another schema."""
-    moved = deepcopy(dict(schema))
-    for node in subschemas(moved):  # values, such as that of const, have no references
-        target = node.get("$ref")
-        # The name of an anchor ("#name") is the same at each position.
-        if isinstance(target, str) and (target + "/").startswith("#/"):
-            node["$ref"] = start + target[1:]
-    return moved
+def _calls(functions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the schemas of calls with name and arguments, for `anyOf`."""
+    return [
+        {
+            "type": "object",
+            "properties": {
+                "name": {"const": function["name"]},
+                "arguments": _placed(
+                    function["parameters"], f"#/anyOf/{i}/properties/arguments"
+                ),
+            },
+            "required": ["name", "arguments"],
+            "additionalProperties": False,
+        }
+        for i, function in enumerate(functions)
+    ]
 
 
-def _format(model: Model, template: str | None) -> ToolFormat:
+def _placed(schema: Mapping[str, Any], start: str) -> Any:  # noqa: ANN401 - JSON
+    """Return a schema that keeps its meaning beside those of other functions."""
     try:
+        return standalone(schema, start)
+    except RecursionError:
+        raise bad_field("tools", "parameters of a function are nested too deep") from None
+
+
+def _call_or(form: AnswerForm, tools: Sequence[Mapping[str, Any]]) -> AnswerForm:
+    """Return the form of an answer that is a call or follows a form.
+
+    Raises:
+        ApiError: The form is no schema, or is invalid.
+    """
+    if form.constraint != "schema":
+        text = f"{form.field} cannot be combined with calls of tools, but a schema can"
+        raise bad_field(form.field, text)
+    with renamed(form.names):
+        shape_of(form.value)
+        schema = json.loads(schema_text(form.value)[0])
+    calls = _calls([tool["function"] for tool in tools])
+    answer = _placed(schema, f"#/anyOf/{len(calls)}")
+    return AnswerForm("schema", {"anyOf": [*calls, answer]}, "tools")
+
+
+def _format(
+    tools: Sequence[Mapping[str, Any]], model: Model, template: str | None
+) -> ToolFormat:
+    """Return the format of calls in a free answer."""
+    found = None
+    if _has_place(tools, model, template):
         found = tool_format_of(chat_renderer(model, template=template))
-    except ChatTemplateError:
-        found = None
     if found is None:
-        raise bad_field(
-            "tool_choice",
-            "calls in the format of this model's chat template cannot be read: use "
-            '"tool_choice": "required", or the name of a function',
-        )
+        _say_generic(model.path)
+        return GENERIC
     return found
 
 
-def _has_place(model: Model, template: str | None) -> bool:
-    """Whether a chat template writes the functions into the prompt."""
+@lru_cache(maxsize=64)
+def _say_generic(path: object) -> None:
+    """Log, once for a model, that its template has no format of calls."""
+    log.warning(
+        "the chat template of %s does not describe functions, or writes calls in an "
+        "unknown format: a system text describes them, see docs/templates.md",
+        path,
+    )
+
+
+def _has_place(
+    tools: Sequence[Mapping[str, Any]], model: Model, template: str | None
+) -> bool:
+    """Whether a chat template writes the functions into the prompt.
+
+    Some templates fail for types such as `["string", "null"]`.
+    """
     name = "look_up_7"
     function = {"name": name, "description": name, "parameters": _ANY_OBJECT}
-    tools = [{"type": "function", "function": function}]
+    shown = [{"type": "function", "function": function}, *tools]
     try:
-        renderer = chat_renderer(model, template=template).probe({"tools": tools})
+        renderer = chat_renderer(model, template=template).probe({"tools": shown})
         return name in renderer.render([{"role": "user", "content": "a"}])
     except ChatTemplateError:
         return False
 
 
 def _described(use: ToolUse) -> str:
-    """Return a text that describes the functions of a forced call."""
+    """Return a text that describes the functions of a call in JSON."""
     by_name = {tool["function"]["name"]: tool["function"] for tool in use.tools}
+    names = use.forced or tuple(by_name)
     parts = []
-    for name in use.forced:
+    for name in names:
         function = by_name[name]
         words = function.get("description")
         head = f"Function {name}{f': {words}' if words else ''}"
         parts.append(f"{head}\nArguments:\n{schema_prompt(function['parameters'])}")
+    form = '{"name": name of the function, "arguments": {its arguments}}'
     if len(use.forced) == 1:
         start = "Call this function. Answer with its arguments only."
+    elif use.forced:
+        start = f"Call one of these functions. Answer with JSON only: {form}."
     else:
-        start = (
-            "Call one of these functions. Answer with JSON only: "
-            '{"name": name of the function, "arguments": {its arguments}}.'
-        )
+        start = f"You may call one of these functions with JSON only: {form}."
     return "\n\n".join([start, *parts])
 
 

@@ -18,7 +18,8 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.core.words import words
-from llamaherd.structured.enforce import SchemaError, enforced
+from llamaherd.structured.closing import enforced_closed
+from llamaherd.structured.enforce import SchemaError
 from llamaherd.structured.exact_numbers import take_limits, write_sizes
 from llamaherd.structured.quotable import Quotable, QuoteRule, quote_of
 from llamaherd.structured.subschemas import (
@@ -358,7 +359,7 @@ class _Grammar:
         text = json.dumps(self._with_parts(schema), ensure_ascii=False)
         if '"$ref"' in text:
             _check_references(json.loads(text))
-        found = enforced(text)
+        found = enforced_closed(text)
         self.left.update(found.left)
         return self._rule(f"%json {found.text}")
 

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.native import llguidance
 from llamaherd.structured.check import check_schema, cut, violation
+from llamaherd.structured.closing import enforced_closed
 from llamaherd.structured.enforce import enforced
 from llamaherd.structured.quoting import check_quotes, grammar_of, has_quotes, located
 from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
-    from llamaherd.model.model import Model
+
+class _Vocabulary(Protocol):
+    """Model with a vocabulary; this room is below that of models."""
+
+    def using(self) -> AbstractContextManager[Any]: ...
+
 
 _SOME_TEXT = "text"  # text in place of the prompt's text when a grammar is only checked
 
@@ -87,11 +94,13 @@ class Shape:
             raise ValueError(f"the answer cannot be converted: {shown}") from None
 
 
-def shape_of(source: object) -> Shape:
+def shape_of(source: object, *, closes: bool = False) -> Shape:
     """Prepare a schema.
 
     Args:
         source: See `generate_parallel`.
+        closes: Whether masks allow only the fields that the schema names, see `closed`.
+            The check of an answer has the meaning of JSON Schema.
 
     Raises:
         TypeError: `source` is not a schema.
@@ -105,7 +114,8 @@ def shape_of(source: object) -> Shape:
         left = check_quotes(root)
         check_schema(text, left)
         return Shape(text, grammar_of(root, _SOME_TEXT), left, make, has_quotes=True)
-    known = enforced(text)  # first: this rejects large schemas at once
+    # First, because this rejects large schemas at once.
+    known = enforced_closed(text) if closes else enforced(text)
     check_schema(text, known.left)
     return Shape(text, known.text, known.left, make)
 
@@ -131,7 +141,7 @@ def unenforced(schema: object) -> list[str]:
 
 
 def accepts(
-    model: Model, schema: object, text: str, *, quote_from: str | None = None
+    model: _Vocabulary, schema: object, text: str, *, quote_from: str | None = None
 ) -> bool:
     """Return whether the masks of a schema allow a text, including its end.
 

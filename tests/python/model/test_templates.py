@@ -244,3 +244,43 @@ def test_a_coding_keeps_its_day_over_midnight(
     assert lh.reproduce(page, context).is_same
     context.close()
     model.close()
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        (
+            "{% for i in [1, 2] %}{% set ns = namespace(n=i) %}{% set ns.n = ns.n + 1 %}"
+            "{{ ns.n }}{% if ns == ns %}{{ [ns]|length }}{% endif %}{% endfor %}",
+            "2131",
+        ),
+        (
+            "{% macro m(x) %}{% set ns = namespace(s='') %}{% set ns.s = ns.s ~ x %}"
+            "{{ ns.s }}{% endmacro %}{% for i in 'ab' %}{{ m(i) }}{% endfor %}",
+            "ab",
+        ),
+        (
+            "{% set l = [] %}{% for i in [1, 2] %}{% set _ = l.append(i) %}{% endfor %}"
+            "{% set _ = l.extend([3]) %}{% set _ = l.insert(0, 9) %}{{ l.pop(1) }}{{ l }}",
+            "1[9, 2, 3]",
+        ),
+    ],
+)
+def test_a_template_may_change_what_is_its_own(
+    model: lh.Model, template: str, text: str
+) -> None:
+    assert render(model, template) == text
+
+
+@pytest.mark.parametrize(
+    "change", ["messages.append(1)", "tools.pop()", "tools[0].function.clear()"]
+)
+def test_a_template_cannot_change_what_it_is_given(model: lh.Model, change: str) -> None:
+    with pytest.raises(ChatTemplateError, match="is unsafe"):
+        render(model, f"{{{{ {change} }}}}", tools=[{"function": {"name": "f"}}])
+
+
+def test_lists_that_grow_have_a_budget(model: lh.Model) -> None:
+    grow = "{% for i in range(60) %}{% set _ = l.extend(l) %}{% endfor %}"
+    with pytest.raises(ChatTemplateError, match=r"writes more"):
+        render(model, f"{{% set l = [1] %}}{grow}")

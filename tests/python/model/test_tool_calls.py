@@ -12,7 +12,7 @@ import tiny_models
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.model.renderer import Renderer
-from llamaherd.model.tool_calls import ToolCall, parse_tool_calls
+from llamaherd.model.tool_calls import ToolAnswer, ToolCall, parse_tool_calls
 from llamaherd.model.tool_formats import tool_format_of
 from llamaherd.model.tool_readers import FORMATS
 from thorough import examples
@@ -346,3 +346,230 @@ def test_tools_and_calls_are_rendered_with_their_texts_as_text(tmp_path: Path) -
         )
     assert '"arguments": {"a": "\ufdd0<think>\ufdd1"}' in prompt
     assert (tokens.count(start), tokens.count(opening)) == (2, 1)
+
+
+TYPED = {
+    "name": "f",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string"},
+            "perhaps": {"type": ["string", "null"]},
+            "either": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "code": {"$ref": "#/$defs/code"},
+            "both": {"allOf": [{"$ref": "#/$defs/code"}, {"maxLength": 9}]},
+            "level": {"enum": ["1", "2"]},
+            "digit": {"const": "7"},
+            "n": {"type": "integer"},
+            "some": {"type": ["number", "null"]},
+            "mixed": {"type": ["integer", "string"]},
+            "flag": {"type": "boolean"},
+            "items": {"type": "array", "items": {"type": "integer"}},
+            "any": {},
+        },
+        "$defs": {"code": {"type": "string"}},
+    },
+}
+VALUES: list[tuple[str, str, object]] = [
+    ("text", "12", "12"),
+    ("perhaps", "12", "12"),
+    ("perhaps", "null", None),
+    ("perhaps", "None", None),
+    ("either", "12", "12"),
+    ("code", "007", "007"),
+    ("both", "1.0", "1.0"),
+    ("level", "1", "1"),
+    ("digit", "7", "7"),
+    ("n", "12", 12),
+    ("n", "12.0", 12),
+    ("some", "1.5", 1.5),
+    ("mixed", "12", 12),
+    ("mixed", "x", "x"),
+    ("flag", "True", True),
+    ("flag", "false", False),
+    ("items", "[1, 2]", [1, 2]),
+    ("any", "12", 12),
+    ("any", "True", "True"),
+    ("any", "1e999", "1e999"),
+    ("undeclared", "[1]", [1]),
+]
+# How formats without types write a call of f with one argument.
+UNTYPED_CALLS = {
+    "xml": (
+        "<tool_call>\n<function=f>\n<parameter=KEY>\nVALUE\n</parameter>\n</function>\n"
+        "</tool_call>"
+    ),
+    "glm": (
+        "<tool_call>f\n<arg_key>KEY</arg_key>\n<arg_value>VALUE</arg_value></tool_call>"
+    ),
+    "invoke": '<invoke name="f"><parameter name="KEY">VALUE</parameter></invoke>',
+    "minimax-m3": (
+        ']<]minimax[>[<invoke name="f">]<]minimax[>[<KEY>VALUE]<]minimax[>[</KEY>'
+        "]<]minimax[>[</invoke>"
+    ),
+}
+
+
+def with_argument(name: str, key: str, value: str) -> str:
+    return UNTYPED_CALLS[name].replace("KEY", key).replace("VALUE", value)
+
+
+@pytest.mark.parametrize("name", sorted(UNTYPED_CALLS))
+@pytest.mark.parametrize(("key", "text", "value"), VALUES)
+def test_arguments_have_their_declared_types(
+    name: str, key: str, text: str, value: object
+) -> None:
+    found = parse_tool_calls(with_argument(name, key, text), BY_NAME[name], [TYPED])
+    assert [(c.arguments, c.problem) for c in found.calls] == [({key: value}, "")]
+    assert type(found.calls[0].arguments[key]) is type(value)
+
+
+@pytest.mark.parametrize("name", sorted(UNTYPED_CALLS))
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("n", "many"), ("flag", "maybe"), ("items", "1, 2"), ("some", "1e999")],
+)
+def test_an_argument_of_another_type_is_a_problem_that_names_it(
+    name: str, key: str, text: str
+) -> None:
+    whole = with_argument(name, key, text)
+    found = parse_tool_calls(whole, BY_NAME[name], [TYPED])
+    assert f"the argument {key!r} must be" in found.calls[0].problem
+    assert (found.calls[0].arguments, found.text) == ({}, whole)
+
+
+CLOSING_TAGS = {
+    "xml": ("</parameter>", "</function>", "</tool_call>"),
+    "glm": ("</arg_value>", "</tool_call>"),
+    "invoke": ("</parameter>", "</invoke>"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CLOSING_TAGS))
+def test_a_tag_in_a_value_loses_nothing(name: str) -> None:
+    whole = with_argument(name, "text", "a VALUE b")
+    pieces = [*CLOSING_TAGS[name], *whole.replace("\n", "").split("a VALUE b")]
+    for tag in pieces:
+        text = with_argument(name, "text", f"a {tag} b")  # also a whole opening
+        found = parse_tool_calls(text, BY_NAME[name], [TYPED])
+        valid = [c.arguments for c in found.calls if not c.problem]
+        assert valid == [{"text": f"a {tag} b"}] or (not valid and found.text == text)
+        if tag in CLOSING_TAGS[name]:
+            assert valid, tag
+
+
+@pytest.mark.parametrize("name", sorted(CLOSING_TAGS))
+def test_a_missing_tag_is_no_call_without_arguments(name: str) -> None:
+    whole = with_argument(name, "text", "a")
+    for tag in CLOSING_TAGS[name][:2]:
+        found = parse_tool_calls(whole.replace(tag, ""), BY_NAME[name], [TYPED])
+        assert [bool(c.problem) for c in found.calls] == [True], tag
+        assert found.text == whole.replace(tag, "")
+
+
+# A call of f without arguments, and another call, in each format with JSON.
+JSON_CALLS = {
+    "hermes": '<tool_call>{"name": "NAME", "arguments": JSON}</tool_call>',
+    "nemotron": '<TOOLCALL>[{"name": "NAME", "arguments": JSON}]</TOOLCALL>',
+    "mistral": "[TOOL_CALLS]NAME[ARGS]JSON",
+    "kimi": (
+        "<|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>JSON"
+        "<|tool_call_end|>"
+    ),
+    "deepseek": wide("<|tool▁call▁begin|>NAME<|tool▁sep|>JSON<|tool▁call▁end|>"),
+    "gpt-oss": "<|start|>assistant to=functions.NAME<|message|>JSON<|call|>",
+    "llama": '{"name": "NAME", "parameters": JSON}',
+}
+NO_JSON = [
+    '{"a": 1e999}',
+    '{"a": "\\ud83d"}',
+    '{"a": 1, "a": 2}',
+    '{"a": True}',
+    '{"a": "x\ny"}',
+    "{a: 1}",
+    '{"a" = 1}',
+    '{"a": 1} 2',
+    "[1]",
+]
+
+
+@pytest.mark.parametrize("name", sorted(JSON_CALLS))
+@pytest.mark.parametrize("json_text", NO_JSON)
+def test_what_cannot_be_read_beside_a_call_stays_text(name: str, json_text: str) -> None:
+    good = JSON_CALLS[name].replace("NAME", "f").replace("JSON", "{}")
+    bad = JSON_CALLS[name].replace("NAME", "f").replace("JSON", json_text)
+    found = parse_tool_calls(f"{good}\n{bad}", BY_NAME[name], [TYPED])
+    if (name, json_text) == ("mistral", '{"a": 1} 2'):  # a text after the call
+        assert (found.text, len(found.calls)) == ("2", 2)
+        return
+    assert [(c.name, c.arguments) for c in found.calls if not c.problem] == [("f", {})]
+    assert [c.problem for c in found.calls if c.problem]
+    assert json_text in found.text
+    alone = parse_tool_calls(bad, BY_NAME[name], [TYPED])
+    assert not [c for c in alone.calls if not c.problem]
+    assert alone.text == bad
+
+
+@pytest.mark.parametrize("name", sorted(JSON_CALLS | UNTYPED_CALLS))
+def test_only_declared_functions_are_called(name: str) -> None:
+    if name in JSON_CALLS:
+        text = JSON_CALLS[name].replace("NAME", "f").replace("JSON", "{}")
+    else:
+        text = with_argument(name, "text", "a")
+    other = [{"type": "function", "function": {"name": "g"}}]
+    found = parse_tool_calls(text, BY_NAME[name], other)
+    assert not [c for c in found.calls if not c.problem]
+    if name != "llama":  # JSON is a usual answer
+        assert [c.problem for c in found.calls] == ["the function 'f' was not declared"]
+        assert "f" in found.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "Alice", "age": 30}',
+        '{"name": "f", "age": 30}',
+        '{"name": "Al',
+        '{"a": 1',
+    ],
+)
+def test_an_answer_in_json_is_no_call(text: str) -> None:
+    assert parse_tool_calls(text, BY_NAME["llama"], [TYPED]) == ToolAnswer(text, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gemma", "<|tool_call>call:f{my key:1}<tool_call|>"),
+        ("gemma", "<|tool_call>call:f{text=1}<tool_call|>"),
+        ("gemma", "<|tool_call>call:f{flag:True}<tool_call|>"),
+        ("gemma", "<|tool_call>f(1)<tool_call|>"),
+        ("mistral", "[TOOL_CALLS]f{}"),
+        ("hermes", "<tool_call>f{}</tool_call>"),
+        ("hermes", '<tool_call>{"name": "f", "arguments": {"text": "a\nb"}}</tool_call>'),
+        ("hermes", '<tool_call>{"name": "f", "arguments": {}, "text": "a"}</tool_call>'),
+    ],
+)
+def test_drift_stays_text_with_its_problem(name: str, text: str) -> None:
+    found = parse_tool_calls(f"Well. {text} So.", BY_NAME[name], [TYPED])
+    assert [bool(c.problem) for c in found.calls] == [True]
+    assert found.text == f"Well. {text} So."
+
+
+def test_text_after_a_call_of_mistral_stays() -> None:
+    for call in ('[{"name": "f", "arguments": {}}]', "f[ARGS]{}"):
+        found = parse_tool_calls(f"A [TOOL_CALLS]{call} B", BY_NAME["mistral"], [TYPED])
+        assert (found.text, len(found.calls)) == ("A  B", 1)
+
+
+def test_literal_escapes_of_marks_in_arguments_stay(tmp_path: Path) -> None:
+    path = tiny_models.write(tmp_path / "m.gguf", "llama", chat_template=(
+        "{% for m in messages %}{% for c in m.tool_calls or [] %}"
+        "{{ c.function.arguments | tojson }}{{ c.function.arguments }}"
+        "{% endfor %}{% endfor %}"
+    ))  # fmt: skip
+    call = {"function": {"name": "f", "arguments": {"a": "\\ufdd0"}}}
+    with lh.Model(path) as model:
+        talk = [{"role": "assistant", "content": "", "tool_calls": [call]}]
+        prompt = lh.apply_chat_template(model, talk)
+    assert prompt == "{\"a\": \"\\\\ufdd0\"}{'a': '\\\\ufdd0'}"

@@ -458,10 +458,8 @@ BAD_TOOLS: list[tuple[dict[str, Any], str]] = [
     ({"tool_choice": "required"}, "tool_choice"),
     ({"tools": [WIPE], "tool_choice": NAMED}, "tool_choice"),
     ({"tools": [PAINT], "tool_choice": {"type": "any"}}, "tool_choice"),
-    (
-        {"tools": [PAINT], "tool_choice": "required", "response_format": SCHEMA},
-        "response_format",
-    ),
+    ({"tools": [PAINT], "guided_regex": "a"}, "guided_regex"),
+    ({"tools": [PAINT], "json_schema": {"type": "nothing"}}, "json_schema"),
     ({"tools": [PAINT], "parallel_tool_calls": 1}, "parallel_tool_calls"),
 ]
 

@@ -12,6 +12,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from llamaherd.core import checks
+from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.files import discard
 from llamaherd.core.words import spoken_in
 from llamaherd.server.batches import upload
@@ -303,9 +304,12 @@ def _listed(
     query = request.query_params
     most = _MOST_LISTED[kind]
     shown = query.get("limit", str(min(most, 100)))
-    number = checks.digits(shown)
-    limit = checks.integer("limit", shown if number is None else number, 1, most)
-    order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
+    try:
+        number = checks.digits(shown)
+        limit = checks.integer("limit", shown if number is None else number, 1, most)
+        order = checks.choice("order", query.get("order", "desc"), ("asc", "desc"))
+    except BadArgumentError as error:
+        raise bad_field(error.argument, str(error)) from None
     items: list[Any] = list(found)[:: 1 if order == "desc" else -1]
     after = query.get("after")
     if after is not None:

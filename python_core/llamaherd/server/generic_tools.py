@@ -1,0 +1,84 @@
+"""A format of function calls for chat templates that have none.
+
+A system text describes the functions, and calls and results are texts of messages, as in
+the format of Hermes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.model.tool_readers import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+GENERIC = replace(next(each for each in FORMATS if each.name == "hermes"), name="generic")
+_DESCRIPTION = """You may call functions. These functions are available:
+{functions}
+
+To call a function, write one JSON object with its name and its arguments:
+<tool_call>{{"name": "...", "arguments": {{...}}}}</tool_call>
+Results of calls are between <tool_response> and </tool_response>. \
+If no function is needed, answer as usual."""
+
+
+def with_generic_tools(
+    tools: Sequence[Mapping[str, Any]],
+    messages: Sequence[Mapping[str, object]],
+    options: Mapping[str, Any],
+) -> tuple[list[dict[str, object]], dict[str, Any]]:
+    """Return messages with a description of the functions, and the options of the chat.
+
+    Earlier calls and their results become texts of messages of assistant and user. If
+    the template refuses system messages, the description is in the user's message.
+    """
+    lines = [json.dumps(tool["function"], ensure_ascii=False) for tool in tools]
+    text = _DESCRIPTION.format(functions="\n".join(lines))
+    merges = options.get("merge_system") or messages[0]["role"] != "system"
+    return with_system(as_texts(messages), text), {**options, "merge_system": merges}
+
+
+def as_texts(messages: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Return messages in which calls and their results are texts.
+
+    Results and the text of the user beside them are one message, because many templates
+    refuse two messages of the user in a row.
+    """
+    texts: list[dict[str, object]] = []
+    for before, message in zip([{}, *messages], messages, strict=False):
+        text = _as_text(message)
+        roles = {before.get("role"), message["role"]}
+        if "tool" in roles and roles <= {"tool", "user"}:
+            texts[-1]["content"] = f"{texts[-1]['content']}\n{text['content']}"
+        else:
+            texts.append(text)
+    return texts
+
+
+def with_system(messages: list[dict[str, object]], text: str) -> list[dict[str, object]]:
+    """Return messages with a text at the end of the system message."""
+    first = messages[0]
+    if first["role"] == "system":
+        own = {**first, "content": f"{first['content']}\n\n{text}"}
+        return [own, *messages[1:]]
+    return [{"role": "system", "content": text}, *messages]
+
+
+def _as_text(message: Mapping[str, object]) -> dict[str, object]:
+    """Return a message whose calls, or whose result, are text."""
+    plain = {k: v for k, v in message.items() if k not in ("tool_calls", "tool_call_id")}
+    calls: Any = message.get("tool_calls") or ()
+    lines = [str(plain["content"])] if plain["content"] or not calls else []
+    for call in calls:
+        function = call["function"]
+        arguments = function["arguments"].strip() or "{}"
+        name = json.dumps(function["name"], ensure_ascii=False)
+        whole = f'{{"name": {name}, "arguments": {arguments}}}'
+        lines.append(f"<tool_call>{whole}</tool_call>")
+    if message["role"] == "tool":
+        plain["role"] = "user"
+        lines = [f"<tool_response>{plain['content']}</tool_response>"]
+    return {**plain, "content": "\n".join(lines)}
