@@ -8,7 +8,7 @@ from llamaherd.research.codes.cells import (
     number_in,
     text_of,
 )
-from llamaherd.research.codes.coders import check_coders
+from llamaherd.research.codes.coders import check_coders, check_comparable, check_names
 from llamaherd.research.codes.numbers import numbers_of
 from llamaherd.research.codes.reading import (
     Code,
@@ -25,6 +25,8 @@ __all__ = [
     "are_alike",
     "are_measured",
     "check_coders",
+    "check_comparable",
+    "check_names",
     "form_of",
     "is_missing",
     "is_nothing",
