@@ -182,18 +182,21 @@ test_that("packages of other versions are told, with both versions and the comma
   expect_error(py_call("no_such_function"), "no function", class = "llamaherd_error_python")
 })
 
-test_that("Ctrl-C ends statistics in the middle of a bootstrap", {
-  local_real()
+test_that("Ctrl-C cancels statistics, and waits for the end of their thread", {
   skip_on_os("windows")
-  codes <- rep(c("a", "b", "b", "a", "a"), 2000)
-  caught <- tryCatch(
-    {
-      setTimeLimit(elapsed = 0.2, transient = TRUE)
-      agreement(codes, rev(codes), n_bootstrap = 1e6)
+  seen <- character()
+  module <- list(
+    slow_start = \(fun, arguments) fun,
+    slow_wait = \(call, seconds) {
+      if (length(seen) == 0) {
+        tools::pskill(Sys.getpid(), tools::SIGINT)
+      }
+      seen <<- c(seen, "wait")
+      "cancel" %in% seen
     },
-    error = \(cnd) cnd
+    slow_cancel = \(call) seen <<- c(seen, "cancel")
   )
-  setTimeLimit()
-  expect_match(conditionMessage(caught), "time limit")
-  expect_identical(nrow(agreement(c("a", "b"), c("a", "b"))), 4L)
+  caught <- tryCatch(call_slowly(module, "validate", list()), interrupt = identity)
+  expect_s3_class(caught, "llamaherd_interrupt")
+  expect_identical(utils::tail(seen, 2), c("cancel", "wait"))
 })
