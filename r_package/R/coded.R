@@ -71,7 +71,7 @@ uncoded_rows <- function(data, coding, known = NULL) {
 
 # Returns a number for each row, which differs between different rows.
 row_keys <- function(columns) {
-  texts <- lapply(columns, \(column) enc2utf8(value_text(column)))
+  texts <- lapply(unname(as.list(columns)), \(column) enc2utf8(value_text(column)))
   hashes <- do.call(mapply, c(list(\(...) rlang::hash(c(...))), texts, USE.NAMES = FALSE))
   as.numeric(sprintf("0x%s", substr(as.character(hashes), 1L, 13L)))
 }

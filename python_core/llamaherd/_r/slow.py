@@ -8,6 +8,7 @@ process, and the thread may be recording warnings of its own.
 from __future__ import annotations
 
 import ctypes
+from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,8 @@ class SlowCall:
         self._thread.start()
 
     def _run(self) -> None:
-        self._status = self._function(*self._arguments)
+        with suppress(SystemExit):
+            self._status = self._function(*self._arguments)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for at most `timeout_s` seconds; return True if the call has ended."""

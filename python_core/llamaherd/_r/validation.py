@@ -66,12 +66,13 @@ def _agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]
     check_names(coders, "codes")
     declared = levels if levels is not None else known
     reading = read(codes, declared)
-    check_comparable(
-        reading.columns,
-        coders,
-        reading.names,
-        are_measures=scale in ("interval", "ratio"),
-    )
+    if len(set(map(len, codes))) == 1:
+        check_comparable(
+            reading.columns,
+            coders,
+            reading.names,
+            are_measures=scale in ("interval", "ratio"),
+        )
     if levels is None and known:
         seen = {code for column in reading.columns for code in column}
         other = seen.difference(reading.names, [None])

@@ -157,8 +157,8 @@ test_that("rows of another run, and edited ones, are not taken for coded", {
     expect_s3_class(data, "data.frame", exact = TRUE)
   }
   kept <- function(x) expect_s3_class(x, "llamaherd_coded")
-  plain(`$<-`(coded, "label", value = rev(as.character(coded$label))))
-  plain(replace(coded, "text", list(toupper(coded$text))))
+  plain(`$<-`(coded, "label", value = c("n", as.character(coded$label)[-1]))))
+  plain(`[<-`(coded, "text", value = toupper(coded$text)))
   plain(`[[<-`(coded, 4, "label", value = "n"))
   plain(rbind(coded, other))
   plain(merge(coded[-3, ], data.frame(id = 8, text = "w"), all = TRUE))
@@ -202,7 +202,7 @@ test_that("the record stays with coded rows in all verbs, and leaves with other 
   new <- data.frame(id = 9L, text = "new", label = "yes", party = "A")
   row <- nrow(coded) + 1L
   lost <- list(
-    quote(`[<-`(coded, row, "text", "new")),
+    quote(`[<-`(coded, row, "text", value = "new")),
     quote(coded[row, ]),
     quote(merge(coded, new, all = TRUE))
   )
