@@ -2,9 +2,8 @@
 
 from threading import Event
 
-import pytest
-
 import llamaherd._r as r
+import pytest
 from llamaherd._r.slow import SlowCall
 
 
