@@ -30,7 +30,8 @@
 #' @param ... Codes: a coded [gold_sample()]; a data frame or matrix with one column per coder; or
 #'   one vector per coder. Codes can be factors, text or numbers; NA, blank text and `"NA"` are
 #'   missing codes. Numbers and logical values are compared by their text, so that 1 equals `"1"`;
-#'   texts that differ only in case or spaces cause an error. If the texts of a sample may have
+#'   texts that differ only in case or spaces cause an error, as do columns of identifiers, columns
+#'   of the same name, infinite numbers, and codes that no other coder uses. If the texts of a sample may have
 #'   several labels, two coders agree on a text if they gave it the same set of labels, or if
 #'   neither gave it a label; [validate()] computes the agreement on each label.
 #' @param scale Scale of measurement, which defines distances between codes: `"nominal"`,
@@ -101,6 +102,7 @@ agreement <- function(
     n_bootstrap = check_whole(n_bootstrap, min = 0, max = 1e6),
     seed = check_whole(seed, min = 0)
   )
+  options$coders <- as_py_list(as_utf8(rlang::names2(coders)))
   codes <- unname(lapply(coders, as_codes))
   found <- py_call("agreement", codes, options, error_call = error_call)
   structure(
@@ -148,8 +150,12 @@ agreement_frame <- function(columns) {
 coder_columns <- function(dots, error_call) {
   columns <- unlist(
     lapply(dots, \(x) {
+      if (is_count_table(x)) {
+        hint <- "Pass the codes themselves: agreement(first, second)."
+        abort_argument("...", "codes, not a table of their counts", x, error_call, hint)
+      }
       if (is.matrix(x)) {
-        x <- as.data.frame(x)
+        return(rlang::set_names(as.list(as.data.frame(x)), colnames(x)))
       }
       if (is.data.frame(x)) as.list(x) else list(x)
     }),
@@ -176,6 +182,13 @@ coder_columns <- function(dots, error_call) {
     )
   }
   columns
+}
+
+# TRUE for counts of pairs of codes: table(first, second), or a matrix with equal names of rows and
+# columns.
+is_count_table <- function(x) {
+  is_square <- is.matrix(x) && is.numeric(x) && !is.null(rownames(x))
+  inherits(x, c("table", "ftable")) || (is_square && identical(rownames(x), colnames(x)))
 }
 
 # Converts codes for Python: NA becomes None; numbers, also numbers with haven's labels, remain
@@ -285,7 +298,7 @@ format.llamaherd_agreement <- function(x, ..., digits = 3L) {
 
 #' @export
 print.llamaherd_agreement <- function(x, ...) {
-  writeLines(trimws(format(x, ...), "right"))
+  show_lines(trimws(format(x, ...), "right"))
   invisible(x)
 }
 

@@ -53,6 +53,7 @@ coded_frame <- function(data, texts, codebook, names, found) {
   for (role in names(names)) {
     data[[names[[role]]]] <- new[[role]]
   }
+  needs <- unname(needs)
   is_generated <- codebook$type %in% c("fields", "spans")
   each <- startsWith(names(names), "p_") & !is_generated
   as_coded(
@@ -64,7 +65,8 @@ coded_frame <- function(data, texts, codebook, names, found) {
       probs = stats::setNames(names[each], substring(names(names)[each], 3L)),
       columns = names,
       codebook = codebook,
-      needs = unname(needs),
+      needs = needs,
+      keys = unique(row_keys(lapply(needs, \(name) data[[name]]))),
       answers = if (is_generated) labels,
       span_labels = if (codebook$type == "spans") names(codebook$labels),
       run = jsonlite::parse_json(found[["run"]]),

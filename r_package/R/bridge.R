@@ -9,11 +9,11 @@
 # pending, and if R then handles the interrupt, R jumps over Python's stack frames.
 py_call <- function(fun, ..., error_call = public_frame(rlang::caller_env())) {
   module <- py_module(error_call)
+  call <- if (fun %in% slow_functions) call_slowly else call_directly
   status <- if (l10n_info()[["UTF-8"]]) {
-    suspendInterrupts(module[[fun]](...))
+    call(module, fun, list(...))
   } else {
-    arguments <- renamed(list(...), native_names)
-    renamed(suspendInterrupts(do.call(module[[fun]], arguments)), utf8_names)
+    renamed(call(module, fun, renamed(list(...), native_names)), utf8_names)
   }
   warn_python(as.character(unlist(status[["warnings"]])), error_call)
   for (text in status[["notices"]]) {
@@ -23,6 +23,65 @@ py_call <- function(fun, ..., error_call = public_frame(rlang::caller_env())) {
     abort_python(status, error_call)
   }
   status[["value"]]
+}
+
+call_directly <- function(module, fun, arguments) {
+  suspendInterrupts(do.call(python_function(module, fun), unname(arguments)))
+}
+
+# Functions that may compute for a long time. They run in a thread of Python, and R waits in slices,
+# between which Ctrl-C and time limits have an effect.
+slow_functions <- c(
+  "agreement",
+  "best_codebook",
+  "calibration_fit",
+  "codes_in_one_form",
+  "compare_make",
+  "confusion_tables",
+  "coverage_curve",
+  "dawid_skene",
+  "disagreements",
+  "estimate_means",
+  "estimate_regression",
+  "evaluate_make",
+  "examples_choose",
+  "gold_draw",
+  "gold_size",
+  "pair_agreement",
+  "plot_picture",
+  "recalibrate_columns",
+  "reliability",
+  "robustness_compare",
+  "spans_validate",
+  "validate"
+)
+
+# Returns the status of a function. After Ctrl-C, or an error of a time limit, R waits until the
+# thread has ended, which takes a fraction of a second: results of statistics are not partial.
+call_slowly <- function(module, fun, arguments) {
+  suspendInterrupts({
+    call <- module$slow_start(fun, unname(arguments))
+    is_over <- FALSE
+    on.exit({
+      if (!is_over) {
+        module$slow_cancel(call)
+        while (!module$slow_wait(call, slice_s)) NULL
+      }
+    })
+    interrupted <- is_interrupted({
+      while (!module$slow_wait(call, slice_s)) check_interrupt()
+    })
+    if (interrupted) {
+      interrupt("Interrupted.", NULL, 0L)
+    }
+    is_over <- TRUE
+    module$slow_status(call)
+  })
+}
+
+# Returns a function of the module. A package of another version may lack the function.
+python_function <- function(module, fun) {
+  tryCatch(module[[fun]], error = \(cnd) abort_version(fun))
 }
 
 # Returns the frame that errors name: the innermost exported function of the package that called
@@ -53,8 +112,47 @@ py_module <- function(error_call) {
       with_utf8_paths(reticulate::import("llamaherd._r")),
       error = function(cnd) abort_no_python(find_python(error_call), error_call, cnd)
     )
+    warn_version(error_call)
   }
   the$module
+}
+
+# Returns the versions of the R package and of the Python package, without suffixes of development.
+versions <- function() {
+  python <- tryCatch(
+    as.character(reticulate::import("llamaherd")[["__version__"]]),
+    error = \(cnd) "unknown"
+  )
+  all <- c(r = as.character(utils::packageVersion("llamaherd")), python = python)
+  sub("^([0-9]+[.][0-9]+[.][0-9]+).*$", "\\1", all)
+}
+
+# The R package and the Python package belong together: they have the same version.
+warn_version <- function(error_call, of = versions()) {
+  if (of[["r"]] != of[["python"]]) {
+    warn(version_message(of), "python", error_call)
+  }
+}
+
+abort_version <- function(fun, of = versions()) {
+  abort(
+    c(version_message(of), x = "The Python package has no function {.code {fun}}."),
+    "python",
+    NULL
+  )
+}
+
+version_message <- function(of) {
+  c(
+    paste0(
+      "The R package {.pkg llamaherd} has version ",
+      of[["r"]],
+      ", and the Python package has version ",
+      of[["python"]],
+      ": install the same version of both."
+    ),
+    i = "{.run llamaherd::install_llamaherd()} installs the Python package; then restart R."
+  )
 }
 
 # Classes of R's conditions for Python's exceptions; all other exceptions are "internal".

@@ -216,6 +216,6 @@ format.llamaherd_calibration <- function(x, ...) {
 
 #' @export
 print.llamaherd_calibration <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }

@@ -295,6 +295,14 @@ check_choice <- function(
   x
 }
 
+# Requires one of the choices, which has no default. In check_choice() all choices mean the first.
+check_one_of <- function(x, choices, arg, error_call) {
+  if (length(x) != 1) {
+    abort_argument(arg, paste("one of", toString(encodeString(choices, quote = "\""))), x, error_call)
+  }
+  check_choice(x, choices, arg, error_call)
+}
+
 # Requires a whole number or "auto".
 check_auto <- function(
   x,
@@ -335,7 +343,15 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
     problem <- if (bad[[1]] %in% known) " twice"
     is_unknown <- nzchar(bad[[1]]) && !bad[[1]] %in% known
     meant <- if (is_unknown) closest(bad[[1]], c(known, ls(error_call)))
+    if (is_unknown && bad[[1]] %in% c("level", "conf.level")) {
+      meant <- intersect(c("level", "conf.level"), ls(error_call))
+      meant <- if (length(meant) == 1) meant
+    }
     fun <- rlang::call_name(rlang::frame_call(error_call))
+    if (any(grepl("[.]llamaherd_", fun))) {
+      known <- union(setdiff(names(formals(fun, topenv())), "..."), known)
+      fun <- NULL # a method
+    }
     cli::cli_abort(
       c(
         paste0("`...` cannot take ", what, problem, "."),

@@ -202,7 +202,7 @@ format.llamaherd_codebook <- function(x, ...) {
 
 #' @export
 print.llamaherd_codebook <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }
 

@@ -18,27 +18,131 @@ as_coded <- function(data, coding) {
   data
 }
 
-# Returns the result of an operation on coded texts; it remains a llamaherd_coded if the record
-# still describes the data.
-kept_coding <- function(data, coded) {
+# Returns the result of an operation on coded texts. The result keeps the class and the record if all
+# of its rows are coded rows with their labels; otherwise it is a plain data frame, and a warning
+# reports the loss.
+kept_coding <- function(data, coded, warns = TRUE) {
   coding <- attr(coded, "llamaherd")
-  is_there <- all(coding$needs %in% names(data))
-  if (!is_there || anyNA(match_rows(data, coded, coding$needs))) {
+  if (!all(coding$needs %in% names(data))) {
     return(data)
   }
-  as_coded(data, coding)
+  if (rlang::is_reference(data, coded)) {
+    data <- without_coding(data)
+  }
+  unknown <- uncoded_rows(data, coding, columns_needed(coded, coding))
+  if (length(unknown) == 0) {
+    return(as_coded(data, coding))
+  }
+  if (!warns) {
+    return(data)
+  }
+  warn(
+    c(
+      "Row {unknown[[1]]} of the result was not coded by {.fn annotate_texts}, or has another
+       label. The result has no record of how its labels were made.",
+      i = "{.fn coded_restore} restores the record of coded rows."
+    ),
+    "record",
+    NULL
+  )
+  data
 }
 
-# Finds for each row of `data` the row of `coded` with equal values in some columns; NA if there is
-# no such row.
-match_rows <- function(data, coded, columns) {
-  rows <- lapply(columns, \(name) data[[name]])
-  known <- lapply(columns, \(name) coded[[name]])
+columns_needed <- function(data, coding) lapply(coding$needs, \(name) data[[name]])
+
+# Returns the indices of rows that are not coded rows with their labels. `known` contains the columns
+# `needs` of coded rows. The record has a key of each row that the model coded, so that pieces of a
+# coded data frame can be bound again.
+uncoded_rows <- function(data, coding, known = NULL) {
+  if (length(coding$needs) == 0) {
+    return(integer())
+  }
+  rows <- columns_needed(data, coding)
+  unknown <- seq_len(nrow(data))
+  if (!is.null(known)) {
+    unknown <- which(is.na(match_rows(rows, known)))
+  }
+  if (length(unknown) > 0 && length(coding$keys) > 0) {
+    keys <- row_keys(lapply(rows, `[`, unknown))
+    unknown <- unknown[!keys %in% coding$keys]
+  }
+  unknown
+}
+
+# Returns a number for each row, which differs between different rows.
+row_keys <- function(columns) {
+  texts <- lapply(unname(as.list(columns)), \(column) enc2utf8(value_text(column)))
+  hashes <- do.call(mapply, c(list(\(...) rlang::hash(c(...))), texts, USE.NAMES = FALSE))
+  as.numeric(sprintf("0x%s", substr(as.character(hashes), 1L, 13L)))
+}
+
+# Refuses rows that were added to coded texts, or changed, without an operation that this package
+# sees, such as data.table::set().
+check_coded_rows <- function(data, arg, error_call) {
+  coding <- if (inherits(data, "llamaherd_coded")) attr(data, "llamaherd")
+  if (length(coding$keys) == 0 || !all(coding$needs %in% names(data))) {
+    return(invisible())
+  }
+  unknown <- uncoded_rows(data, coding)
+  if (length(unknown) > 0) {
+    abort(
+      c(
+        "Row {unknown[[1]]} of {.arg {arg}} was not coded by {.fn annotate_texts}, or has another
+         label.",
+        i = "Remove such rows, or use {.code as.data.frame({arg})} for data without the record of
+             how the labels were made."
+      ),
+      "argument",
+      error_call
+    )
+  }
+}
+
+# Refuses data without the record of annotate_texts() whose columns show that the record would change
+# the result: texts with several labels, or labels on a scale. The arguments `several` and `scale` of
+# the caller replace the record.
+check_lost_record <- function(
+  data,
+  label,
+  arg,
+  several,
+  scale,
+  error_call,
+  scale_arg = "scale"
+) {
+  if (!is.data.frame(data) || inherits(data, "llamaherd_coded") || !endsWith(label, "label")) {
+    return(invisible())
+  }
+  start <- sub("label$", "", label)
+  has <- \(...) all(paste0(start, c(...)) %in% names(data))
+  has_several <- !has("prob") && length(columns_of_labels(label, data)) > 0
+  has_scale <- has("mean", "prob", "margin", "entropy") && !is.ordered(data[[label]])
+  missing <- c(
+    if (is.null(several) && has_several) "several",
+    if (is.null(several %||% scale) && has_scale) scale_arg
+  )
+  if (!has("coverage", "error") || length(missing) == 0) {
+    return(invisible())
+  }
+  abort(
+    c(
+      "{.arg {arg}} has lost the record of {.fn annotate_texts}, and its columns show
+       {if (missing == 'several') 'several labels per text' else 'labels on a scale'}.",
+      i = "{.fn coded_restore} restores the record. Without the record, set {.arg {missing}}."
+    ),
+    "argument",
+    error_call
+  )
+}
+
+# Finds for each row the row of `known` with equal values; NA if there is no such row. Both arguments
+# are lists of columns.
+match_rows <- function(rows, known) {
   if (identical(rows, known)) {
-    return(seq_len(nrow(data)))
+    return(seq_along(rows[[1]]))
   }
   at <- of <- 1
-  for (i in seq_along(columns)) {
+  for (i in seq_along(rows)) {
     values <- value_text(known[[i]])
     # Rows with equal values in all columns so far form a group. Each distinct pair of a group and a
     # value of the next column gets a number.
@@ -69,8 +173,16 @@ without_coding <- function(x) {
     data_table_part(part, x, before)
   } else {
     part <- without_coding(x)[...]
-    if (is.data.frame(part)) as_coded(part, attr(x, "llamaherd")) else part
+    if (is.data.frame(part)) part_of_coded(part, x) else part
   }
+}
+
+# Returns a part of coded texts. An index that does not exist gives a row of NA, which was not coded.
+part_of_coded <- function(part, coded) {
+  coding <- attr(coded, "llamaherd")
+  needs <- intersect(coding$needs, names(part))
+  is_part <- nrow(part) <= nrow(coded) && !anyNA(unclass(part)[needs], recursive = TRUE)
+  if (is_part) as_coded(part, coding) else kept_coding(part, coded)
 }
 
 # Handles the result of data.table's `[`. The result is a part of the coded texts; if the call
@@ -82,6 +194,7 @@ data_table_part <- function(part, x, before) {
   for (each in list(if (changed) x, part)) {
     if (data.table::is.data.table(each)) {
       is_it <- !changed && all(coding$needs %in% names(each))
+      is_it <- is_it && length(uncoded_rows(each, coding, before)) == 0
       set_coding(each, if (is_it) coding)
     }
   }
@@ -102,21 +215,25 @@ set_coding <- function(data, coding) {
 `[<-.llamaherd_coded` <- function(x, ..., value) {
   data <- without_coding(x)
   data[...] <- value
-  kept_coding(data, x)
+  kept_coding(data, x, is_users_code(parent.frame()))
 }
 
 #' @export
 `[[<-.llamaherd_coded` <- function(x, ..., value) {
   data <- without_coding(x)
   data[[...]] <- value
-  kept_coding(data, x)
+  kept_coding(data, x, is_users_code(parent.frame()))
 }
 
 #' @export
 `$<-.llamaherd_coded` <- function(x, name, value) {
-  x[[name]] <- value
-  x
+  data <- without_coding(x)
+  data[[name]] <- value
+  kept_coding(data, x, is_users_code(parent.frame()))
 }
+
+# FALSE for functions of R itself, such as data.matrix(), which change columns of a copy.
+is_users_code <- function(env) !environmentName(topenv(env)) %in% c("base", "stats", "utils")
 
 # Also called by dplyr::rename().
 #' @export
@@ -135,12 +252,26 @@ set_coding <- function(data, coding) {
 # Elements of the record that contain names of columns.
 named_columns <- c("text", "label", "probs", "columns", "needs")
 
+# Binds coded texts. Rows of several runs have no common record.
 #' @export
-rbind.llamaherd_coded <- function(...) {
-  frames <- lapply(list(...), \(x) {
-    if (inherits(x, "llamaherd_coded")) without_coding(x) else x
-  })
-  do.call(rbind, frames)
+rbind.llamaherd_coded <- function(...) bind_coded(rbind, list(...))
+
+#' @export
+cbind.llamaherd_coded <- function(...) bind_coded(cbind, list(...))
+
+bind_coded <- function(bind, frames) {
+  is_coded <- vapply(frames, inherits, NA, "llamaherd_coded")
+  plain <- frames
+  plain[is_coded] <- lapply(frames[is_coded], without_coding)
+  kept_coding(do.call(bind, plain), frames[[which(is_coded)[[1]]]])
+}
+
+#' @export
+transform.llamaherd_coded <- function(`_data`, ...) {
+  # The arguments are evaluated where the caller wrote them.
+  columns <- as.list(substitute(list(...)))[-1]
+  plain <- rlang::call2(transform, without_coding(`_data`), !!!columns)
+  kept_coding(eval(plain, parent.frame()), `_data`)
 }
 
 # Joins coded texts as the left table. If the join renames columns of the coded texts, the result is
@@ -160,14 +291,80 @@ dplyr_reconstruct.llamaherd_coded <- function(data, template) {
   kept_coding(made, template)
 }
 
-#' @exportS3Method dplyr::group_by
-group_by.llamaherd_coded <- function(.data, ...) {
-  kept_coding(dplyr::group_by(without_coding(.data), ...), .data)
+# Also called by functions of tibble and tidyr that add rows.
+#' @exportS3Method vctrs::vec_restore
+vec_restore.llamaherd_coded <- function(x, to, ...) {
+  plain <- without_coding(to)
+  made <- vctrs::vec_restore(x, plain)
+  kept_coding(made, to, warns = nrow(to) > 0) # `to` has no rows while rows are bound
 }
 
-#' @exportS3Method dplyr::ungroup
-ungroup.llamaherd_coded <- function(x, ...) {
-  kept_coding(dplyr::ungroup(without_coding(x), ...), x)
+# Verbs that keep rows but would lose the class, by package. They operate on the plain data frame.
+row_verbs <- list(
+  dplyr = c(
+    "do",
+    "dplyr_col_modify",
+    "dplyr_row_slice",
+    "group_by",
+    "group_modify",
+    "intersect",
+    "rowwise",
+    "setdiff",
+    "ungroup",
+    "union",
+    "union_all"
+  ),
+  tidyr = c(
+    "complete",
+    "drop_na",
+    "extract",
+    "fill",
+    "pivot_longer",
+    "pivot_wider",
+    "replace_na",
+    "separate",
+    "separate_longer_delim",
+    "separate_longer_position",
+    "separate_rows",
+    "separate_wider_delim",
+    "separate_wider_position",
+    "separate_wider_regex",
+    "uncount",
+    "unite",
+    "unnest",
+    "unnest_longer",
+    "unnest_wider"
+  )
+)
+
+# Registers a method for each verb when its package is loaded; versions of a package differ in their
+# verbs.
+register_row_verbs <- function() {
+  for (package in names(row_verbs)) {
+    local({
+      package <- package
+      register <- function(...) {
+        env <- asNamespace(package)
+        for (verb in intersect(row_verbs[[package]], getNamespaceExports(package))) {
+          registerS3method(verb, "llamaherd_coded", coded_verb(package, verb), envir = env)
+        }
+      }
+      if (isNamespaceLoaded(package)) register()
+      setHook(packageEvent(package, "onLoad"), register)
+    })
+  }
+}
+
+# Returns a method whose first argument has the name that the generic function gives it.
+coded_verb <- function(package, verb) {
+  first <- names(formals(get(verb, asNamespace(package))))[[1]]
+  data <- as.name(first)
+  plain <- rlang::call2(verb, rlang::expr(without_coding(!!data)), quote(...), .ns = package)
+  rlang::new_function(
+    as.pairlist(formals(\(x, ...) NULL) |> stats::setNames(c(first, "..."))),
+    rlang::expr(kept_coding(!!plain, !!data)),
+    topenv()
+  )
 }
 
 #' @exportS3Method dplyr::summarise
@@ -189,10 +386,13 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #'
 #' The return value of [annotate_texts()] records the codebook, prompts and model of its labels,
 #' which [report()], [plot()][plots] and [gold_sample()] use. The record is kept when rows are
-#' removed or sorted and columns are added or renamed. The record is lost if you save the data as a
-#' CSV file, edit a label or a text, bind the rows of several runs, or use [cbind()], [transform()]
-#' or a right join; the columns remain. This function restores the record from the return value of
-#' `annotate_texts()`, which you can store with [saveRDS()].
+#' removed, sorted, grouped or bound again, and when columns are added or renamed. A warning reports
+#' the loss of the record if you edit a label or a text, add rows, or bind the rows of several runs;
+#' the columns remain. The record is also lost if you save the data as a CSV file or nest them, or if
+#' they are the right table of a join. [validate()], [estimate()] and [gold_sample()] refuse data
+#' without a record whose columns show several labels per text or labels on a scale. This function
+#' restores the record from the return value of `annotate_texts()`, which you can store with
+#' [saveRDS()].
 #'
 #' @param data A data frame with the columns of texts and labels, for some or all of the labelled
 #'   rows, in any order. Further columns are allowed. Labels may be text, as in a CSV file.
@@ -247,7 +447,8 @@ coded_restore <- function(data, coded) {
 
 # Checks that each row is one of the coded rows.
 check_same_coding <- function(data, coded, needs, error_call) {
-  other <- which(is.na(match_rows(data, coded, needs)))
+  columns_of <- \(frame) lapply(needs, \(name) frame[[name]])
+  other <- which(is.na(match_rows(columns_of(data), columns_of(coded))))
   if (length(other) > 0) {
     row <- other[[1]]
     values <- vapply(needs, \(name) value_text(data[[name]][[row]]), "")
@@ -288,10 +489,10 @@ print.llamaherd_coded <- function(
   }
   cat(sprintf("<llamaherd_coded> %d %s%s\n", nrow(x), plural(nrow(x), "text"), counts))
   if (!is.null(coding$recalibration)) {
-    writeLines(console_lines(coding$recalibration$line))
+    show_lines(console_lines(coding$recalibration$line))
   }
   cat(sprintf("Steps: %s\n", as_text(coding$run$steps$methods)), sep = "")
-  writeLines(notes_wrapped(sprintf("Note: %s", as_text(coding$run$notes))))
+  show_lines(notes_wrapped(sprintf("Note: %s", as_text(coding$run$notes))))
   data <- without_coding(x)
   if (inherits(data, "tbl_df") && tibble) {
     print(data, ..., n = n, width = width)

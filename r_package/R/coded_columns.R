@@ -122,7 +122,10 @@ columns_named <- function(quo, data, arg, error_call) {
   found <- if (all(is_column)) {
     vapply(parts, as.character, "")
   } else {
-    rlang::try_fetch(rlang::eval_tidy(quo), error = \(cnd) rlang::as_label(expr))
+    rlang::try_fetch(
+      rlang::eval_tidy(quo),
+      error = \(cnd) selected(quo, data) %||% rlang::as_label(expr)
+    )
   }
   if (is.null(found)) {
     return(NULL)
@@ -131,6 +134,15 @@ columns_named <- function(quo, data, arg, error_call) {
     abort_argument(arg, columns_of_data(data), found, error_call)
   }
   unname(found)
+}
+
+# Returns the names of columns that a selection such as starts_with("p_") selects; NULL without
+# dplyr, or if the expression is no selection.
+selected <- function(quo, data) {
+  if (rlang::quo_is_call(quo) && requireNamespace("dplyr", quietly = TRUE)) {
+    plain <- as.data.frame(without_groups(data))
+    rlang::try_fetch(names(dplyr::select(plain, !!quo)), error = \(cnd) NULL)
+  }
 }
 
 # Requires an argument without a default that may be an unquoted name.
@@ -316,11 +328,27 @@ variables_in <- function(expr) {
 }
 
 # Converts columns to a named list of lists for Python.
-py_columns <- function(data, names) {
+py_columns <- function(data, names, error_call = public_frame(rlang::caller_env())) {
   names <- unique(names)
+  check_single(data, names, error_call)
   rlang::set_names(lapply(names, \(name) as_codes(data[[name]])), names)
 }
 
+
+# Refuses names that several columns have: R would use the first of them without a word.
+check_single <- function(data, names, error_call) {
+  twice <- intersect(names, names(data)[duplicated(names(data))])
+  if (length(twice) > 0) {
+    abort(
+      c(
+        "The data frame has several columns with the name {.field {twice[[1]]}}.",
+        i = "Give each column its own name."
+      ),
+      "argument",
+      error_call
+    )
+  }
+}
 
 # Converts numbers to a list, with NaN for NA.
 as_py_numbers <- function(x) {
@@ -332,6 +360,7 @@ as_py_numbers <- function(x) {
 # Returns the gold sample or codes, its design, and the names of the columns of labels and texts
 # that a call with quosures uses.
 labels_and_gold <- function(coded, gold, label, text, error_call) {
+  check_coded_rows(coded, "coded", error_call)
   known <- coded_columns(coded)
   gold <- column_or_object(gold, coded, "gold", error_call, is_object = is_codes)
   design <- if (inherits(gold, "llamaherd_gold")) gold$design

@@ -300,7 +300,7 @@ evaluate_codebook <- function(
 
 #' @export
 print.llamaherd_codebooks <- function(x, ...) {
-  writeLines(sub(
+  show_lines(sub(
     "^<CodebookComparison: (.*?)>(\n|$)",
     "<llamaherd_codebooks> \\1\\2",
     x$page,
@@ -322,7 +322,7 @@ print.llamaherd_candidate <- function(x, ...) {
 
 #' @export
 print.llamaherd_choice <- function(x, ...) {
-  writeLines(sub(
+  show_lines(sub(
     "^<CodebookChoice: (.*?)>(\n|$)",
     "<llamaherd_choice> \\1\\2",
     x$page,
@@ -333,7 +333,7 @@ print.llamaherd_choice <- function(x, ...) {
 
 #' @export
 print.llamaherd_evaluation <- function(x, ...) {
-  writeLines(sub(
+  show_lines(sub(
     "^<Evaluation: (.*?)>(\n|$)",
     "<llamaherd_evaluation> \\1\\2",
     x$page,

@@ -325,7 +325,7 @@ pairs_given <- function(x) {
 
 #' @export
 print.llamaherd_pairs <- function(x, ...) {
-  writeLines(sub("^<PairComparison: (.*?)>(\n|$)", "<llamaherd_pairs> \\1\\2", x$page))
+  show_lines(sub("^<PairComparison: (.*?)>(\n|$)", "<llamaherd_pairs> \\1\\2", x$page))
   invisible(x)
 }
 
@@ -336,7 +336,7 @@ summary.llamaherd_pairs <- function(object, ...) {
 
 #' @export
 print.summary.llamaherd_pairs <- function(x, ...) {
-  writeLines(sub("^<PairComparison: (.*?)>(\n|$)", "<llamaherd_pairs> \\1\\2", x$checks))
+  show_lines(sub("^<PairComparison: (.*?)>(\n|$)", "<llamaherd_pairs> \\1\\2", x$checks))
   invisible(x)
 }
 
@@ -349,7 +349,7 @@ print.llamaherd_pair_agreement <- function(x, ...) {
   if (is.null(page)) {
     print(without_class(x), ...)
   } else {
-    writeLines(sub("^<ComparisonAgreement>", "<llamaherd_pair_agreement>", page))
+    show_lines(sub("^<ComparisonAgreement>", "<llamaherd_pair_agreement>", page))
   }
   invisible(x)
 }

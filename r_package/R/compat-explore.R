@@ -57,7 +57,7 @@
 #'   SHA-256 of the model's prompts and labels, each followed by a newline, as `sha256sum` computes
 #'   it for a file with these lines.
 #' @export
-#' @examples
+#' @examplesIf llamaherd_available()
 #' # Rules instead of models; `model_path` in place of `predictor` loads a model.
 #' rules <- list(
 #'   list(id = "words", predictor = \(prompts, data, spec) {

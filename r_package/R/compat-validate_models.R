@@ -163,6 +163,6 @@ table_lines <- function(counts, rows, columns) {
 
 #' @export
 print.llamaherd_comparison <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }

@@ -184,7 +184,7 @@ format.llamaherd_context <- function(x, ...) {
 
 #' @export
 print.llamaherd_context <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }
 

@@ -63,7 +63,8 @@ end_herds_at_exit <- local({
   function() {
     if (is.null(herds)) {
       herds <<- rlang::env(pid = Sys.getpid())
-      end <- \(herds) if (herds$pid == Sys.getpid()) py_call("herds_end")
+      # An error at the exit of R, such as a missing Python, would be printed with its stack.
+      end <- \(herds) if (herds$pid == Sys.getpid()) try(py_call("herds_end"), silent = TRUE)
       reg.finalizer(herds, end, onexit = TRUE)
     }
   }

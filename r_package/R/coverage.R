@@ -132,7 +132,7 @@ format.llamaherd_coverage <- function(x, ...) {
 
 #' @export
 print.llamaherd_coverage <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }
 

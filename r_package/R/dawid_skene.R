@@ -71,6 +71,6 @@ as.data.frame.llamaherd_dawid_skene <- function(x, ...) x$labels
 
 #' @export
 print.llamaherd_dawid_skene <- function(x, ...) {
-  writeLines(x$line)
+  show_lines(x$line)
   invisible(x)
 }

@@ -188,7 +188,7 @@ t.llamaherd_vectors <- function(x) t(plain_matrix(x)) # its rows are no texts
 #' @export
 print.llamaherd_vectors <- function(x, ..., n = 6L) {
   n_failed <- sum(!is.na(attr(x, "errors")))
-  writeLines(sprintf(
+  show_lines(sprintf(
     "<llamaherd_vectors> %s %s x %s dimensions%s",
     big(nrow(x)),
     plural(nrow(x), "text"),
@@ -206,11 +206,11 @@ print.llamaherd_vectors <- function(x, ..., n = 6L) {
     columns <- seq_len(max(1L, min(ncol(x), most)))
     more <- if (length(columns) < ncol(x)) " ..."
     lines <- apply(cells[, columns, drop = FALSE], 1L, paste, collapse = " ")
-    writeLines(paste0(label, " ", lines, more))
+    show_lines(paste0(label, " ", lines, more))
   }
   if (nrow(x) > n) {
     n_more <- nrow(x) - n
-    writeLines(sprintf("... %s more %s", big(n_more), plural(n_more, "row")))
+    show_lines(sprintf("... %s more %s", big(n_more), plural(n_more, "row")))
   }
   invisible(x)
 }

@@ -48,7 +48,8 @@
 #'   `label == "negative" ~ party + age`, `votes ~ label`. The formula is evaluated on all rows,
 #'   once with the labels and once with the codes in their place. Rows are selected afterwards, so
 #'   `I(age - mean(age))` gives the same result as a column computed before the call. A term may
-#'   only use a text's own label, not, for example, `mean(label)`.
+#'   only use a text's own label, not, for example, `mean(label)`. Terms such as `offset()`, `s()`,
+#'   `Error()`, `x | group` and `.` cause an error.
 #' @param outcome Only without a formula: the quantity to estimate. For a vector of labels, the
 #'   share of each label is estimated. For a named vector with a number per label, such as
 #'   `c(negative = -1, neutral = 0, positive = 1)`, the mean of these numbers is estimated. If the
@@ -164,6 +165,17 @@ estimate <- function(
   label <- given$label
   text <- given$text
   design <- given$design
+  # Only for numbers on a scale does the record select another outcome.
+  is_stated <- !is.null(outcome) || !is.null(formula) || !is.numeric(coded[[label]])
+  check_lost_record(
+    coded,
+    label,
+    "coded",
+    several %||% design$several,
+    if (is_stated) "nominal" else design$scale,
+    error_call,
+    scale_arg = "outcome"
+  )
   several <- if (is.null(several)) {
     has_several(coded) || isTRUE(design$several)
   } else {
@@ -195,6 +207,8 @@ estimate <- function(
   options$several <- several
   options$levels <- if (is.factor(coded[[label]])) as_py_list(levels(coded[[label]]))
   options$ordered <- is.ordered(coded[[label]])
+  known <- coded_columns(coded)
+  options$codebook <- if (identical(label, known$label)) known$codebook
   codes <- gold_codes_of(gold, coded, error_call)
   if (is.null(formula)) {
     options$by <- if (!is.null(by)) as_py_list(by)
@@ -213,6 +227,7 @@ estimate <- function(
       must <- "a formula with two sides, such as label == \"x\" ~ party"
       abort_argument("formula", must, formula, error_call)
     }
+    check_terms(formula, as.data.frame(coded), error_call)
     if (!is.null(quantile)) {
       abort("{.arg quantile} cannot be combined with a formula.", "argument", error_call)
     }
@@ -260,10 +275,10 @@ estimate <- function(
 #' @param object Return value of [estimate()].
 #' @param parm Names or indices of coefficients. If missing, all coefficients are returned.
 #' @param level Confidence level. `NULL` uses the level of the estimates.
-#' @param method One of the methods. `NULL` uses the first method.
+#' @param methods One of the methods; `method = ` is also accepted. `NULL` uses the first method.
 #' @param outcome For `vcov()` of the shares of several labels: the label whose covariances are
-#'   returned.
-#' @param ... Not used.
+#'   returned. `NULL` returns a matrix of all shares; covariances between different labels are NA.
+#' @param ... Must be empty.
 #' @returns `coef()`: a named vector. `confint()`: a matrix with a row for each coefficient.
 #'   `vcov()`: a matrix; it omits the differences between groups, which follow from the other rows.
 #'   `nobs()`: the number of texts that the method uses: for `"gold"` the texts with a code, and for

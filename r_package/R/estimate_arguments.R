@@ -77,6 +77,7 @@ gold_codes_of <- function(gold, coded, error_call) {
     return(check_gold(gold, error_call))
   }
   if (rlang::is_string(gold) && gold %in% names(coded)) {
+    check_single(coded, gold, error_call)
     gold <- coded[[gold]]
   }
   if (!is.atomic(gold) || length(gold) != nrow(coded)) {

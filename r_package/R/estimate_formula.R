@@ -27,6 +27,81 @@ without_has_label <- function(expr, label) {
   as.call(lapply(as.list(expr), without_has_label, label))
 }
 
+# Terms of other packages' formulas, which a regression on texts cannot have. lm() knows offset(),
+# but stats::model.matrix() leaves it out without a word.
+foreign_terms <- c(
+  "offset",
+  "weights",
+  "Error",
+  "strata",
+  "cluster",
+  "frailty",
+  "s",
+  "te",
+  "ti",
+  "t2"
+)
+
+# Refuses terms that would be left out, or would mean something else than in the model they are from.
+check_terms <- function(formula, data, error_call) {
+  env <- environment(formula)
+  term <- foreign_term(formula[[2]], data, env, FALSE) %||%
+    foreign_term(formula[[3]], data, env, TRUE)
+  if (!is.null(term)) {
+    must <- sprintf("one without the term `%s`, which estimate() cannot use", shorten(term, 40L))
+    hint <- if (identical(term, ".")) {
+      "Name the columns: label == \"x\" ~ age + party."
+    } else if (startsWith(term, "offset")) {
+      "A term with a known coefficient can be subtracted from an outcome of numbers."
+    } else {
+      "Groups are terms, as in label == \"x\" ~ age + year; clusters are the argument `cluster`."
+    }
+    abort_argument("formula", must, formula, error_call, hint)
+  }
+}
+
+# Returns the first such term of an expression; NULL if there is none. `is_model` is TRUE where `|`
+# and `.` are operators of formulas.
+foreign_term <- function(expr, data, env, is_model) {
+  if (identical(expr, quote(.)) && is_model && !"." %in% names(data)) {
+    return(".")
+  }
+  if (!is.call(expr)) {
+    return(NULL)
+  }
+  is_foreign <- rlang::is_call(expr, foreign_terms, ns = c("", "stats", "mgcv", "survival")) &&
+    !is_users_function(expr[[1]], env)
+  if (is_foreign || rlang::is_call(expr, "~") || is_bar(expr, data, env, is_model)) {
+    return(deparse1(expr))
+  }
+  for (part in as.list(expr)[-1]) {
+    found <- if (!rlang::is_missing(part)) foreign_term(part, data, env, is_model)
+    if (!is.null(found)) {
+      return(found)
+    }
+  }
+  NULL
+}
+
+# TRUE for a function that the user wrote, such as `s <- function(x) x / sd(x)`.
+is_users_function <- function(name, env) {
+  if (!is.symbol(name)) {
+    return(FALSE)
+  }
+  value <- get0(as.character(name), env, mode = "function")
+  is.function(value) && !is.primitive(value) && !isNamespace(topenv(environment(value)))
+}
+
+# TRUE for `|` between terms, as in y ~ x | group, but not between conditions.
+is_bar <- function(expr, data, env, is_model) {
+  is_condition <- function(side) {
+    isTRUE(rlang::try_fetch(is.logical(eval(side, data, env)), error = \(cnd) FALSE))
+  }
+  is_model &&
+    rlang::is_call(expr, c("|", "||"), n = 2) &&
+    !all(vapply(as.list(expr)[-1], is_condition, NA))
+}
+
 # Returns the formula's matrices with the labels of all rows, and with the codes of coded rows. The
 # formula is evaluated on all rows; then rows with missing values are left out.
 # If `names` are labels, the formula is also evaluated once per label, as if all rows had this

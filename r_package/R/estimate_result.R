@@ -69,10 +69,11 @@ widths_of <- function(widths) {
   new_frame(columns, length(columns$width))
 }
 
-# Returns the rows of one method, with the names of the coefficients as row names.
-rows_by <- function(object, method, error_call) {
-  method <- method %||% object$methods[[1]]
-  method <- check_choice(method, object$methods, "method", error_call)
+# Returns the rows of one method, with the names of the coefficients as row names. Several methods
+# have no common coefficients.
+rows_by <- function(object, methods, error_call) {
+  method <- methods %||% object$methods[[1]]
+  method <- check_one_of(method, object$methods, "methods", error_call)
   rows <- object$rows[object$rows$method == method, , drop = FALSE]
   parts <- if (object$model == "mean") {
     several <- length(unique(rows$outcome)) > 1
@@ -88,16 +89,16 @@ rows_by <- function(object, method, error_call) {
 #' @rdname estimate-methods
 #' @importFrom stats coef
 #' @export
-coef.llamaherd_estimates <- function(object, method = NULL, ...) {
-  rows <- rows_by(object, method, rlang::current_env())
+coef.llamaherd_estimates <- function(object, methods = NULL, ...) {
+  rows <- rows_by(object, methods, rlang::current_env())
   rlang::set_names(rows$estimate, rows$name)
 }
 
 #' @rdname estimate-methods
 #' @importFrom stats confint
 #' @export
-confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NULL, ...) {
-  rows <- rows_by(object, method, rlang::current_env())
+confint.llamaherd_estimates <- function(object, parm, level = NULL, methods = NULL, ...) {
+  rows <- rows_by(object, methods, rlang::current_env())
   level <- check_number(level %||% object$level)
   if (level <= 0 || level >= 1) {
     abort_argument("level", "above 0 and below 1", level, rlang::current_env())
@@ -123,7 +124,21 @@ confint.llamaherd_estimates <- function(object, parm, level = NULL, method = NUL
   ends <- 100 * c((1 - level) / 2, (1 + level) / 2)
   percent <- format(ends, trim = TRUE, digits = 3, decimal.mark = ".")
   dimnames(limits) <- list(rows$name, paste(percent, "%"))
-  if (missing(parm)) limits else limits[parm, , drop = FALSE]
+  if (missing(parm)) {
+    return(limits)
+  }
+  limits[check_parm(parm, rows$name, rlang::current_env()), , drop = FALSE]
+}
+
+# Requires names or indices of coefficients.
+check_parm <- function(parm, names, error_call) {
+  known <- if (is.character(parm)) names else c(seq_along(names), -seq_along(names))
+  if (!(is.character(parm) || is.numeric(parm)) || !all(parm %in% known)) {
+    shown <- utils::head(names, 10)
+    must <- paste("names or indices of coefficients, which are", toString(shown))
+    abort_argument("parm", must, parm, error_call)
+  }
+  parm
 }
 
 # Returns the range of the values: shares and differences of shares are bounded.
@@ -138,19 +153,39 @@ ends_of <- function(rows) {
 #' @rdname estimate-methods
 #' @importFrom stats vcov
 #' @export
-vcov.llamaherd_estimates <- function(object, method = NULL, outcome = NULL, ...) {
+vcov.llamaherd_estimates <- function(object, methods = NULL, outcome = NULL, ...) {
   error_call <- rlang::current_env()
-  rows <- rows_by(object, method, error_call)
-  method <- rows$method[[1]]
+  rows <- rows_by(object, methods, error_call)
+  rows <- rows[rows$term != "difference", , drop = FALSE]
   outcomes <- unique(rows$outcome)
-  outcome <- outcome %||% if (length(outcomes) == 1) outcomes
-  outcome <- check_choice(outcome, outcomes, "outcome", error_call)
-  found <- Filter(
-    \(one) one$outcome == outcome && one$method == method,
-    object$covariances
+  if (!is.null(outcome)) {
+    outcomes <- check_one_of(outcome, outcomes, "outcome", error_call)
+    rows <- rows[rows$outcome == outcomes, , drop = FALSE]
+  }
+  # Covariances of the estimates of different outcomes are not computed.
+  matrix <- matrix(NA_real_, nrow(rows), nrow(rows), dimnames = list(rows$name, rows$name))
+  for (one in object$covariances) {
+    if (one$outcome %in% outcomes && one$method == rows$method[[1]]) {
+      at <- rows$outcome == one$outcome
+      matrix[at, at] <- one$values
+    }
+  }
+  matrix
+}
+
+# stats::residuals() and similar functions would return NULL, because an estimate has no such part.
+no_part <- function(object, ...) {
+  call <- sys.call()
+  part <- sub("[.]llamaherd_estimates$", "", as.character(rlang::call_name(call)))
+  abort(
+    c(
+      "Estimates have no {.fn {part}}: they are corrected sums over texts, without fitted values of
+       single texts.",
+      i = "{.fn coef}, {.fn vcov}, {.fn confint} and {.fn as.data.frame} return what was estimated."
+    ),
+    "argument",
+    NULL
   )
-  names <- rows$name[rows$outcome == outcome & rows$term != "difference"]
-  matrix(found[[1]]$values, length(names), dimnames = list(names, names))
 }
 
 #' @export
@@ -158,6 +193,20 @@ as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
 
 #' @export
 format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
+
+# Returns lines with at most `n` rows of each table. Lines of tables begin with spaces, the first one
+# has the names of the columns.
+first_rows <- function(lines, n) {
+  parts <- split(lines, cumsum(c(TRUE, diff(startsWith(lines, "  ")) != 0)))
+  short <- lapply(unname(parts), \(part) {
+    n_more <- length(part) - 1L - n
+    if (!startsWith(part[[1]], "  ") || n_more <= 0) {
+      return(part)
+    }
+    c(utils::head(part, n + 1L), sprintf("  ... and %s more", big(n_more)))
+  })
+  as.character(unlist(short))
+}
 
 # Wraps sentences to the width of the console, but not the rows of tables, which begin with spaces.
 notes_wrapped <- function(lines) {
@@ -176,7 +225,7 @@ console_lines <- function(text) {
 }
 
 #' @export
-print.llamaherd_estimates <- function(x, ...) {
-  writeLines(notes_wrapped(format(x, ...)))
+print.llamaherd_estimates <- function(x, ..., n = 20L) {
+  show_lines(notes_wrapped(first_rows(format(x, ...), n)))
   invisible(x)
 }

@@ -10,8 +10,8 @@
 #'   `tidy()` has `term`, `estimate`, `std.error`, `statistic`, `p.value` and optionally `conf.low`
 #'   and `conf.high`. `glance()` has one row with `nobs`, `n_gold`, `design`, `model` and `method`.
 #' @export
-summary.llamaherd_estimates <- function(object, method = NULL, ...) {
-  rows <- rows_by(object, method, rlang::current_env())
+summary.llamaherd_estimates <- function(object, methods = NULL, ...) {
+  rows <- rows_by(object, methods, rlang::current_env())
   table <- cbind(rows[c("estimate", "std_error", "low", "high")], tests_of(rows, object))
   has_any <- vapply(table, \(column) !all(is.na(column)), logical(1))
   has_any[1:4] <- TRUE
@@ -88,21 +88,29 @@ format.llamaherd_summary <- function(x, ..., digits = 4L) {
 }
 
 #' @export
-print.llamaherd_summary <- function(x, ...) {
-  writeLines(format(x, ...))
+print.llamaherd_summary <- function(x, ..., n = 20L) {
+  n_more <- nrow(x$coefficients) - n
+  x_short <- x
+  x_short$coefficients <- utils::head(x$coefficients, n)
+  show_lines(format(x_short, ...))
+  if (n_more > 0) {
+    show_lines(sprintf("... and %s more %s", big(n_more), plural(n_more, "row")))
+  }
   invisible(x)
 }
 
 #' @rdname estimate-methods
 #' @importFrom stats nobs
 #' @export
-nobs.llamaherd_estimates <- function(object, method = NULL, ...) {
-  method <- rows_by(object, method, rlang::current_env())$method[[1]]
+nobs.llamaherd_estimates <- function(object, methods = NULL, ...) {
+  method <- rows_by(object, methods, rlang::current_env())$method[[1]]
   as.integer(if (method == "gold") object$n_gold else object$n_texts)
 }
 
 #' @rdname estimate-methods
 #' @param x Return value of [estimate()].
+#' @param exponentiate TRUE returns odds ratios of `model = "logit"`: the exponentials of estimates
+#'   and intervals. Standard errors stay on the logit scale, as in broom.
 #' @param conf.int TRUE adds intervals.
 #' @param conf.level Confidence level of `conf.low` and `conf.high`. `NULL` uses the level of the
 #'   estimates.
@@ -111,10 +119,15 @@ tidy.llamaherd_estimates <- function(
   x,
   conf.int = FALSE,
   conf.level = NULL,
-  method = NULL,
+  methods = NULL,
+  exponentiate = FALSE,
   ...
 ) {
-  rows <- rows_by(x, method, rlang::current_env())
+  if (check_flag(exponentiate) && x$model != "logit") {
+    must <- sprintf("FALSE: the model is \"%s\", and only \"logit\" has odds ratios", x$model)
+    abort_argument("exponentiate", must, exponentiate, rlang::current_env())
+  }
+  rows <- rows_by(x, methods, rlang::current_env())
   tests <- tests_of(rows, x)
   table <- data.frame(
     term = rows$name,
@@ -124,21 +137,25 @@ tidy.llamaherd_estimates <- function(
     p.value = tests$p
   )
   if (check_flag(conf.int)) {
-    limits <- unname(confint(x, level = conf.level, method = method))
+    limits <- unname(confint(x, level = conf.level, methods = methods))
     table$conf.low <- limits[, 1]
     table$conf.high <- limits[, 2]
+  }
+  if (exponentiate) {
+    logits <- intersect(c("estimate", "conf.low", "conf.high"), names(table))
+    table[logits] <- lapply(table[logits], exp)
   }
   table
 }
 
 #' @rdname estimate-methods
 #' @exportS3Method generics::glance
-glance.llamaherd_estimates <- function(x, method = NULL, ...) {
+glance.llamaherd_estimates <- function(x, methods = NULL, ...) {
   data.frame(
-    nobs = nobs(x, method = method),
+    nobs = nobs(x, methods = methods),
     n_gold = as.integer(x$n_gold),
     design = x$design,
     model = x$model,
-    method = rows_by(x, method, rlang::current_env())$method[[1]]
+    method = rows_by(x, methods, rlang::current_env())$method[[1]]
   )
 }

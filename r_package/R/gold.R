@@ -80,9 +80,10 @@
 #' @param after A `llamaherd_gold` of earlier waves, with or without codes; see below.
 #' @param weights For `"weights"`: a column, or a number per text, of survey weights.
 #' @param gold A `llamaherd_gold`.
-#' @param path Path of a CSV file. For `read_gold()` also several paths, one per coder, or a data
-#'   frame with a column `id` and one column per coder. A warning reports texts of the sample that
-#'   have no row.
+#' @param path Path of a CSV file. For `read_gold()` also several paths, one per coder, whose names,
+#'   as in `c(anna = "p1.csv")`, are the names of the coders; or a data frame with a column `id` and
+#'   one column per coder. Columns with the same name cause an error. A warning reports texts of the
+#'   sample that have no row. Blank rows are ignored.
 #' @param coders Names of the columns for codes. For `read_gold()` `NULL` uses all columns that are
 #'   not columns of the sample. Columns that contain no label are left out, with a warning. In a
 #'   data frame, the column of the model's labels is also excluded.
@@ -161,6 +162,7 @@ gold_sample <- function(
 ) {
   error_call <- rlang::current_env()
   data <- check_data(data, error_call)
+  check_coded_rows(data, "data", error_call)
   known <- coded_columns(data)
   before <- if (!is.null(after)) check_gold(after, error_call, "after")
   of_after <- Filter(\(name) name %in% names(data), after$design[c("text", "label")])
@@ -175,6 +177,8 @@ gold_sample <- function(
   id <- one_column(rlang::enquo(id), data, "id", error_call)
   confidence <- column_or_values(rlang::enquo(confidence), data, "confidence", error_call)
   weights <- column_or_values(rlang::enquo(weights), data, "weights", error_call)
+  of_design <- if (isTRUE(after$design$several)) TRUE
+  check_lost_record(data, label %||% "label", "data", several %||% of_design, "nominal", error_call)
   is_again <- is.null(prob) && is.null(by) && identical(after$design$kind, "uncertainty")
   is_uncertainty <- identical(prob, "uncertainty") || is_again
   if (is_uncertainty) {
@@ -283,10 +287,13 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
     if (is.null(json)) {
       abort("Codes in a data frame need {.arg gold}, the sample.", "argument", error_call)
     }
-    return(new_gold(py_call("gold_read", py_columns(path, names(path)), json, coders)))
+    names <- as_py_list(as_utf8(names(path)))
+    columns <- lapply(as.list(path), as_codes)
+    return(new_gold(py_call("gold_read", columns, json, coders, names)))
   }
+  names <- as_py_list(as_utf8(rlang::names2(path)))
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
-  read <- new_gold(py_call("gold_read", as_py_list(paths), json, coders))
+  read <- new_gold(py_call("gold_read", as_py_list(paths), json, coders, names))
   document_event("read_gold", \() {
     list(
       paths = lapply(paths, log_path),
@@ -435,7 +442,7 @@ format.llamaherd_gold <- function(x, ...) {
 
 #' @export
 print.llamaherd_gold <- function(x, ..., n = 6L) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   frame <- as.data.frame(x)
   print_rows(frame, n, getOption("width"), c("id", "text", names(x$codes)))
   invisible(x)

@@ -111,6 +111,6 @@ gold_size <- function(
 
 #' @export
 print.llamaherd_gold_size <- function(x, ...) {
-  writeLines(x$line)
+  show_lines(x$line)
   invisible(x)
 }

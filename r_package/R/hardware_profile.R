@@ -71,6 +71,6 @@ format.llamaherd_hardware <- function(x, ...) strsplit(x$text, "\n", fixed = TRU
 
 #' @export
 print.llamaherd_hardware <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }

@@ -37,7 +37,7 @@ journal_read <- function(path) {
   columns <- py_call("journal_read", path, error_call = error_call)
   numbers <- function(name) as.double(unlist(columns[[name]]))
   counts <- function(name) as.integer(unlist(columns[[name]]))
-  data.frame(
+  journal <- data.frame(
     prompt = as_text(columns[["prompts"]]),
     text = as_text(columns[["texts"]]),
     finish_reason = as_text(columns[["finish_reasons"]]),
@@ -53,6 +53,16 @@ journal_read <- function(path) {
     created = as.POSIXct(numbers("created"), origin = "1970-01-01", tz = "UTC"),
     version = as_text(columns[["versions"]])
   )
+  class(journal) <- c("llamaherd_journal", "data.frame")
+  journal
+}
+
+#' @export
+print.llamaherd_journal <- function(x, ..., n = 20L, width = getOption("width")) {
+  cat(sprintf("<llamaherd_journal> %s %s\n", big(nrow(x)), plural(nrow(x), "result")))
+  frame <- new_frame(as.list(x), nrow(x))
+  print_rows(frame, n, width, c("prompt", "text", "finish_reason"))
+  invisible(x)
 }
 
 expand_path <- function(path) {

@@ -101,8 +101,8 @@
 #' Warnings have the class `llamaherd_warning` and one of these:
 #' `llamaherd_warning_failed` (some prompts were not answered),
 #' `llamaherd_warning_incomplete` (some answers were cut off),
-#' `llamaherd_warning_text` (names with invalid encoding) and `llamaherd_warning_python` (a warning
-#' from Python).
+#' `llamaherd_warning_text` (names with invalid encoding), `llamaherd_warning_record` (data lost the
+#' record of how their labels were made) and `llamaherd_warning_python` (a warning from Python).
 #'
 #' Ctrl-C during [generate_parallel()], [generate()], [embed_parallel()] or [annotate_texts()]
 #' signals an interrupt of class `llamaherd_interrupt`, whose `results` contains all finished

@@ -251,7 +251,7 @@ format.llamaherd_model <- function(x, ...) {
 
 #' @export
 print.llamaherd_model <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }
 

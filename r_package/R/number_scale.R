@@ -86,6 +86,6 @@ format.llamaherd_scale <- function(x, ...) {
 
 #' @export
 print.llamaherd_scale <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }

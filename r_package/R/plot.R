@@ -21,8 +21,11 @@
 #'   `"calibration"` (a reliability diagram), `"coverage"` (accuracy of the most certain labels) or
 #'   `"numbers"` (a Bland-Altman plot of labels that are numbers). For a validation of passages:
 #'   `"measures"` (all labels together) or `"labels"` (F1 and alpha of each label).
-#' @param ... Ignored, except for tables without labels, which are plotted as data frames.
-#' @returns Invisibly, the plot if ggplot2 is installed, and otherwise the data frame that is drawn.
+#' @param ... Must be empty, except for tables without labels, which are plotted as data frames.
+#' @returns The plot, which is drawn when it is printed: at the console by itself, in a function, a
+#'   loop or [source()] by [print()]. With ggplot2 it is a ggplot object, to which themes and scales
+#'   can be added; `ggplot2::autoplot()` returns the same object. Otherwise it is the data frame that
+#'   is drawn.
 #' @details
 #' * Labels: number of texts or prompts with each label; the shade of a colour shows the probability
 #'   of the label.
@@ -154,12 +157,27 @@ draw <- function(picture) {
   wanted <- getOption("llamaherd.graphics", "ggplot2")
   check_choice(wanted, c("ggplot2", "base"), "llamaherd.graphics")
   if (wanted == "ggplot2" && requireNamespace("ggplot2", quietly = TRUE)) {
-    plot <- ggplot_of(picture, grDevices::dev.size())
-    print(plot)
-    return(invisible(plot))
+    return(ggplot_of(picture, device_size()))
   }
-  draw_base(picture)
-  invisible(picture$data)
+  structure(picture$data, class = c("llamaherd_plot", "data.frame"), picture = picture)
+}
+
+# Returns the size of the open graphics device in inches. dev.size() would open a device, which in
+# a script is the file Rplots.pdf.
+device_size <- function() {
+  if (grDevices::dev.cur() > 1) grDevices::dev.size() else c(7, 7)
+}
+
+#' @export
+print.llamaherd_plot <- function(x, ...) {
+  draw_base(attr(x, "picture"))
+  invisible(x)
+}
+
+# ggplot2::autoplot() returns a ggplot, also if the option selects base graphics.
+autoplot_llamaherd <- function(object, ...) {
+  rlang::local_options(llamaherd.graphics = "ggplot2")
+  plot(object, ...)
 }
 
 # The colours of Okabe and Ito are distinct for all kinds of colour vision; their yellow is left

@@ -120,6 +120,7 @@ factor_at <- function(at, names) {
 # ---- converting objects of R for Python ----------------------------------------------------
 
 picture_coded <- function(x, error_call = rlang::caller_env()) {
+  check_coded_rows(x, "x", error_call)
   coding <- attr(x, "llamaherd")
   if (identical(coding$codebook$type, "spans")) {
     return(picture_passages(x, error_call))

@@ -80,6 +80,6 @@ format.llamaherd_preview <- function(x, ...) {
 
 #' @export
 print.llamaherd_preview <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }

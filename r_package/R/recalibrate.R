@@ -231,6 +231,7 @@ recalibrated_frame <- function(coded, label, found) {
   coding$recalibration <- record
   coding$run_json <- found[["run"]]
   coding$run <- jsonlite::parse_json(found[["run"]])
+  coding$keys <- unique(row_keys(columns_needed(data, coding)))
   as_coded(data, coding)
 }
 
@@ -271,7 +272,7 @@ format.llamaherd_recalibration <- function(x, ...) x$line
 
 #' @export
 print.llamaherd_recalibration <- function(x, ...) {
-  writeLines(console_lines(format(x)))
+  show_lines(console_lines(format(x)))
   invisible(x)
 }
 

@@ -140,8 +140,8 @@ check_coded <- function(x, error_call) {
   abort(
     c(
       "{.arg x} has no record of how its labels were made.",
-      x = "Right joins, {.fn cbind}, CSV files, binding rows of several runs and editing labels
-           drop the record and keep the columns.",
+      x = "Right joins, CSV files, binding rows of several runs and editing labels drop the record
+           and keep the columns.",
       i = "{.code coded_restore(x, coded)} restores the record from the return value of
            {.fn annotate_texts}. Report several runs one by one."
     ),
@@ -151,6 +151,7 @@ check_coded <- function(x, error_call) {
 }
 
 coded_for_report <- function(x, error_call) {
+  check_coded_rows(x, "x", error_call)
   coding <- attr(x, "llamaherd")
   if (!isTRUE(coding$text %in% names(x))) {
     abort(

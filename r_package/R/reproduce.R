@@ -150,6 +150,6 @@ format.llamaherd_reproduction <- function(x, ...) x$page
 
 #' @export
 print.llamaherd_reproduction <- function(x, ...) {
-  writeLines(x$page)
+  show_lines(x$page)
   invisible(x)
 }

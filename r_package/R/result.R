@@ -237,7 +237,7 @@ print.llamaherd_result <- function(
     if (length(x) == 1) "" else "s"
   ))
   if (length(x) == 1 && n_answered == 1 && !fits_line(x, width)) {
-    writeLines(c(names(x), plain(x)))
+    show_lines(c(names(x), plain(x)))
     return(invisible(x))
   }
   shown <- utils::head(x, n)
@@ -246,7 +246,7 @@ print.llamaherd_result <- function(
     label <- cut_to(encode(labels_of(shown)), max(width %/% 3L, 12L))
     label <- formatC(label, width = -max(nchar(label, "width")), flag = "-")
     room <- max(width - nchar(label[[1]], "width") - 1L, 10L)
-    writeLines(paste(label, format(shown, width = room)))
+    show_lines(paste(label, format(shown, width = room)))
   }
   if (length(x) > n) {
     cat(sprintf("... and %d more\n", length(x) - n))
@@ -261,7 +261,25 @@ fits_line <- function(x, width) {
 }
 
 # Formats a text in one line; NA becomes "NA".
-encode <- function(x) encodeString(readable(x))
+encode <- function(x) visible(encodeString(readable(x)))
+
+# Shows characters that would change the direction of a line, or begin another line, as escapes.
+visible <- function(x) {
+  x <- as_utf8(x)
+  for (i in which(grepl(hidden_characters, x, perl = TRUE))) {
+    characters <- utf8ToInt(x[[i]])
+    shown <- intToUtf8(characters, multiple = TRUE)
+    hidden <- grepl(hidden_characters, shown, perl = TRUE)
+    shown[hidden] <- sprintf("\\u%04x", characters[hidden])
+    x[[i]] <- paste(shown, collapse = "")
+  }
+  x
+}
+
+hidden_characters <- "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\u0085]"
+
+# Writes lines to the console.
+show_lines <- function(lines) writeLines(visible(lines))
 
 # Cuts texts to a number of columns on the screen.
 cut_to <- function(x, width) {
@@ -304,7 +322,7 @@ format.llamaherd_stats <- function(x, ...) x$line
 
 #' @export
 print.llamaherd_stats <- function(x, ...) {
-  writeLines(strwrap(format(x), exdent = 2))
+  show_lines(strwrap(format(x), exdent = 2))
   invisible(x)
 }
 

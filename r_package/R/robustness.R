@@ -491,5 +491,5 @@ print_variants <- function(rows, notes) {
     numbers <- paste(decimals(own$estimate, 3L), limits_text(own$low, own$high, 3L))
     cat(paste0("  ", wide, "  ", numbers, "\n"), sep = "")
   }
-  writeLines(notes_wrapped(sprintf("Note: %s", as_text(notes))))
+  show_lines(notes_wrapped(sprintf("Note: %s", as_text(notes))))
 }

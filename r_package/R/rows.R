@@ -8,7 +8,7 @@ print_rows <- function(frame, n, width, first = character()) {
   names(shown) <- make.unique(replace(names(shown), without, "(no name)"))
   most <- min(36L, max(12L, width %/% 2L))
   cells <- lapply(rlang::set_names(names(shown)), \(name) cells_of(shown[[name]], most))
-  rows <- rownames(shown)
+  rows <- encode(rownames(shown))
   columns <- c(list(rows), unname(cells))
   heads <- c("", names(shown))
   wide <- mapply(
@@ -34,16 +34,16 @@ print_rows <- function(frame, n, width, first = character()) {
     c(TRUE, vapply(shown[kept], \(x) !is.numeric(x), TRUE)),
     SIMPLIFY = FALSE
   )
-  writeLines(sub(" +$", "", do.call(paste, lines)))
+  show_lines(sub(" +$", "", do.call(paste, lines)))
   if (nrow(frame) > n) {
     n_more <- nrow(frame) - n
-    writeLines(sprintf("... %s more %s", big(n_more), plural(n_more, "row")))
+    show_lines(sprintf("... %s more %s", big(n_more), plural(n_more, "row")))
   }
   more <- setdiff(names(shown), kept)
   if (length(more) > 0) {
     columns <- plural(length(more), "column")
     words <- sprintf("... %d more %s: %s", length(more), columns, toString(more))
-    writeLines(strwrap(words, width, exdent = 4))
+    show_lines(strwrap(words, width, exdent = 4))
   }
 }
 

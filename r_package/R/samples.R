@@ -50,7 +50,7 @@ print.llamaherd_samples <- function(x, ..., n = 10L) {
   label <- encode(labels_of(x))
   for (i in seq_len(min(n, length(x)))) {
     cat(cut_to(label[[i]], getOption("width")), "\n", sep = "")
-    writeLines(paste0("  ", format(text_result(x[[i]]), width = getOption("width") - 2L)))
+    show_lines(paste0("  ", format(text_result(x[[i]]), width = getOption("width") - 2L)))
   }
   if (length(x) > n) {
     cat(sprintf("... and %d more\n", length(x) - n))

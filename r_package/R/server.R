@@ -282,6 +282,6 @@ format.llamaherd_server <- function(x, ...) {
 
 #' @export
 print.llamaherd_server <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }

@@ -323,6 +323,6 @@ format.llamaherd_server_job <- function(x, ...) {
 
 #' @export
 print.llamaherd_server_job <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }

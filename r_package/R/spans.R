@@ -192,24 +192,24 @@ passages_json <- function(x) {
 }
 
 #' @export
-print.llamaherd_spans <- function(x, ...) {
+print.llamaherd_spans <- function(x, ..., n = 20L, width = getOption("width")) {
   if (!is.null(attr(x, "content"))) {
     coders <- paste(attr(x, "coders"), collapse = ", ")
     n_texts <- attr(x, "n_texts")
     counts <- c(plural(n_texts, "text"), plural(nrow(x), "passage"))
     head <- "<llamaherd_spans> %d %s, %d %s, coders %s"
-    writeLines(sprintf(head, n_texts, counts[[1]], nrow(x), counts[[2]], coders))
+    show_lines(sprintf(head, n_texts, counts[[1]], nrow(x), counts[[2]], coders))
   }
-  print(without_class(x), ...)
+  print_rows(without_class(x), n, width)
   invisible(x)
 }
 
 #' @export
 print.llamaherd_span_validation <- function(x, ...) {
-  writeLines("<llamaherd_span_validation>")
+  show_lines("<llamaherd_span_validation>")
   print(without_class(x), digits = 3, ...)
   for (note in attr(x, "notes")) {
-    writeLines(note)
+    show_lines(note)
   }
   invisible(x)
 }

@@ -67,7 +67,7 @@ format.llamaherd_thinking <- function(x, ...) {
 
 #' @export
 print.llamaherd_thinking <- function(x, ...) {
-  writeLines(format(x, ...))
+  show_lines(format(x, ...))
   invisible(x)
 }
 

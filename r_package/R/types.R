@@ -282,7 +282,7 @@ format.llamaherd_type <- function(x, ...) {
 
 #' @export
 print.llamaherd_type <- function(x, ...) {
-  writeLines(cut_to(format(x, ...), getOption("width")))
+  show_lines(cut_to(format(x, ...), getOption("width")))
   invisible(x)
 }
 

@@ -157,6 +157,17 @@ validate <- function(
   weights <- column_or_values(rlang::enquo(weights), of_columns, "weights", error_call)
   coded <- coded_parts(annotations, label_col, label_is_default, prob, error_call)
   gold <- gold_parts(gold, coded, truth_col, error_call)
+  if (!is.null(coded$label_name)) {
+    of_design <- gold$design[c("several", "scale")]
+    check_lost_record(
+      annotations,
+      coded$label_name,
+      "annotations",
+      several %||% of_design$several,
+      scale %||% of_design$scale,
+      error_call
+    )
+  }
   several <- if (is.null(several)) coded$several || gold$several else check_flag(several)
   columns <- c(list(coded$labels), gold$codes)
   scale <- scale %||% coded$scale %||% gold$design$scale

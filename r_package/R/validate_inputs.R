@@ -28,7 +28,8 @@ coded_parts <- function(x, label_col, is_default, prob, error_call) {
     prob <- coded_prob(NULL, prob, length(x), error_call)
     return(list(labels = x, prob = prob, several = FALSE))
   }
-  info <- attr(x, "llamaherd")
+  check_coded_rows(x, "annotations", error_call)
+  info <- if (inherits(x, "llamaherd_coded")) attr(x, "llamaherd")
   label <- if (is_default && !is.null(info$label)) info$label else check_string(label_col)
   if (!label %in% names(x)) {
     must <- paste("the name of a column, of which there are", toString(names(x)))
@@ -116,6 +117,7 @@ gold_parts <- function(gold, coded, truth_col, error_call) {
   }
   gold <- gold %||% check_string(truth_col)
   if (is.character(gold) && !is.null(coded$frame) && all(gold %in% names(coded$frame))) {
+    check_single(coded$frame, gold, error_call)
     gold <- rlang::set_names(lapply(gold, \(name) coded$frame[[name]]), gold)
   } else if (is.data.frame(gold)) {
     gold <- as.list(gold)

@@ -123,7 +123,7 @@ warnings_wrapped <- function(page) {
 
 #' @export
 print.llamaherd_validation <- function(x, ...) {
-  writeLines(warnings_wrapped(format(x, ...)))
+  show_lines(warnings_wrapped(format(x, ...)))
   invisible(x)
 }
 

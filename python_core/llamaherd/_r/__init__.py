@@ -140,6 +140,7 @@ from llamaherd._r.selection import (
     gold_part,
     gold_split,
 )
+from llamaherd._r.slow import slow_cancel, slow_start, slow_status, slow_wait
 from llamaherd._r.sources import (
     cache_dir,
     cached_models,
@@ -288,6 +289,10 @@ __all__ = [
     "score_result",
     "score_start",
     "sha256",
+    "slow_cancel",
+    "slow_start",
+    "slow_status",
+    "slow_wait",
     "spans_read",
     "spans_validate",
     "supports_gpu",

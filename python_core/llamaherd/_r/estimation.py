@@ -140,9 +140,11 @@ def estimate_means(
     Args:
         columns: Used columns of the data frame.
         gold: Sample as JSON, or N codes.
-        options: Arguments of `estimate`.
+        options: Arguments of `estimate`; `levels` and `ordered`, see `codes_in_one_form`;
+            `codebook`: JSON or None.
     """
-    arguments = {n: v for n, v in options.items() if n not in {"levels", "ordered"}}
+    only_r = {"levels", "ordered", "codebook"}
+    arguments = {n: v for n, v in options.items() if n not in only_r}
     data = with_levels(columns, options)
     return _estimates(estimate(data, _gold(gold), **arguments))
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd._r.boundary import boundary, clean, clean_or_none, renamed
+from llamaherd.core.caller import one_warning
+from llamaherd.research.codes import check_names
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.label_sets import confidence_of
 from llamaherd.research.estimation.estimate_inputs import joined
 from llamaherd.research.estimation.gold import gold_sample, warn_of_examples
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.gold_read import read_gold
+from llamaherd.research.estimation.gold_read import read_files, read_gold
 from llamaherd.research.frames import Categories
 from llamaherd.research.statistics import gold_size as gold_sizes
 from llamaherd.research.statistics.paired_number_size import NumberSize
 from llamaherd.research.statistics.paired_size import PairedSize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from llamaherd.research.statistics.gold_size import GoldSize
 
@@ -123,24 +126,48 @@ def gold_read(
     source: Sequence[str] | Mapping[str, Sequence[Any]],
     sample: str | None,
     coders: Sequence[str] | None,
+    names: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Read the codes of human coders.
 
     Args:
         source: Paths of files, or columns of a data frame.
+        names: Name of each file's coder, "" for a file without a name; or the names of
+            the columns.
         sample: Sample as JSON; None to read it from the sidecar of the first file.
         coders: Columns of codes; None for the default of `read_gold`.
     """
     known = None if sample is None else GoldSample.from_json(sample)
     with renamed(sample="gold"):
-        return for_r(read_gold(source, known, coders=coders))
+        check_names(names, "path")
+        if isinstance(source, Mapping):
+            return for_r(read_gold(source, known, coders=coders))
+        given = list(names) or [""] * len(source)
+        with one_warning():
+            return for_r(read_files(source, given, known, coders))
+
+
+class CodedColumns(dict[str, Any]):
+    """Columns of coded texts, with the codebook of the labels, as `Coded` has it.
+
+    Attributes:
+        codebook: The codebook; None if the labels have no record.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, Sequence[Any]], codebook: str | None
+    ) -> None:
+        super().__init__(columns)
+        self.codebook: Codebook | None = None
+        if codebook is not None:
+            self.codebook = Codebook.from_dict(json.loads(codebook))
 
 
 def with_levels(
     columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> CodedColumns:
     """Return a data frame whose label column is categorical if R's column is a factor."""
-    made: dict[str, Any] = dict(columns)
+    made = CodedColumns(columns, options.get("codebook"))
     label, levels = options.get("label"), options.get("levels")
     if label is not None and levels is not None:
         made[label] = Categories(

@@ -11,9 +11,10 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, renamed
-from llamaherd.core.errors import BadArgumentError
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, BadArgumentError
 from llamaherd.research import statistics
-from llamaherd.research.codes import names_of, read
+from llamaherd.research.codes import check_comparable, check_names, names_of, read
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.statistics.coder_codes import N_IMPUTATIONS
 from llamaherd.research.validation.validation import COLUMNS
@@ -48,6 +49,7 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
         codes: For each coder, a list of codes; None for missing codes.
         options: `level`, `n_bootstrap`, `seed`; `scale` and `levels`, which may be None.
             `known`: lists of the levels of factors, which may include further levels.
+            `coders`: names of the coders, "" for a coder without a name.
             `weights`: weights of units, or None. `kappa_weights`: a list, a list of rows,
             or None.
     """
@@ -60,10 +62,27 @@ def _agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]
     levels = options["levels"]
     scale: Scale = options["scale"] or "nominal"
     known = names_of(options["known"])
+    coders = options.get("coders") or [""] * len(codes)
+    check_names(coders, "codes")
+    declared = levels if levels is not None else known
+    reading = read(codes, declared)
+    if len(set(map(len, codes))) == 1:
+        check_comparable(
+            reading.columns,
+            coders,
+            reading.names,
+            are_measures=scale in ("interval", "ratio"),
+        )
     if levels is None and known:
-        reading = read(codes, known)
         seen = {code for column in reading.columns for code in column}
         other = seen.difference(reading.names, [None])
+        if other and scale != "nominal":
+            raise ArgumentError(
+                f"has the code {checks.shown(min(other, key=str))}, which is not among "
+                f"the ordered labels {', '.join(map(str, reading.names))}",
+                argument="codes",
+                code="unknown_choice",
+            )
         codes, levels = reading.columns, [*reading.names, *sorted(other, key=str)]
     found = [statistics.percent_agreement(codes, **common)]
     kappas: dict[str, Any] = {}
@@ -125,6 +144,7 @@ def validate(
         codebook=None if content is None else lh.Codebook.from_dict(json.loads(content)),
         expected=None if expected is None else np.array(expected, dtype=float),
     )
+    check_names(gold["coders"])
     codes: Any = dict(zip(gold["coders"], gold["codes"], strict=True))
     if gold.get("json") is not None:
         codes = dataclasses.replace(

@@ -152,12 +152,13 @@ test_that("rows of another run, and edited ones, are not taken for coded", {
   context <- local_context()
   coded <- annotate_texts(data_of(), text, book_of(), context, verbosity = -1)
   other <- annotate_texts(data.frame(id = 5, text = "z"), text, book_of(), context)
-  plain <- function(x) expect_s3_class(x, "data.frame", exact = TRUE)
+  plain <- function(x) {
+    expect_warning(data <- x, class = "llamaherd_warning_record")
+    expect_s3_class(data, "data.frame", exact = TRUE)
+  }
   kept <- function(x) expect_s3_class(x, "llamaherd_coded")
-  edited <- coded
-  edited$label[[1]] <- "n"
-  plain(edited)
-  plain(replace(coded, "text", list(toupper(coded$text))))
+  plain(`$<-`(coded, "label", value = c("n", as.character(coded$label)[-1]))))
+  plain(`[<-`(coded, "text", value = toupper(coded$text)))
   plain(`[[<-`(coded, 4, "label", value = "n"))
   plain(rbind(coded, other))
   plain(merge(coded[-3, ], data.frame(id = 8, text = "w"), all = TRUE))
@@ -174,8 +175,111 @@ test_that("rows of another run, and edited ones, are not taken for coded", {
   kept(dplyr::bind_rows(coded[3:4, ], coded[3, ]))
   kept(dplyr::mutate(coded, label = factor(label, levels = c("n", "yes"))))
   kept(dplyr::left_join(coded, data.frame(id = 1, party = "A"), by = "id"))
-  grouped <- dplyr::group_by(coded, label = "all")
+  expect_warning(
+    grouped <- dplyr::group_by(coded, label = "all"),
+    class = "llamaherd_warning_record"
+  )
   expect_false(inherits(grouped, "llamaherd_coded"))
+})
+
+test_that("the record stays with coded rows in all verbs, and leaves with other rows", {
+  context <- local_context()
+  data <- data_of()
+  data$party <- c("A", "B", "A", "B")
+  coded <- annotate_texts(data, text, book_of(), context, verbosity = -1)
+  pieces <- split(coded, coded$party)
+  kept <- list(
+    cbind(coded, z = 1),
+    transform(coded, z = id * 2),
+    within(coded, z <- 1),
+    subset(coded, id > 1),
+    coded[order(coded$text), ],
+    unique(coded),
+    merge(coded, data.frame(id = 1:4, z = 1)),
+    rbind(pieces[[1]], pieces[[2]]),
+    do.call(rbind, pieces)
+  )
+  new <- data.frame(id = 9L, text = "new", label = "yes", party = "A")
+  row <- nrow(coded) + 1L
+  lost <- list(
+    quote(`[<-`(coded, row, "text", value = "new")),
+    quote(coded[row, ]),
+    quote(merge(coded, new, all = TRUE))
+  )
+  if (requireNamespace("tibble", quietly = TRUE)) {
+    lost <- c(lost, quote(tibble::add_row(coded, text = "new", label = "yes")))
+  }
+  if (requireNamespace("dplyr", quietly = TRUE)) {
+    grouped <- dplyr::group_by(coded, party)
+    rows <- dplyr::rowwise(coded)
+    verbs <- list(
+      \(x) dplyr::mutate(x, z = 1),
+      \(x) dplyr::filter(x, id > 1),
+      \(x) dplyr::arrange(x, id),
+      \(x) dplyr::slice(x, 1),
+      \(x) dplyr::rename(x, topic = label),
+      \(x) dplyr::select(x, party, id, text, label),
+      \(x) dplyr::left_join(x, data.frame(id = 1L, z = 1), by = "id")
+    )
+    for (verb in verbs) {
+      kept <- c(kept, list(dplyr::ungroup(verb(grouped)), dplyr::ungroup(verb(rows))))
+    }
+    kept <- c(kept, list(dplyr::bind_rows(pieces), dplyr::bind_cols(coded, z = 1:4)))
+    lost <- c(lost, quote(dplyr::bind_rows(coded, new)))
+  }
+  if (requireNamespace("tidyr", quietly = TRUE)) {
+    kept <- c(kept, list(tidyr::drop_na(coded, text), tidyr::unite(coded, "both", id, party)))
+    lost <- c(lost, quote(tidyr::complete(coded, id = 1:9)))
+  }
+  for (data in kept) {
+    expect_s3_class(data, "llamaherd_coded")
+  }
+  for (call in lost) {
+    expect_warning(data <- eval(call), class = "llamaherd_warning_record", info = deparse(call))
+    expect_false(inherits(data, "llamaherd_coded"))
+    expect_error(report(data, tempfile(fileext = ".html")), "no record")
+  }
+  for (call in list(quote(data.matrix(coded)), quote(format(coded)), quote(unique(coded)))) {
+    expect_no_warning(eval(call))
+  }
+})
+
+test_that("rows that the record does not know are refused, however they were added", {
+  local_real()
+  coded <- data.frame(text = c("a", "b", "c"), label = c("x", "y", "x"), human = "x")
+  record <- list(text = "text", label = "label", needs = c("label", "text"))
+  record$codebook <- codebook("Is it?", c("x", "y"))
+  record$names <- c("x", "y")
+  record$keys <- row_keys(coded[record$needs])
+  more <- rbind(coded, data.frame(text = "new", label = "x", human = "x"))
+  class(more) <- c("llamaherd_coded", "data.frame")
+  attr(more, "llamaherd") <- record
+  uses <- list(
+    \() validate(more, "human"),
+    \() estimate(more, "human", prob = "simple"),
+    \() gold_sample(more, 2),
+    \() plot(more),
+    \() report(more, tempfile(fileext = ".html")),
+    \() recalibrate(more, "human", prob = "simple")
+  )
+  for (use in uses) {
+    expect_error(use(), "^Row 4 of `", class = "llamaherd_error_argument")
+  }
+})
+
+test_that("data without their record are refused where the record would change a result", {
+  local_real()
+  common <- data.frame(coverage = 1, error = NA, text = c("t", "u"), human = c("a", "b"))
+  several <- cbind(label = c("a; b", "a"), p_a = 0.9, p_b = c(0.8, 0.1), common)
+  expect_error(validate(several, "human"), "set `several`")
+  expect_error(estimate(several, "human", prob = "simple"), "set `several`")
+  expect_error(gold_sample(several, 1), "set `several`")
+  expect_no_error(validate(several, "human", several = TRUE, n_bootstrap = 10))
+  scale <- cbind(label = 1:2, mean = 1, sd = 1, prob = 1, margin = 1, entropy = 0, common)
+  scale$human <- c(1, 2)
+  expect_error(validate(scale, "human"), "set `scale`")
+  expect_error(estimate(scale, "human", prob = "simple"), "set `outcome`")
+  expect_identical(validate(scale, "human", scale = "interval")$scale, "interval")
 })
 
 test_that("what the columns are is known by their new names", {
@@ -208,10 +312,10 @@ test_that("rows of a hundred thousand are recognised", {
   n <- 100000L
   data <- data.frame(text = paste("text", seq_len(n)), label = rep(c("a", "b"), n / 2))
   some <- data[rev(seq(1L, n, by = 7L)), ]
-  expect_identical(match_rows(some, data, names(data)), rev(seq(1L, n, by = 7L)))
+  expect_identical(match_rows(some, data), rev(seq(1L, n, by = 7L)))
   wrong <- replace(some, "label", list(rev(some$label)))
   wrong$label[[1]] <- NA
-  expect_identical(match_rows(wrong, data, names(data))[[1]], NA_integer_)
+  expect_identical(match_rows(wrong, data)[[1]], NA_integer_)
 })
 
 test_that("names of new columns are checked", {
@@ -316,10 +420,12 @@ test_that("variants start from how labels were made", {
   seen <- the$module$seen("robustness_plan")
   expect_match(seen, "'run': '{\"model\"", fixed = TRUE)
   # Texts that were not labelled, or a data frame without the record of its labels.
-  other <- cbind(coded, words = coded$text)
   books <- list(book_of(), book_of())
-  for (data in list(other, as.data.frame(coded))) {
-    plain <- robustness(data, text, books, context)
+  others <- list(
+    robustness(cbind(coded, words = coded$text), words, books, context),
+    robustness(as.data.frame(coded), text, books, context)
+  )
+  for (plain in others) {
     expect_identical(plain$summary$variant, c("codebook 1", "codebook 2"))
   }
   expect_error(
@@ -396,6 +502,7 @@ test_that("a journal is named at the beginning and where Ctrl-C ends the call", 
 })
 
 test_that("hints lead to what was meant", {
+  skip_if_no_llamaherd()
   expect_error(codebook("What?", list(a = "one", b = "two")), "unlist[(][)] converts")
   frame <- data.frame(label = "a", definition = "one")
   expect_error(codebook("What?", frame), "setNames[(]x[$]definition, x[$]label[)]")

@@ -66,7 +66,7 @@ test_that("other ways to change a data.table keep or drop the record", {
   r$w <- 1
   expect_true(is_coded(r))
   expect_no_warning(with_table(r[, y := 1], r))
-  r$label <- "a"
+  expect_warning(r$label <- "a", class = "llamaherd_warning_record")
   expect_false(is_coded(r))
   names(r)[names(r) == "x"] <- "z"
   expect_identical(with_table(r[z == 2, text], r), "b")

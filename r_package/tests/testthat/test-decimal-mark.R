@@ -1,6 +1,7 @@
 # options(OutDec = ",") changes what format() and, before R 4.3, as.character() make of numbers.
 
 test_that("numbers keep their point on the way to Python and to files", {
+  skip_if_no_llamaherd()
   withr::local_options(OutDec = ",")
   expect_identical(number_texts(c(0.5, 1, 1e6)), c("0.5", "1", "1000000"))
   expect_identical(value_text(c(0.5, NA, 2)), c("0.5", NA, "2"))

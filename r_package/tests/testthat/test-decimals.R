@@ -15,6 +15,7 @@ test_that("only an exact 0 or 1 is shown as 0 or 1", {
 })
 
 test_that("R and Python show the same texts", {
+  skip_if_no_llamaherd()
   decimals_py <- reticulate::import("llamaherd.core.decimals")
   values <- c(0, 1, 1 - 10^-(1:8), 10^-(1:8), 0.123456, -0.9996, 0.995, -1e-12)
   of_python <- vapply(values, \(x) decimals_py$decimals(x, 2L), "")
@@ -23,6 +24,7 @@ test_that("R and Python show the same texts", {
 })
 
 test_that("no column of numbers hides that a share is not 0 or 1", {
+  skip_if_no_llamaherd()
   expect_identical(cells_of(c(0.9996, 0.5)), c("0.9996", "0.5000"))
   expect_identical(cells_of(c(0.00004, 1, NA)), c("4e-05", "1e+00", "   NA"))
   expect_identical(cells_of(c(1, 0, 3)), c("1", "0", "3"))

@@ -50,6 +50,7 @@ test_that("edited codes of a sample are refused, and read from a data frame", {
 })
 
 test_that("plot() of an object without a plot names the page of plots", {
+  skip_if_no_llamaherd()
   expect_error(plot(codebook("Which?", c("a", "b"))), "no plot of a <llamaherd_codebook>")
   expect_error(plot(number_scale(0, 4)), "llamaherd::plots", class = "llamaherd_error")
 })

@@ -132,6 +132,7 @@ test_that("arguments that are none are named", {
 })
 
 test_that("people may give labels that the model never gave", {
+  skip_if_no_llamaherd()
   data <- texts()
   data$label <- rep(c("no", "yes"), length.out = nrow(data))
   data[c("p_yes", "p_unsure", "p_no")] <- 0.3

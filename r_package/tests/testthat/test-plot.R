@@ -217,7 +217,7 @@ test_that("when prompts were read is shown of probabilities of labels, too", {
   attr(x, "stats") <- structure(list(n_slots = 1), class = "llamaherd_stats")
   for (engine in c("ggplot2", "base")) {
     local_graphics(engine)
-    expect_silent(plot(x, type = "time"))
+    expect_silent(print(plot(x, type = "time")))
   }
   shown <- picture_timeline(x)
   expect_equal(
@@ -310,10 +310,10 @@ for (engine in c("ggplot2", "base")) {
     skip_if_no_llamaherd()
     local_graphics(engine)
     for (x in all_of()) {
-      usual <- drawn_texts(\() plot(x))
+      usual <- drawn_texts(\() print(plot(x)))
       expect_match(usual, "^[0-9]", all = FALSE)
       withr::with_options(list(OutDec = ","), {
-        expect_identical(drawn_texts(\() later <<- plot(x)), usual)
+        expect_identical(drawn_texts(\() print(later <<- plot(x))), usual)
         if (engine == "ggplot2") {
           expect_identical(drawn_texts(\() print(later)), usual)
         }
@@ -326,7 +326,7 @@ for (engine in c("ggplot2", "base")) {
     local_graphics(engine)
     before <- graphics::par("mar", "las", "mgp")
     for (x in all_of()) {
-      drawn <- expect_silent(plot(x))
+      drawn <- expect_silent(print(plot(x)))
       expect_s3_class(drawn, if (engine == "ggplot2") "ggplot" else "data.frame")
     }
     expect_identical(graphics::par("mar", "las", "mgp"), before)
@@ -339,13 +339,13 @@ for (engine in c("ggplot2", "base")) {
     codes <- list(Ann = rep(kinds, c(40, 40, 20)), Ben = rep(kinds, c(35, 40, 25)))
     found <- validate(model, codes, prob = seq(0.99, 0.5, length.out = 100))
     for (type in c("measures", "labels", "confusion", "calibration", "coverage")) {
-      expect_silent(plot(found, type = type))
+      expect_silent(print(plot(found, type = type)))
     }
     expect_error(plot(found, type = "all"), class = "llamaherd_error_argument")
     unsure <- validate(model, codes)
     expect_error(plot(unsure, type = "coverage"), "no probabilities of the labels")
     # Labels without a text have no precision, and intervals may be missing.
-    expect_silent(plot(validate(c("a", "b"), c("a", "a")), type = "labels"))
+    expect_silent(print(plot(validate(c("a", "b"), c("a", "a")), type = "labels")))
   })
 }
 
@@ -355,7 +355,7 @@ test_that("validations of labels that are numbers are drawn", {
   labels <- rep(c(1, 2, 5), 10)
   found <- validate(labels, rev(labels), scale = "interval", n_bootstrap = 0)
   for (type in c("measures", "labels", "confusion", "numbers")) {
-    expect_silent(plot(found, type = type))
+    expect_silent(print(plot(found, type = type)))
   }
 })
 
@@ -393,7 +393,7 @@ test_that("each coefficient has an axis of its own", {
   fit$rows[9:12, c("estimate", "low", "high")] <- c(1:4, 0:3, 2:5) * 1000
   for (engine in c("ggplot2", "base")) {
     local_graphics(engine)
-    drawn <- plot(fit)
+    drawn <- print(plot(fit))
     data <- if (engine == "ggplot2") drawn$data else drawn
     expect_identical(levels(data$row), c("(Intercept)", "party", "age"))
     expect_identical(nrow(data), 12L)
@@ -479,7 +479,7 @@ test_that("long labels leave room for a confusion matrix", {
   path <- withr::local_tempfile(fileext = ".pdf")
   grDevices::pdf(path, 6.5, 3.6)
   withr::defer(grDevices::dev.off())
-  expect_silent(plot(found, type = "confusion"))
+  expect_silent(print(plot(found, type = "confusion")))
 })
 
 test_that("names that plots cut stay different", {
@@ -546,9 +546,9 @@ test_that("passages and their validation are drawn", {
   expect_equal(attr(found, "level"), 0.95)
   for (engine in c("ggplot2", "base")) {
     local_graphics(engine)
-    expect_no_error(plot(spans_frame_of()))
-    expect_no_error(plot(found))
-    expect_no_error(plot(found, type = "labels"))
+    expect_no_error(print(plot(spans_frame_of())))
+    expect_no_error(print(plot(found)))
+    expect_no_error(print(plot(found, type = "labels")))
   }
   drawn <- picture_span_validation(found, "labels", rlang::current_env())
   expect_equal(levels(drawn$data$row), c("a", "b"))
@@ -740,7 +740,7 @@ test_that("a curve of one text is a point", {
   )) {
     withr::local_options(llamaherd.graphics = graphics)
     grDevices::pdf(NULL)
-    expect_silent(plot(found, type = "coverage"))
+    expect_silent(print(plot(found, type = "coverage")))
     grDevices::dev.off()
   }
 })

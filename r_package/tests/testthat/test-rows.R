@@ -1,6 +1,7 @@
 # Coded texts print as a few rows, with the columns that fit into the width.
 
 coded_rows <- function(n, context = local_context(parent.frame())) {
+  force(context) # skips the test without Python
   data <- data.frame(
     a_long_name_of_a_column = seq_len(n),
     another_long_name_of_a_column = rep("something of some length", n),

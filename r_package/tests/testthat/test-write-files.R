@@ -119,6 +119,7 @@ test_that("a sink keeps the chunks before, and a copy of a model is whole", {
 })
 
 test_that("no lines are no bytes", {
+  skip_if_no_llamaherd()
   expect_identical(lines_sha256(character()), sha256(""))
   path <- withr::local_tempfile(lines = "before")
   expect_true(append_lines(path, character()))

@@ -8,7 +8,12 @@ from llamaherd.research.codes.cells import (
     number_in,
     text_of,
 )
-from llamaherd.research.codes.coders import check_coders, check_spelling
+from llamaherd.research.codes.coders import (
+    check_coders,
+    check_comparable,
+    check_names,
+    check_spelling,
+)
 from llamaherd.research.codes.numbers import numbers_of
 from llamaherd.research.codes.reading import (
     Code,
@@ -25,6 +30,8 @@ __all__ = [
     "are_alike",
     "are_measured",
     "check_coders",
+    "check_comparable",
+    "check_names",
     "check_spelling",
     "form_of",
     "is_missing",

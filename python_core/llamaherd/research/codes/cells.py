@@ -30,6 +30,7 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
 # Notation of numbers written by programs.
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]\d{1,3})?")
 _LONGEST_NUMBER = 300  # characters
+_AROUND = re.compile(r" ?([,;|/]) ?")  # separators of several labels in one cell
 _NEARLY = re.compile(r"[+-]?\d+(?:[.,]\d+)?")  # the notation of numbers written by people
 
 
@@ -109,6 +110,7 @@ def are_alike(
 def form_of(text: str) -> str:
     """Return the common form of texts that differ in case, space or number format."""
     form = " ".join(normalize("NFC", text).translate(_INVISIBLE).split()).casefold()
+    form = _AROUND.sub(r"\1", form)
     if len(form) <= _LONGEST_NUMBER and _NEARLY.fullmatch(form):
         return str(_number(Decimal(form.replace(",", "."))))
     return form

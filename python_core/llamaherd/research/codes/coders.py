@@ -1,10 +1,11 @@
-"""Check that the column of each coder contains labels."""
+"""Checks of the columns of coders: different names, and codes that can be compared."""
 
 from __future__ import annotations
 
 import difflib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
@@ -13,9 +14,13 @@ from llamaherd.research.codes.cells import are_alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from llamaherd.core.argument import Name
 
 _ALIKE = 0.75  # similarity of texts of which one is the other, misspelt
 _SHOWN = 3  # values of a column that a message shows
+_FEWEST_IDS = 5  # a column of fewer distinct values may contain codes
 
 
 def check_coders(
@@ -105,3 +110,82 @@ def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> N
 def _letters(text: str) -> str:
     """Return a text without digits: "topic 2" and "topic 3" are two labels."""
     return "".join(sign for sign in text if not sign.isdigit())
+
+
+def check_names(
+    names: Iterable[object], argument: Name = "gold", owner: str = ""
+) -> None:
+    """Refuse coders or columns of the same name, of which one would be lost.
+
+    Names are the same if they are equal in Unicode form NFC, without the whitespace
+    around them. Nameless columns are not compared.
+
+    Args:
+        names: The names.
+        argument: Argument that has the columns.
+        owner: File that has the columns, if it is not the argument itself.
+
+    Raises:
+        ValueError: A name occurs twice.
+    """
+    seen = set()
+    for i, name in enumerate(names):
+        form = normalize("NFC", str(name)).strip()
+        if form and form in seen:
+            raise ArgumentError(
+                f"{owner}{' ' if owner else ''}has two columns with the name "
+                f"{checks.quoted(form)}: give each column its own name",
+                argument=argument,
+                place=(i,) if owner else (),
+                code="duplicate",
+                form="{problem}" if owner else "{name} {problem}",
+            )
+        seen.add(form)
+
+
+def check_comparable(
+    columns: Sequence[Sequence[Any]],
+    coders: Sequence[str],
+    known: Iterable[Any],
+    *,
+    are_measures: bool = False,
+) -> None:
+    """Refuse columns that cannot contain the codes of a coder of the same units.
+
+    Args:
+        columns: Codes of each coder in one form; None for missing codes.
+        coders: Names of the columns, "" if unknown.
+        known: Declared labels, () if they are not known.
+        are_measures: True for an interval or ratio scale, on which codes may all differ.
+
+    Raises:
+        ValueError: A column contains identifiers, or none of its codes is a code of
+            another column.
+    """
+    names, own = list(known), [set(column) - {None} for column in columns]
+    for i, (coder, codes) in enumerate(zip(coders, own, strict=True)):
+        others: set[Any] = set().union(*own[:i], *own[i + 1 :])
+        n = len(columns[i]) - list(columns[i]).count(None)
+        most = max(len(each) for j, each in enumerate(own) if j != i)
+        are_ids = len(codes) == n >= _FEWEST_IDS and most <= n / 2
+        are_ids = are_ids and not are_measures and not codes <= set(names)
+        problem = ""
+        if coder.strip().casefold() in ("id", "text") or are_ids:
+            problem = "contains identifiers or texts, not codes"
+        elif codes and others and not are_alike(others, codes, names):
+            shown = ", ".join(checks.quoted(str(each)) for each in _some(codes))
+            problem = f"has no code in common with the other coders: it contains {shown}"
+        if problem:
+            column = checks.quoted(coder) if coder else str(i + 1)
+            raise ArgumentError(
+                f"column {column} {problem}: leave it out, write codes alike, "
+                "or declare all labels in levels",
+                argument="codes",
+                place=(i,),
+                code="no_codes",
+                form="{problem}",
+            )
+
+
+def _some(codes: AbstractSet[Any]) -> list[Any]:
+    return sorted(codes, key=str)[:_SHOWN]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ def read(
     Raises:
         TypeError: A code is a list, dict, set or array.
         ValueError: Two codes differ only in case, whitespace or the format of a number,
-            and are not both among `names`.
+            and are not both among `names`; or a code is an infinite number.
     """
     names = [made for name in names if form_of(_text(made := plain(name, argument)))]
     known = {_text(name): name for name in names}
@@ -64,6 +65,13 @@ def read(
         for i, cell in enumerate(column):
             if isinstance(cell, str) and cell not in known and is_nothing(cell):
                 column[i] = None
+            elif isinstance(cell, float) and math.isinf(cell):
+                raise ArgumentError(
+                    "has an infinite number, which is not a code",
+                    argument=argument,
+                    place=(i,),
+                    code="out_of_range",
+                )
     _settle_truth(cells, known)
     numbers = _numbers_of(known)
     seen: dict[str, Any] = dict(known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unicodedata import normalize
 
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Name
@@ -39,6 +40,7 @@ def checked_labels(
         between: Separator that labels must not contain; "" for no separator.
     """
     made: dict[str, str] = {}
+    forms: set[str] = set()
     for i, (label, definition) in enumerate(_pairs(labels, kind, least)):
         name = filled(Argument("labels", (i,)), label)
         if name != name.strip() or "\n" in name:
@@ -53,13 +55,14 @@ def checked_labels(
                 argument="labels",
                 place=(i,),
             )
-        if name in made:
+        if normalize("NFC", name) in forms:
             raise ArgumentError(
                 f"occurs twice: {name!r}",
                 argument="labels",
                 place=(i,),
                 code="duplicate",
             )
+        forms.add(normalize("NFC", name))
         what = "" if definition is None else definition
         made[name] = checks.text(Argument("labels", (name,)), what)
     return made

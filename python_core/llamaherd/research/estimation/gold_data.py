@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -92,6 +93,8 @@ class Population:
             names = names or data.names
             if several is None:
                 several = getattr(data.codebook, "type", "label") == "multiple"
+        elif isinstance(data, Mapping):  # R's columns, with the codebook of the labels
+            names = names or getattr(getattr(data, "codebook", None), "names", ())
         n_texts = frames.n_rows(frame)
         texts = _texts(frame, text, n_texts)
         labels = _strings(frames.column(frame, label, "label")) if label else None

@@ -13,7 +13,7 @@ from llamaherd.core.caller import one_warning, warn_caller
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import part_of
 from llamaherd.research import frames
-from llamaherd.research.codes import form_of, text_of
+from llamaherd.research.codes import check_names, form_of, text_of
 from llamaherd.research.estimation import gold_file
 from llamaherd.research.estimation.gold_codes import (
     CodeReader,
@@ -26,7 +26,7 @@ from llamaherd.research.estimation.gold_drawn import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 _ROUNDED = 1e-6  # tolerance for probabilities that spreadsheets rounded
 
@@ -48,8 +48,8 @@ def read_gold(
     Args:
         path: A file written by `GoldSample.write` and then completed, in part or in full;
             or several files, one for each coder. Code columns with the same name in
-            several files are renamed to the files' names. Or a data frame with the same
-            columns.
+            several files are renamed to the files' names. A dict of files by coder names
+            the coders. Or a data frame with the same columns.
         sample: The sample that was written; None to read it from the file `path`.json.
         coders: Names of the code columns. None uses all columns that `GoldSample.write`
             does not create itself, except columns of notes (in which no cell is a label)
@@ -68,6 +68,8 @@ def read_gold(
         UserWarning: A column was read as notes, or texts of the sample are in none of the
             files.
     """
+    if isinstance(path, Mapping) and path and all(map(_is_path, path.values())):
+        return read_files(path.values(), list(path), sample, coders)
     if isinstance(path, Mapping) or hasattr(path, "columns"):
         if sample is None:
             raise ArgumentError(
@@ -75,9 +77,35 @@ def read_gold(
             )
         return _with_sheets(sample, [_of_frame(path, sample, coders)])
     paths = checks.paths("path", path)
+    return read_files(paths, [""] * len(paths), sample, coders)
+
+
+def read_files(
+    paths: Iterable[Any],
+    names: Sequence[str],
+    sample: GoldSample | None,
+    coders: Sequence[str] | None,
+) -> GoldSample:
+    """Read completed coding sheets from files.
+
+    Args:
+        paths: Paths of the files.
+        names: Name of each file's coder, "" to use the name of its column.
+        sample: See `read_gold`.
+        coders: See `read_gold`.
+    """
+    files = [checks.path("path", path) for path in paths]
+    check_names(names, "path")
     if sample is None:
-        sample = _of_sidecar(paths[0])
-    return _with_sheets(sample, [_of_file(each, sample, coders) for each in paths])
+        sample = _of_sidecar(files[0])
+    sheets = [_of_file(path, sample, coders) for path in files]
+    for sheet, name in zip(sheets, names, strict=True):
+        sheet.rename(name)
+    return _with_sheets(sample, sheets)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike))
 
 
 def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
@@ -215,10 +243,11 @@ class _Sheet:
         given = [
             column for column in header if column and column not in sample.own_columns
         ]
-        if "id" not in header or not given or len(set(header)) < len(header):
+        check_names(header, "path", name)
+        if "id" not in header or not given:
             raise ArgumentError(
-                f"{name} must have a column id and one for each coder, all of different "
-                f"names; it has {', '.join(map(checks.quoted, header))}",
+                f"{name} must have a column id and one for each coder; "
+                f"it has {', '.join(map(checks.quoted, header))}",
                 argument="path",
                 code="unknown_columns",
                 form="{problem}",
@@ -234,7 +263,17 @@ class _Sheet:
             coder: [None] * len(sample) for coder in chosen if coder not in self.notes
         }
         for number, row in enumerate(cells, start=first_row):
-            self._read(number, row)
+            if any(map(str.strip, row.values())):  # programs append blank rows
+                self._read(number, row)
+
+    def rename(self, coder: str) -> None:
+        """Give the sheet's codes the name of their coder, unless it is ""."""
+        if coder:
+            is_one = len(self.codes) == 1
+            self.codes = {
+                coder if is_one else f"{coder}.{column}": codes
+                for column, codes in self.codes.items()
+            }
 
     def _notes(
         self, given: Sequence[str], cells: Sequence[Mapping[str, str]]

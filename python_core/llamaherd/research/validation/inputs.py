@@ -15,6 +15,7 @@ from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import (
     check_coders,
+    check_names,
     is_missing,
     numbers_of,
     read,
@@ -335,6 +336,7 @@ def any_code(codes: Sequence[Code]) -> bool:
 
 
 def _of_columns(by_coder: Mapping[Any, Sequence[Any]], n: int) -> Codes:
+    check_names(by_coder)
     for coder, column in by_coder.items():
         if len(column) != n:
             raise ArgumentError(

@@ -116,7 +116,7 @@ def gold_write(sample, path, options):
         file.write(sample)
 
 
-def gold_read(source, sample, coders):
+def gold_read(source, sample, coders, names=()):
     if isinstance(source, dict):
         return _of_frame(source, sample)
     if sample is None:

@@ -811,6 +811,27 @@ def journal_read(path):
     }
 
 
+class _SlowCall:
+    def __init__(self, status):
+        self.status = status
+
+
+def slow_start(name, arguments):
+    return _SlowCall(globals()[name](*arguments))
+
+
+def slow_wait(call, timeout_s):
+    return True
+
+
+def slow_cancel(call):
+    pass
+
+
+def slow_status(call):
+    return call.status
+
+
 # ---- functions of the other files ----
 
 sys.path.insert(0, str(Path(__file__).parent))
