@@ -179,7 +179,8 @@ class HeadStep:
     def _hashed(self, texts: Sequence[str], *more: bytes) -> bytes:
         """Return a hash of texts, the model and further bytes."""
         file = self.model.file
-        sha256, loras = "", []
+        sha256 = ""
+        loras: Any = []
         if self._journal is not None:
             found = content_of(file, self.model.loras)
             if found is None:
