@@ -266,8 +266,8 @@ def test_a_coding_keeps_its_day_over_midnight(
         ),
         (
             (
-                "{% set l = [] %}{% for i in [1, 2] %}{% set _ = l.append(i) %}{% endfor %}"
-                "{% set _ = l.extend([3]) %}{% set _ = l.insert(0, 9) %}"
+                "{% set l = [] %}{% for i in [1, 2] %}{% set _ = l.append(i) %}"
+                "{% endfor %}{% set _ = l.extend([3]) %}{% set _ = l.insert(0, 9) %}"
                 "{{ l.pop(1) }}{{ l }}"
             ),
             "1[9, 2, 3]",
