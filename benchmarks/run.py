@@ -27,7 +27,7 @@ import os
 import subprocess
 import sys
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -217,7 +217,7 @@ def model_name(path: str) -> str:
 def parse_arguments() -> argparse.Namespace:
     """Parse the command line."""
     every = list(make_workloads())
-    now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     known = (*ENGINES, *ONCE, "rates")
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -2,7 +2,7 @@
 # Runs Python tests with other versions of Python, 3.12 or later:
 #   pythons.sh PYTHON...      for example python3.12 /opt/python3.13/bin/python3
 # Each version gets an environment in build/pythons, with a wheel that .venv builds once (its
-# extension works with Python 3.10 and later), the libllama of .venv, and the packages of the
+# extension works with Python 3.11 and later), the libllama of .venv, and the packages of the
 # tests. Tests of real models and slow tests are omitted; TESTS names the folders of tests.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"

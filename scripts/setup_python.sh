@@ -15,7 +15,7 @@ pip() { "$VENV_PYTHON" -m pip --disable-pip-version-check "$@"; }
 
 install_llama() {
   local python
-  python=$(scripts/setup_system.sh python) || die 'no Python 3.10 or later that R can load'
+  python=$(scripts/setup_system.sh python) || die 'no Python 3.11 or later that R can load'
   say "making .venv with $("$python" --version) ($python)"
   logged venv "$python" -m venv --clear .venv
 

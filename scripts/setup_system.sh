@@ -23,7 +23,7 @@ var = sysconfig.get_config_var
 shared = [Path(var(d) or "") / (var(n) or "-") for d in ("LIBDIR", "LIBPL") for n in ("LDLIBRARY", "INSTSONAME")]
 headers = Path(sysconfig.get_path("include")) / "Python.h"
 # reticulate loads Python into R's process, which a static build does not allow.
-sys.exit(not (sys.version_info >= (3, 10) and headers.is_file()
+sys.exit(not (sys.version_info >= (3, 11) and headers.is_file()
               and any(f.suffix != ".a" and f.is_file() for f in shared)))
 PYTHON
 }

@@ -6,7 +6,7 @@ repository <- "https://github.com/llamaherd/llamaherd"
 #'
 #' Creates a Python virtual environment and installs the Python package llamaherd in it. The
 #' installation compiles llama.cpp for this machine's processor, which takes some minutes. The
-#' installation needs Python 3.10 or later, a C++ compiler and, if the source is an address, git. If
+#' installation needs Python 3.11 or later, a C++ compiler and, if the source is an address, git. If
 #' one of these programs is missing, an error names it before anything is installed. A folder of
 #' wheels needs neither a compiler nor git. An existing environment of this name is kept, and its
 #' package is updated.
@@ -227,7 +227,7 @@ check_repository <- function(path, error_call) {
 python_fits <- "
 import sys, sysconfig
 from pathlib import Path
-if sys.version_info < (3, 10):
+if sys.version_info < (3, 11):
     sys.exit(2)
 try:
     import ensurepip, venv
@@ -259,9 +259,9 @@ python_to_start_from <- function(python, error_call) {
   } else if (any(status == 3)) {
     "{.path {candidate}} lacks the modules venv and ensurepip."
   } else if (is.null(python)) {
-    "No Python 3.10 or later was found."
+    "No Python 3.11 or later was found."
   } else {
-    "{.arg python} is not Python 3.10 or later: {.path {python}}."
+    "{.arg python} is not Python 3.11 or later: {.path {python}}."
   }
   hint <- system_hints(
     "python3 python3-venv python3-dev",

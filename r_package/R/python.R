@@ -136,7 +136,7 @@ set_envvar <- function(values) {
 
 abort_no_python <- function(python, error_call, parent = NULL) {
   problem <- if (is.null(python)) {
-    "No Python was found, and llamaherd needs one (3.10 or later)."
+    "No Python was found, and llamaherd needs one (3.11 or later)."
   } else if (is.null(parent)) {
     "The Python package {.pkg llamaherd} is not installed in {.path {python}}."
   } else {

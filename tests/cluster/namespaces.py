@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from typing_extensions import Self
+    from typing import Self
 
 Side = Literal["head", "work"]
 SCRIPT = Path(__file__).with_name("netns.sh")

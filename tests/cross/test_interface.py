@@ -6,7 +6,7 @@ import dataclasses
 import importlib.util
 import inspect
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -209,7 +209,7 @@ def test_the_fake_reads_journals_in_the_real_module_s_shape(
                 model="m.gguf",
                 model_sha256="ab" * 32,
                 settings="{}",
-                created=datetime.fromtimestamp(1.5e9, timezone.utc),
+                created=datetime.fromtimestamp(1.5e9, UTC),
                 version=lh.__version__,
                 key="cd" * 32,
             )

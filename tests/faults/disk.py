@@ -17,7 +17,7 @@ import sys
 import tempfile
 import traceback
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,7 +71,7 @@ def entry(i: int) -> JournalEntry:
         model="m.gguf",
         model_sha256="ab" * 32,
         settings='{"max_tokens": 9}',
-        created=datetime(2026, 1, 2, tzinfo=timezone.utc),
+        created=datetime(2026, 1, 2, tzinfo=UTC),
         version="0",
         key=f"{i:064x}",
     )

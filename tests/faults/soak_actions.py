@@ -265,7 +265,7 @@ class Caller:
                 limit_s = self._draw.random() * CANCEL_S
                 try:
                     result = await asyncio.wait_for(handle, limit_s)
-                except asyncio.TimeoutError:
+                except TimeoutError:
                     result = await handle
                 self._check(shared, question, result, may_be_cancelled=True)
 

@@ -10,7 +10,7 @@ from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
-    from typing_extensions import Required
+    from typing import Required
 
     from llamaherd.core.results import Result
 

@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 import threading
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from llamaherd.core import checks
@@ -163,7 +163,7 @@ class CodeStore:
             None if act.value is None else written,
             act.note,
             act.seconds,
-            datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            datetime.now(UTC).isoformat(timespec="milliseconds"),
             self._codebook,
         )
         with self._lock:

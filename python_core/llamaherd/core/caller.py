@@ -84,7 +84,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
 
 def _depth_of_caller() -> int:
     """Return the stack level of the first frame outside of this package."""
-    depth, frame = 1, sys._getframe(1)  # noqa: SLF001 - 3.10 has no other way
+    depth, frame = 1, sys._getframe(1)  # noqa: SLF001 - no other way gives the depth
     while frame.f_back is not None:
         name = frame.f_globals.get("__name__", "")
         if not name.startswith(("llamaherd", "contextlib")):

@@ -119,7 +119,7 @@ def replace(draft: Path, target: Path) -> None:
     for delay in _RETRY_S if _IS_WINDOWS else ():
         try:
             draft.replace(target)
-        except PermissionError:  # noqa: PERF203 - a few tries
+        except PermissionError:
             time.sleep(delay)
         else:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import DownloadError, ModelLoadError
@@ -102,7 +102,7 @@ def downloaded(
         "source": source,
         "sha256": digest,
         "size_bytes": file_request.target.stat().st_size,
-        "downloaded": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "downloaded": datetime.now(UTC).isoformat(timespec="seconds"),
         **note,
     }
     write_whole(note_path, json.dumps(record, indent=1).encode())

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +134,7 @@ def _described(path: Path) -> CachedModel | None:
         name=path.name,
         path=path,
         size_bytes=status.st_size,
-        modified=datetime.fromtimestamp(status.st_mtime, tz=timezone.utc),
+        modified=datetime.fromtimestamp(status.st_mtime, tz=UTC),
         source=str(note_of(path).get("source", "")) or _source_in_hub_cache(path),
     )
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from llamaherd.core.errors import ModelLoadError
@@ -116,7 +116,7 @@ def _read(store: Path, manifest: Path) -> OllamaModel | None:
             path=path,
             size_bytes=path.stat().st_size,
             sha256=match[1],
-            modified=datetime.fromtimestamp(manifest.stat().st_mtime, tz=timezone.utc),
+            modified=datetime.fromtimestamp(manifest.stat().st_mtime, tz=UTC),
         )
     except (OSError, StopIteration, *DAMAGED):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -116,7 +116,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
         _check_types(row)
         tokens.frombytes(row[9])
         numbers.frombytes(row[12] or b"")
-        created = datetime.fromtimestamp(row[13], timezone.utc)
+        created = datetime.fromtimestamp(row[13], UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         raise DamagedError(
             f"the data stored for the prompt {prompt} are not a result: {error}"

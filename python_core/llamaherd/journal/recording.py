@@ -6,7 +6,7 @@ The thread of the call passes finished results to a writer thread and continues.
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import JournalError
@@ -262,7 +262,7 @@ class RecordedCall:
             model=self._file.name,
             model_sha256=sha256.hex(),
             settings=self._settings_of(request),
-            created=datetime.now(timezone.utc),
+            created=datetime.now(UTC),
             version=VERSION,
             key=self._keys[i].hex(),
             numbers=tuple(numbers_of(output)),

@@ -144,7 +144,7 @@ class Runner:
                 for i in list(group.open) if error is None else ():
                     group.ended(i, failed, perf_counter())
                 self._close_group(group, error)
-            except BaseException as problem:  # noqa: BLE001, PERF203 - ends the group
+            except BaseException as problem:  # noqa: BLE001 - ends the group
                 if not group.is_over:
                     group.end(problem)
         self._start_afresh()

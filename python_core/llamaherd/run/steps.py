@@ -105,7 +105,7 @@ def run_steps(steps: Steps[_T]) -> _T:
             while True:
                 try:
                     end.wait()
-                except BaseException as error:  # noqa: BLE001, PERF203 - the call raises it
+                except BaseException as error:  # noqa: BLE001 - the call raises it
                     end = steps.throw(error)
                 else:
                     end = next(steps)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from llamaherd.core import checks
@@ -37,7 +37,7 @@ def tags(shown: Iterable[ShownModel], created: int) -> dict[str, object]:
         shown: Models of the server.
         created: Time of the start, in seconds since 1970.
     """
-    when = datetime.fromtimestamp(created, timezone.utc).isoformat()
+    when = datetime.fromtimestamp(created, UTC).isoformat()
     models = [
         {
             "name": each.name,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 import warnings
 from functools import lru_cache
 from math import inf
@@ -20,7 +19,6 @@ from llamaherd.native import llguidance
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_IS_NEW = sys.version_info >= (3, 11)
 _MOST_STEPS = 20_000_000  # most steps of `re` for one text: less than a second
 _LONG = 1000  # length of a text in which the search for every pattern must be possible
 
@@ -84,8 +82,7 @@ def _parsed(pattern: str) -> Any:  # noqa: ANN401 - the module's own classes
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # Python 3.10 has another name for this module.
-            parser = importlib.import_module("re._parser" if _IS_NEW else "sre_parse")
+            parser = importlib.import_module("re._parser")
             parsed = parser.parse(pattern)
     except (re.error, RecursionError, OverflowError):
         return None

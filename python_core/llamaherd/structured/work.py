@@ -15,8 +15,7 @@ from llamaherd.structured.exact_numbers import decimal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextvars import Token
-
-    from typing_extensions import Self
+    from typing import Self
 
     Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,6 @@ from llamaherd.tables.spec_keys import KEYS, checked_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _MAX_BYTES = 16 << 20
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")

@@ -76,7 +76,7 @@ test_that("install_llamaherd() takes a folder of wheels, and the wheel for this 
   folder <- withr::local_tempdir()
   expect_false(has_wheels(folder))
   names <- sprintf(
-    "llamaherd-0.1.0-cp310-abi3-%s.whl",
+    "llamaherd-0.1.0-cp311-abi3-%s.whl",
     c("manylinux_2_34_x86_64", "manylinux_2_34_aarch64", "macosx_14_0_arm64", "win_amd64")
   )
   file.create(file.path(folder, names))
@@ -103,7 +103,7 @@ test_that("wheels are installed without a compiler and without git", {
   skip_on_os("windows")
   skip_if_no_python()
   folder <- withr::local_tempdir()
-  name <- sprintf("llamaherd-0.1.0-cp310-abi3-manylinux_%s.whl", Sys.info()[["machine"]])
+  name <- sprintf("llamaherd-0.1.0-cp311-abi3-manylinux_%s.whl", Sys.info()[["machine"]])
   skip_if_not(Sys.info()[["sysname"]] == "Linux")
   writeLines("no wheel", file.path(folder, name))
   bin <- file.path(folder, "bin")
@@ -165,7 +165,7 @@ test_that("a Python that cannot be used is told by what it lacks", {
   }
   start <- \(status) python_to_start_from(with_status(status), rlang::current_env())
   expect_identical(start(0), file.path(folder, "python0"))
-  expect_error(start(2), "is not Python 3.10 or later")
+  expect_error(start(2), "is not Python 3.11 or later")
   expect_error(start(3), "lacks the modules venv and ensurepip")
   expect_error(start(4), "no shared library")
 })

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing, suppress
-from datetime import timezone
+from datetime import UTC
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -306,7 +306,7 @@ def test_entries_tell_people_what_there_is(folder: Path) -> None:
     assert entry.tokens == results[0].tokens
     assert entry.n_generated_tokens == len(entry.tokens)
     assert (entry.finish_reason, entry.seed) == (results[0].finish_reason, 2**32 - 1)
-    assert entry.created.tzinfo is timezone.utc
+    assert entry.created.tzinfo is UTC
     assert json.loads(entry.settings) == {
         "max_tokens": 3,
         "stop": [],

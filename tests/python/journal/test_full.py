@@ -59,7 +59,7 @@ class Disk:
         if self.is_full:
             self.has_refused.set()
             error = sqlite3.OperationalError(self.reason)
-            error.sqlite_errorcode = self.code  # Python 3.10 has no codes
+            error.sqlite_errorcode = self.code
             raise error
         self._add(group)
 

@@ -473,7 +473,7 @@ def test_failed_tries_take_a_small_part_of_the_time(
     def fail(group: list[JournalEntry]) -> None:
         tries.append(len(group))
         error = sqlite3.OperationalError("database or disk is full")
-        error.sqlite_errorcode = 13  # SQLITE_FULL; Python 3.10 has no codes
+        error.sqlite_errorcode = 13  # SQLITE_FULL
         raise error
 
     seconds = count()  # a clock that advances by one at each call

@@ -335,7 +335,7 @@ def test_a_forked_child_is_refused(starter: Starter) -> None:
         for use in (job.wait, job.results, job.outcome):
             try:
                 use()
-            except lh.ForkError:  # noqa: PERF203 - three times
+            except lh.ForkError:
                 n_refused += 1
         os._exit(n_refused)
     _, status = os.waitpid(pid, 0)

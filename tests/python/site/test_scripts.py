@@ -182,7 +182,7 @@ def test_a_bare_system_needs_the_wheels_of_its_processor(tmp_path: Path) -> None
     model.touch()
     house = tmp_path / "house"
     house.mkdir()
-    (house / "llamaherd-0.1.0-cp310-abi3-manylinux_2_34_x86_64.whl").touch()
+    (house / "llamaherd-0.1.0-cp311-abi3-manylinux_2_34_x86_64.whl").touch()
     script = str(SCRIPTS / "wheels" / "bare.sh")
     done = bash(script, "bookworm", str(model), ARCH="aarch64", WHEELHOUSE=str(house))
     assert done.returncode == 1

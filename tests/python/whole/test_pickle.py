@@ -8,7 +8,7 @@ import inspect
 import multiprocessing
 import pickle
 from concurrent.futures import ProcessPoolExecutor
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, is_typeddict
 
@@ -41,7 +41,7 @@ EXAMPLES: dict[object, object] = {  # values by the names of types
     "str": "a",
     "bool": True,
     "Path": Path("a"),
-    "datetime": datetime(2026, 1, 1, tzinfo=timezone.utc),
+    "datetime": datetime(2026, 1, 1, tzinfo=UTC),
     "Floats": np.array([[0.25, 0.75]]),
     "Stats": RESULTS.stats,
     "tuple[str, ...]": ("a", "b"),

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -219,7 +219,7 @@ class HeadStep:
             model=file.name,
             model_sha256=(file.sha256() or b"").hex(),
             settings=json.dumps({"head": 1}),
-            created=datetime.now(timezone.utc),
+            created=datetime.now(UTC),
             version=VERSION,
             key=key.hex(),
             numbers=numbers,

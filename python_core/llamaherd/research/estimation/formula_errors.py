@@ -33,7 +33,7 @@ def explained(
     for i, (term, evaluate) in enumerate(terms.items()):
         try:
             evaluate()
-        except Exception as own:  # noqa: BLE001, PERF203 - of functions in the term
+        except Exception as own:  # noqa: BLE001 - of functions in the term
             problem = _of_name(term, known, own)
             return _wrong(
                 formula, problem or _of_term(term, columns, own, is_left=i == 0)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,7 +101,7 @@ def contents_of(
         "format": FORMAT,
         "version": VERSION,
         "title": title,
-        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "run": coded.run,
         "stats": {**dataclasses.asdict(coded.stats), "line": str(coded.stats)},
         "data": data,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
@@ -176,7 +176,7 @@ def best_codebook(
         tied=tuple(tied),
         codes_sha256=comparison.codes_sha256,
         split_sha256=comparison.split_sha256,
-        made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -283,7 +283,7 @@ def evaluated(
     record = record_of(gold)
     before = _merged(record["opened"], _OPENED.get(record["sha256"], []))
     now = {
-        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "choice": choice.hash,
         "name": choice.name,
         "codes_sha256": codes.sha256,

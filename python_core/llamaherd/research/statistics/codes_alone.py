@@ -151,7 +151,7 @@ def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
     terms *= problem.survey[problem.rows, None]
     if problem.has_leverage:
         terms *= jackknife(problem, 0.0, theta)[:, None]
-    terms = np.linalg.solve(bread, terms.T).T
+    terms = np.asarray(np.linalg.solve(bread, terms.T).T, dtype=np.float64)
     variances = {}
     for key, way in ways.items():
         whole = float(way @ covariance @ way)

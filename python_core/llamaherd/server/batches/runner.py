@@ -209,7 +209,7 @@ class BatchRun:
         while True:
             try:
                 found = await use()
-            except NOT_STORED as error:  # noqa: PERF203 - it waits
+            except NOT_STORED as error:
                 self._report(error)
                 await asyncio.sleep(next(pauses))
             else:
