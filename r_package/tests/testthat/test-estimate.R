@@ -44,7 +44,7 @@ test_that("coefficients, covariances and intervals are those of one method", {
   expect_equal(vcov(fit), matrix(c(0.01, 0, 0, 0.01), 2, dimnames = names))
   expect_identical(nobs(fit), 6L)
   fit <- estimated(methods = "gold")
-  expect_error(coef(fit, method = "dsl"), "`method` must be \"gold\"")
+  expect_error(coef(fit, method = "dsl"), "`methods` must be \"gold\"")
   expect_error(vcov(fit, outcome = "sad"), "`outcome` must be \"yes\"")
 })
 

@@ -31,7 +31,7 @@ test_that("a journal is one path", {
 test_that("a journal becomes a data frame", {
   local_fake()
   table <- journal_read("run.sqlite")
-  expect_s3_class(table, "data.frame", exact = TRUE)
+  expect_s3_class(table, c("llamaherd_journal", "data.frame"), exact = TRUE)
   expect_identical(table$prompt, c("a", "gr\u00f6\u00dfe"))
   expect_identical(table$text, c("a!", NA))
   expect_identical(table$finish_reason, c("stop", "error"))
