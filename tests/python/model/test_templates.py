@@ -249,18 +249,26 @@ def test_a_coding_keeps_its_day_over_midnight(
     ("template", "text"),
     [
         (
-            "{% for i in [1, 2] %}{% set ns = namespace(n=i) %}{% set ns.n = ns.n + 1 %}"
-            "{{ ns.n }}{% if ns == ns %}{{ [ns]|length }}{% endif %}{% endfor %}",
+            (
+                "{% for i in [1, 2] %}{% set ns = namespace(n=i) %}"
+                "{% set ns.n = ns.n + 1 %}{{ ns.n }}"
+                "{% if ns == ns %}{{ [ns]|length }}{% endif %}{% endfor %}"
+            ),
             "2131",
         ),
         (
-            "{% macro m(x) %}{% set ns = namespace(s='') %}{% set ns.s = ns.s ~ x %}"
-            "{{ ns.s }}{% endmacro %}{% for i in 'ab' %}{{ m(i) }}{% endfor %}",
+            (
+                "{% macro m(x) %}{% set ns = namespace(s='') %}{% set ns.s = ns.s ~ x %}"
+                "{{ ns.s }}{% endmacro %}{% for i in 'ab' %}{{ m(i) }}{% endfor %}"
+            ),
             "ab",
         ),
         (
-            "{% set l = [] %}{% for i in [1, 2] %}{% set _ = l.append(i) %}{% endfor %}"
-            "{% set _ = l.extend([3]) %}{% set _ = l.insert(0, 9) %}{{ l.pop(1) }}{{ l }}",
+            (
+                "{% set l = [] %}{% for i in [1, 2] %}{% set _ = l.append(i) %}"
+                "{% endfor %}{% set _ = l.extend([3]) %}{% set _ = l.insert(0, 9) %}"
+                "{{ l.pop(1) }}{{ l }}"
+            ),
             "1[9, 2, 3]",
         ),
     ],
