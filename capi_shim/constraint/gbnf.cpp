@@ -377,8 +377,11 @@ Gbnf parse_gbnf(std::string_view text, const TokenNames& tokens) {
     return Parser(text, tokens).parse();
   } catch (const Error& e) {
     if (text.find("::=") != std::string_view::npos) throw;
+    const bool is_lark = text.find("start:") != std::string_view::npos;
     const std::string hint =
-        "; a label, or a list of labels, is a constraint by choices, not a grammar";
+        is_lark
+            ? "; a Lark grammar begins with the line %llguidance {}"
+            : "; a label, or a list of labels, is a constraint by choices, not a grammar";
     throw Error(e.code(), e.what() + hint);
   }
 }

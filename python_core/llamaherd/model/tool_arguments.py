@@ -23,6 +23,10 @@ _SHOWN = 80
 _ANY = Subschema(True, True)  # the schema that allows any value
 
 
+class UnreadableError(ValueError):
+    """A call cannot be read; it becomes data with this reason."""
+
+
 @dataclass(frozen=True, slots=True)
 class Untyped:
     """An argument whose type the format does not tell.
@@ -41,26 +45,28 @@ def json_value(text: str, at: int = 0) -> tuple[object, int]:
     """Read a JSON value that starts at a position, and return its end, too.
 
     Raises:
-        ValueError: There is no JSON value, an object has a key twice, or a number is too
-            large.
+        UnreadableError: There is no JSON value, an object has a key twice, or a number is
+            too large.
     """
     decoder = json.JSONDecoder(
         parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object
     )
     try:
         return decoder.raw_decode(text, at)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    except json.JSONDecodeError as error:
+        raise UnreadableError(str(error)) from None
+    except RecursionError:
+        raise UnreadableError("it is nested too deeply") from None
 
 
 def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not valid JSON")
+    raise UnreadableError(f"{name} is not valid JSON")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError(f"the number {text[:_SHOWN]} is too large")
+        raise UnreadableError(f"the number {text[:_SHOWN]} is too large")
     return value
 
 
@@ -68,7 +74,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Return an object; a repeated key would lose a value."""
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("an object has a key twice")
+        raise UnreadableError("an object has a key twice")
     return value
 
 
@@ -94,7 +100,7 @@ def typed(name: str, value: object, owner: Subschema) -> object:
         owner: Schema of the object that has the argument.
 
     Raises:
-        ValueError: A text is not a value of its declared type.
+        UnreadableError: A text is not a value of its declared type.
     """
     return _typed(name, value, _field(owner, name)) if _is_untyped(value) else value
 
@@ -132,7 +138,7 @@ def _value(name: str, given: Untyped, node: Subschema) -> object:
         return text
     shown = json.dumps(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
     kinds = " or ".join(sorted(types)) or "a type that a value can have"
-    raise ValueError(f"the argument {name!r} must be {kinds}, not {shown}")
+    raise UnreadableError(f"the argument {name!r} must be {kinds}, not {shown}")
 
 
 def _parsed(text: str, types: frozenset[str] | None, *, is_json: bool) -> list[object]:

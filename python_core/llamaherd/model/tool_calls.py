@@ -6,7 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from llamaherd.model.tool_arguments import json_value, parameters_of, typed
+from llamaherd.model.tool_arguments import (
+    UnreadableError,
+    json_value,
+    parameters_of,
+    typed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -153,23 +158,23 @@ def _checked(call: WrittenCall, tools: Tools) -> ToolCall:
 
 def _arguments(call: WrittenCall, tools: Tools) -> dict[str, object]:
     if call.problem:
-        raise ValueError(call.problem)
+        raise UnreadableError(call.problem)
     if not call.name:
-        raise ValueError("the call has no name")
+        raise UnreadableError("the call has no name")
     parameters = parameters_of(call.name, tools)
     if parameters is None:
-        raise ValueError(f"the function {call.name!r} was not declared")
+        raise UnreadableError(f"the function {call.name!r} was not declared")
     value = call.arguments
     if isinstance(value, str) and value.strip():
         try:
             value, end = json_value(value.strip())
         except ValueError as error:
-            raise ValueError(f"the arguments are not valid JSON: {error}") from None
+            raise UnreadableError(f"the arguments are not valid JSON: {error}") from None
         if end < len(str(call.arguments).strip()):
-            raise ValueError("there is text after the arguments")
+            raise UnreadableError("there is text after the arguments")
     value = {} if value is None or value == "" else value
     if not isinstance(value, dict):
-        raise ValueError("the arguments must be an object")  # noqa: TRY004 - data
+        raise UnreadableError("the arguments must be an object")
     arguments = {key: typed(key, part, parameters) for key, part in value.items()}
     _check_values(arguments)
     return arguments
@@ -179,15 +184,15 @@ def _check_values(value: object) -> None:
     """Check that JSON can represent a value.
 
     Raises:
-        ValueError: It has half of a surrogate pair, or is nested too deeply.
+        UnreadableError: It has half of a surrogate pair, or is nested too deeply.
     """
     waiting = [(value, 0)]
     while waiting:
         part, depth = waiting.pop()
         if depth > _MOST_DEPTH:
-            raise ValueError("the arguments are nested too deeply")
+            raise UnreadableError("the arguments are nested too deeply")
         if isinstance(part, str) and _SURROGATE.search(part):
-            raise ValueError("a text in the arguments has half of a surrogate pair")
+            raise UnreadableError("a text in the arguments has half of a surrogate pair")
         if isinstance(part, dict):
             waiting += [(each, depth + 1) for pair in part.items() for each in pair]
         elif isinstance(part, list):

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.model.tool_arguments import Untyped, json_value
+from llamaherd.model.tool_arguments import UnreadableError, Untyped, json_value
 from llamaherd.model.tool_calls import CUT_OFF, WrittenCall
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def _m3_fields(
 ) -> tuple[list[tuple[str, object]], int]:
     """Read tags up to a closing tag. Each part is a tag and the text after it."""
     if depth > _M3_MOST_DEPTH:
-        raise ValueError("the call is nested too deeply")
+        raise UnreadableError("the call is nested too deeply")
     fields: list[tuple[str, object]] = []
     while at < len(parts) and not parts[at].startswith("</"):
         tag, closing, text = parts[at].partition(">")
@@ -283,7 +283,7 @@ def _m3_fields(
         inner, at = _m3_fields(parts, at + 1, depth + 1)
         end = f"</{key}>"
         if not closing or at >= len(parts) or parts[at].rstrip() != end:
-            raise ValueError(_UNMATCHED)
+            raise UnreadableError(_UNMATCHED)
         at += 1
         fields.append((key, _m3_value(text, inner)))
     return fields, at
@@ -295,5 +295,5 @@ def _m3_value(text: str, fields: list[tuple[str, object]]) -> object:
         return Untyped(text)
     is_list = all(name == "item" for name, _ in fields)
     if text.strip() or (not is_list and len(dict(fields)) < len(fields)):
-        raise ValueError(_UNMATCHED)
+        raise UnreadableError(_UNMATCHED)
     return [item for _, item in fields] if is_list else dict(fields)

@@ -11,6 +11,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.conversations import Refused
 from llamaherd.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize
+from llamaherd.native.vocabulary import token_text
 from llamaherd.server.errors import ApiError, bad_field, renamed
 from llamaherd.server.openai import ChatCompletions
 from llamaherd.server.responses import Responses
@@ -118,10 +119,9 @@ class TokenizeApi(_OfModel):
 
     def _answer(self, tokens: list[int], *, wants_texts: bool) -> dict[str, object]:
         texts = None
-        if wants_texts:
-            texts = [
-                each.decode(errors="replace") for each in token_bytes(self._model, tokens)
-            ]
+        if wants_texts:  # as in vLLM, the spelling of the vocabulary, such as "Ġis"
+            with self._model.using() as handle:
+                texts = [token_text(handle, token) or "" for token in tokens]
         return {
             "count": len(tokens),
             "max_model_len": self._settings.n_ctx_of(self._model),

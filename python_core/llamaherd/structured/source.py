@@ -12,6 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plain import plain
 from llamaherd.core.sampling import checked_schema
+from llamaherd.structured.subschemas import subschemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,4 +92,15 @@ def _of_type(source: Any) -> tuple[str, Callable[[str], object]]:  # noqa: ANN40
             argument="schema",
             form="{name}: {problem}",
         ) from None
+    _close(schema)
     return checked_schema("schema", json.dumps(schema)), adapter.validate_json
+
+
+def _close(schema: dict[str, Any]) -> None:
+    """Forbid additional fields in objects; journals contain such schemas."""
+    every = subschemas(schema)
+    if any("allOf" in each for each in every):
+        return  # other parts of the schema may allow more fields
+    for each in every:
+        if "properties" in each:
+            each.setdefault("additionalProperties", False)

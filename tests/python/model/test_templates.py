@@ -49,7 +49,6 @@ def render(model: lh.Model, template: str, text: str = "x", **options: object) -
     return lh.apply_chat_template(model, messages, template=template, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.more(reason="a process or a long template for each case", cases=8)
 @pytest.mark.parametrize(
     "template",
     [
@@ -252,8 +251,8 @@ def test_a_coding_keeps_its_day_over_midnight(
         (
             (
                 "{% for i in [1, 2] %}{% set ns = namespace(n=i) %}"
-                "{% set ns.n = ns.n + 1 %}"
-                "{{ ns.n }}{% if ns == ns %}{{ [ns]|length }}{% endif %}{% endfor %}"
+                "{% set ns.n = ns.n + 1 %}{{ ns.n }}"
+                "{% if ns == ns %}{{ [ns]|length }}{% endif %}{% endfor %}"
             ),
             "2131",
         ),
