@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from llamaherd.asks.interfaces import MAX_TOKENS_OF_CHAT
 from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section, warn
 from llamaherd.cli.model_flags import gpu_options
@@ -22,6 +21,7 @@ from llamaherd.cli.serve_models import (
     size,
 )
 from llamaherd.cli.serve_run import serve_on
+from llamaherd.core.sampling import MAX_TOKENS_OF_CHAT
 from llamaherd.core.words import spoken_in, terms_of, words
 from llamaherd.remote.processes import KEY_VARIABLE, LANGUAGE_VARIABLE
 

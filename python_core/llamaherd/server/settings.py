@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from llamaherd.asks.interfaces import MAX_TOKENS_OF_CHAT
+from llamaherd.core.sampling import MAX_TOKENS_OF_CHAT
 from llamaherd.server.connections import ConnectionLimits
 
 if TYPE_CHECKING:
