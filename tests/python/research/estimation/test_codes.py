@@ -177,11 +177,14 @@ def test_samples_of_one_label_and_of_several_do_not_mix() -> None:
 @pytest.mark.filterwarnings("ignore:few|.*few|.*unreliable|.*outside 0 to 1|.*hardly")
 def test_codes_that_are_no_label_are_reported() -> None:
     frame = pd.DataFrame({"label": ["yes", "no"] * 100})
-    codes = [None if i % 2 else ("yes", "no", "ye")[i % 3] for i in range(200)]
-    n = codes.count("ye")
-    match = rf"labels that no text has: 'ye' \({n}\)\. If they are misspelt"
+    codes = [None if i % 2 else ("yes", "no", "unclear")[i % 3] for i in range(200)]
+    n = codes.count("unclear")
+    match = rf"labels that no text has: 'unclear' \({n}\)\. If they are misspelt"
     with pytest.warns(UserWarning, match=match):
         lh.estimate(frame, codes, label="label", prob="simple", outcome="yes")
+    typed = ["ye" if code == "unclear" else code for code in codes]
+    with pytest.raises(ValueError, match="'ye', which is no label: did you mean 'yes'"):
+        lh.estimate(frame, typed, label="label", prob="simple", outcome="yes")
     several = pd.DataFrame({"label": ["a; b", "a", ""] * 60})
     sets = [None if i % 2 else ("a", "a, b")[i % 3 == 0] for i in range(180)]
     with pytest.warns(UserWarning, match=r"no text has: 'a, b' \(30\)"):
