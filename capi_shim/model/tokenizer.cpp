@@ -150,7 +150,7 @@ Tokenizer::Depth Tokenizer::depth() const {
 
 // Tokenizes runs of all classes of characters that pre-tokenizers distinguish.
 Tokenizer::Depth Tokenizer::measure() const {
-  constexpr size_t kRun = 512;
+  constexpr size_t kRun = 256;
   constexpr size_t kStack = size_t{4} << 20U;
   constexpr size_t kUnknown = 1024;  // bytes per character where stacks are not measured
   constexpr size_t kConstant = 32;   // less is not recursion
