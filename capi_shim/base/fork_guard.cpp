@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "guard.hpp"
+#include "library_check.hpp"
 
 #if !defined(_WIN32)
 #include <pthread.h>
@@ -36,6 +37,7 @@ void refuse_children() {
 bool is_refused_child() noexcept { return is_refused; }
 
 void check_process() {
+  check_library();
   if (!is_refused) return;
   throw Error(LH_FORKED,
               "this process was forked from one that has loaded a model, and the "

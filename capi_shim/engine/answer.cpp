@@ -67,7 +67,6 @@ void Answer::sample_row(const StepServices& step, const BatchPart& part, LogitRo
   Client& client = *part.client;
   try {
     if (part.logits == nullptr) throw Error(LH_DECODE_ERROR, "libllama gave no logits");
-    const bool is_drawn = forced_.empty();
     const int32_t token = next_token(step, row);
     if (token == Sampler::kNothingLeft) {
       throw Error(LH_SAMPLER_ERROR, sampler_->why_stuck(client.text.text()));
@@ -76,8 +75,7 @@ void Answer::sample_row(const StepServices& step, const BatchPart& part, LogitRo
       client.end(step.kv, LH_FINISH_EOG, "");
     } else {
       client.state = LH_STATE_DECODE;
-      const bool is_kept = logprobs_ && is_drawn && !sampler_->ends_answer(token);
-      if (is_kept) {
+      if (logprobs_ && !sampler_->ends_answer(token)) {
         logprobs_->accept(token, static_cast<size_t>(client.n_generated()));
       }
       accept(step, client, token);

@@ -1,8 +1,7 @@
 """Log-probabilities of tokens in the format of OpenAI's API.
 
 The values are the model's log-probabilities before bias, constraints, penalties and
-temperature. A token that was not sampled, because a constraint allowed no other token,
-has null as its log-probability.
+temperature, also for tokens that were not sampled because a constraint allowed no other.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ TEST_CASE("runs of characters need no more stack than a thread has") {
 
 TEST_CASE("a run that needs too much memory is refused, with its length") {
   const auto model = toy::model();
-  fake::settings().word_stack = 2000;
+  fake::settings().word_stack = 500;
   try {
     static_cast<void>(tokenize(*model, "a " + std::string(2'000'000, 'b')));
     FAIL("not refused");
