@@ -65,11 +65,15 @@ call_slowly <- function(module, fun, arguments) {
     on.exit({
       if (!is_over) {
         module$slow_cancel(call)
-        while (!module$slow_wait(call, slice_s)) NULL
+        while (!module$slow_wait(call, slice_s)) {
+          NULL
+        }
       }
     })
     interrupted <- is_interrupted({
-      while (!module$slow_wait(call, slice_s)) check_interrupt()
+      while (!module$slow_wait(call, slice_s)) {
+        check_interrupt()
+      }
     })
     if (interrupted) {
       interrupt("Interrupted.", NULL, 0L)

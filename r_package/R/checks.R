@@ -298,7 +298,12 @@ check_choice <- function(
 # Requires one of the choices, which has no default. In check_choice() all choices mean the first.
 check_one_of <- function(x, choices, arg, error_call) {
   if (length(x) != 1) {
-    abort_argument(arg, paste("one of", toString(encodeString(choices, quote = "\""))), x, error_call)
+    abort_argument(
+      arg,
+      paste("one of", toString(encodeString(choices, quote = "\""))),
+      x,
+      error_call
+    )
   }
   check_choice(x, choices, arg, error_call)
 }

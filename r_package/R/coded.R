@@ -110,7 +110,9 @@ check_lost_record <- function(
   error_call,
   scale_arg = "scale"
 ) {
-  if (!is.data.frame(data) || inherits(data, "llamaherd_coded") || !endsWith(label, "label")) {
+  if (
+    !is.data.frame(data) || inherits(data, "llamaherd_coded") || !endsWith(label, "label")
+  ) {
     return(invisible())
   }
   start <- sub("label$", "", label)
@@ -233,7 +235,9 @@ set_coding <- function(data, coding) {
 }
 
 # FALSE for functions of R itself, such as data.matrix(), which change columns of a copy.
-is_users_code <- function(env) !environmentName(topenv(env)) %in% c("base", "stats", "utils")
+is_users_code <- function(env) {
+  !environmentName(topenv(env)) %in% c("base", "stats", "utils")
+}
 
 # Also called by dplyr::rename().
 #' @export
@@ -346,10 +350,17 @@ register_row_verbs <- function() {
       register <- function(...) {
         env <- asNamespace(package)
         for (verb in intersect(row_verbs[[package]], getNamespaceExports(package))) {
-          registerS3method(verb, "llamaherd_coded", coded_verb(package, verb), envir = env)
+          registerS3method(
+            verb,
+            "llamaherd_coded",
+            coded_verb(package, verb),
+            envir = env
+          )
         }
       }
-      if (isNamespaceLoaded(package)) register()
+      if (isNamespaceLoaded(package)) {
+        register()
+      }
       setHook(packageEvent(package, "onLoad"), register)
     })
   }
@@ -359,7 +370,12 @@ register_row_verbs <- function() {
 coded_verb <- function(package, verb) {
   first <- names(formals(get(verb, asNamespace(package))))[[1]]
   data <- as.name(first)
-  plain <- rlang::call2(verb, rlang::expr(without_coding(!!data)), quote(...), .ns = package)
+  plain <- rlang::call2(
+    verb,
+    rlang::expr(without_coding(!!data)),
+    quote(...),
+    .ns = package
+  )
   rlang::new_function(
     as.pairlist(formals(\(x, ...) NULL) |> stats::setNames(c(first, "..."))),
     rlang::expr(kept_coding(!!plain, !!data)),

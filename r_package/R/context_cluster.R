@@ -64,7 +64,9 @@ end_herds_at_exit <- local({
     if (is.null(herds)) {
       herds <<- rlang::env(pid = Sys.getpid())
       # An error at the exit of R, such as a missing Python, would be printed with its stack.
-      end <- \(herds) if (herds$pid == Sys.getpid()) try(py_call("herds_end"), silent = TRUE)
+      end <- \(herds) {
+        if (herds$pid == Sys.getpid()) try(py_call("herds_end"), silent = TRUE)
+      }
       reg.finalizer(herds, end, onexit = TRUE)
     }
   }

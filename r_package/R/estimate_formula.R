@@ -48,7 +48,10 @@ check_terms <- function(formula, data, error_call) {
   term <- foreign_term(formula[[2]], data, env, FALSE) %||%
     foreign_term(formula[[3]], data, env, TRUE)
   if (!is.null(term)) {
-    must <- sprintf("one without the term `%s`, which estimate() cannot use", shorten(term, 40L))
+    must <- sprintf(
+      "one without the term `%s`, which estimate() cannot use",
+      shorten(term, 40L)
+    )
     hint <- if (identical(term, ".")) {
       "Name the columns: label == \"x\" ~ age + party."
     } else if (startsWith(term, "offset")) {
@@ -69,7 +72,11 @@ foreign_term <- function(expr, data, env, is_model) {
   if (!is.call(expr)) {
     return(NULL)
   }
-  is_foreign <- rlang::is_call(expr, foreign_terms, ns = c("", "stats", "mgcv", "survival")) &&
+  is_foreign <- rlang::is_call(
+    expr,
+    foreign_terms,
+    ns = c("", "stats", "mgcv", "survival")
+  ) &&
     !is_users_function(expr[[1]], env)
   if (is_foreign || rlang::is_call(expr, "~") || is_bar(expr, data, env, is_model)) {
     return(deparse1(expr))

@@ -163,7 +163,12 @@ vcov.llamaherd_estimates <- function(object, methods = NULL, outcome = NULL, ...
     rows <- rows[rows$outcome == outcomes, , drop = FALSE]
   }
   # Covariances of the estimates of different outcomes are not computed.
-  matrix <- matrix(NA_real_, nrow(rows), nrow(rows), dimnames = list(rows$name, rows$name))
+  matrix <- matrix(
+    NA_real_,
+    nrow(rows),
+    nrow(rows),
+    dimnames = list(rows$name, rows$name)
+  )
   for (one in object$covariances) {
     if (one$outcome %in% outcomes && one$method == rows$method[[1]]) {
       at <- rows$outcome == one$outcome

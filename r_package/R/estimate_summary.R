@@ -124,7 +124,10 @@ tidy.llamaherd_estimates <- function(
   ...
 ) {
   if (check_flag(exponentiate) && x$model != "logit") {
-    must <- sprintf("FALSE: the model is \"%s\", and only \"logit\" has odds ratios", x$model)
+    must <- sprintf(
+      "FALSE: the model is \"%s\", and only \"logit\" has odds ratios",
+      x$model
+    )
     abort_argument("exponentiate", must, exponentiate, rlang::current_env())
   }
   rows <- rows_by(x, methods, rlang::current_env())

@@ -178,7 +178,14 @@ gold_sample <- function(
   confidence <- column_or_values(rlang::enquo(confidence), data, "confidence", error_call)
   weights <- column_or_values(rlang::enquo(weights), data, "weights", error_call)
   of_design <- if (isTRUE(after$design$several)) TRUE
-  check_lost_record(data, label %||% "label", "data", several %||% of_design, "nominal", error_call)
+  check_lost_record(
+    data,
+    label %||% "label",
+    "data",
+    several %||% of_design,
+    "nominal",
+    error_call
+  )
   is_again <- is.null(prob) && is.null(by) && identical(after$design$kind, "uncertainty")
   is_uncertainty <- identical(prob, "uncertainty") || is_again
   if (is_uncertainty) {

@@ -23,7 +23,15 @@ with_empty_dots <- function(method, known) {
 # summarises its columns.
 passed_by_r <- function(name) {
   if (startsWith(name, "as.data.frame.")) {
-    c("row.names", "optional", "stringsAsFactors", "make.names", "col.names", "nm", "check.names")
+    c(
+      "row.names",
+      "optional",
+      "stringsAsFactors",
+      "make.names",
+      "col.names",
+      "nm",
+      "check.names"
+    )
   } else if (name %in% c("format.llamaherd_result", "format.llamaherd_vectors")) {
     names(formals(format.default))
   } else if (name == "summary.llamaherd_result") {
@@ -35,14 +43,29 @@ passed_by_r <- function(name) {
 
 # Generics whose methods have no use for arguments that they do not name.
 closed_generics <- c(
-  "print", "format", "summary", "plot", "close", "as.data.frame", "t", "coef", "confint", "vcov",
-  "nobs", "tidy", "glance"
+  "print",
+  "format",
+  "summary",
+  "plot",
+  "close",
+  "as.data.frame",
+  "t",
+  "coef",
+  "confint",
+  "vcov",
+  "nobs",
+  "tidy",
+  "glance"
 )
 
 local({
   package <- topenv()
   generics <- paste(closed_generics, collapse = "|")
-  methods <- grep(sprintf("^(%s)[.](summary[.])?llamaherd_", generics), ls(package), value = TRUE)
+  methods <- grep(
+    sprintf("^(%s)[.](summary[.])?llamaherd_", generics),
+    ls(package),
+    value = TRUE
+  )
   for (name in methods) {
     method <- get(name, package)
     if ("..." %in% names(formals(method)) && !"..." %in% all.names(body(method))) {

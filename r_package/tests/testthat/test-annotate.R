@@ -231,18 +231,29 @@ test_that("the record stays with coded rows in all verbs, and leaves with other 
     lost <- c(lost, quote(dplyr::bind_rows(coded, new)))
   }
   if (requireNamespace("tidyr", quietly = TRUE)) {
-    kept <- c(kept, list(tidyr::drop_na(coded, text), tidyr::unite(coded, "both", id, party)))
+    kept <- c(
+      kept,
+      list(tidyr::drop_na(coded, text), tidyr::unite(coded, "both", id, party))
+    )
     lost <- c(lost, quote(tidyr::complete(coded, id = 1:9)))
   }
   for (data in kept) {
     expect_s3_class(data, "llamaherd_coded")
   }
   for (call in lost) {
-    expect_warning(data <- eval(call), class = "llamaherd_warning_record", info = deparse(call))
+    expect_warning(
+      data <- eval(call),
+      class = "llamaherd_warning_record",
+      info = deparse(call)
+    )
     expect_false(inherits(data, "llamaherd_coded"))
     expect_error(report(data, tempfile(fileext = ".html")), "no record")
   }
-  for (call in list(quote(data.matrix(coded)), quote(format(coded)), quote(unique(coded)))) {
+  for (call in list(
+    quote(data.matrix(coded)),
+    quote(format(coded)),
+    quote(unique(coded))
+  )) {
     expect_no_warning(eval(call))
   }
 })

@@ -6,14 +6,27 @@ fit_of <- function(model = "logit") {
     data <- data.frame(label = sample(c("a", "b"), 80, TRUE), x = stats::rnorm(80))
   })
   data$code <- replace(data$label, c(1, 5, 41:80), c("a", "b", rep(NA, 40)))
-  suppressWarnings(estimate(data, "code", label == "a" ~ x, model = model, prob = "simple"))
+  suppressWarnings(estimate(
+    data,
+    "code",
+    label == "a" ~ x,
+    model = model,
+    prob = "simple"
+  ))
 }
 
 test_that("all methods of the package use their dots or refuse arguments in them", {
   namespace <- asNamespace("llamaherd")
   methods <- getNamespaceInfo(namespace, "S3methods")
   # Generics that pass arguments to all methods alike.
-  open <- c("vec_proxy", "vec_restore", "vec_cast", "vec_ptype2", "vec_ptype_abbr", "pillar_shaft")
+  open <- c(
+    "vec_proxy",
+    "vec_restore",
+    "vec_cast",
+    "vec_ptype2",
+    "vec_ptype_abbr",
+    "pillar_shaft"
+  )
   open <- c(open, "[", "[<-", "[[<-")
   for (i in seq_len(nrow(methods))) {
     method <- methods[i, 3]
@@ -67,7 +80,12 @@ test_that("methods of estimates take the names of estimate(), and no others", {
 
 test_that("terms that a regression cannot use are refused", {
   local_real()
-  data <- data.frame(label = c("a", "b"), x = 1:20, g = c("u", "v", "v", "u"), code = c("a", "b"))
+  data <- data.frame(
+    label = c("a", "b"),
+    x = 1:20,
+    g = c("u", "v", "v", "u"),
+    code = c("a", "b")
+  )
   s <- NULL
   formulas <- list(
     label == "a" ~ x + offset(x),
@@ -93,7 +111,11 @@ test_that("terms that a regression cannot use are refused", {
     }
   }
   half <- function(x) x / 2
-  fine <- list(label == "a" ~ half(x), x ~ label == "a" | g == "u", label == "a" ~ x %in% g)
+  fine <- list(
+    label == "a" ~ half(x),
+    x ~ label == "a" | g == "u",
+    label == "a" ~ x %in% g
+  )
   for (formula in fine) {
     expect_null(check_terms(formula, data, rlang::current_env()))
   }
@@ -112,7 +134,10 @@ test_that("columns with one name are refused by all that read codes", {
   }
   expect_error(validate(cbind(texts, codes), "anna"), "several columns")
   expect_error(estimate(cbind(texts, codes), "anna", prob = "simple"), "several columns")
-  path <- withr::local_tempfile(lines = c("id,code", sprintf("%s,a", gold$ids)), fileext = ".csv")
+  path <- withr::local_tempfile(
+    lines = c("id,code", sprintf("%s,a", gold$ids)),
+    fileext = ".csv"
+  )
   expect_named(read_gold(c(anna = path), gold)$codes, "anna")
   expect_named(read_gold(c(anna = path, path), gold)$codes, c("anna", "code"))
   blank <- data.frame(id = c(gold$ids, NA, ""), code = c("a", "b", NA, " "))
@@ -136,7 +161,12 @@ test_that("agreement() refuses what are no codes of one set of units", {
   for (call in calls) {
     expect_error(eval(call), class = "llamaherd_error_argument", info = deparse(call))
   }
-  expect_no_error(agreement(c("a", "a"), c("b", "b"), levels = c("a", "b"), n_bootstrap = 0))
+  expect_no_error(agreement(
+    c("a", "a"),
+    c("b", "b"),
+    levels = c("a", "b"),
+    n_bootstrap = 0
+  ))
 })
 
 test_that("a plot is drawn when it is printed, and a script gets no Rplots.pdf", {
@@ -155,7 +185,10 @@ test_that("a plot is drawn when it is printed, and a script gets no Rplots.pdf",
 
 test_that("S4 generics know the classes of data frames", {
   expect_true(methods::is(new_table(data.frame(x = 1), NULL), "data.frame"))
-  journal <- structure(data.frame(text = "a"), class = c("llamaherd_journal", "data.frame"))
+  journal <- structure(
+    data.frame(text = "a"),
+    class = c("llamaherd_journal", "data.frame")
+  )
   expect_identical(as.character(jsonlite::toJSON(journal)), "[{\"text\":\"a\"}]")
   local_real()
   found <- validate(c("a", "b"), c("a", "a"), n_bootstrap = 0)
@@ -179,7 +212,11 @@ test_that("packages of other versions are told, with both versions and the comma
   expect_warning(warn_version(NULL, of), "0.2.0.*0.1.0.*install_llamaherd")
   expect_silent(warn_version(NULL, c(r = "0.2.0", python = "0.2.0")))
   local_fake()
-  expect_error(py_call("no_such_function"), "no function", class = "llamaherd_error_python")
+  expect_error(
+    py_call("no_such_function"),
+    "no function",
+    class = "llamaherd_error_python"
+  )
 })
 
 test_that("Ctrl-C cancels statistics, and waits for the end of their thread", {

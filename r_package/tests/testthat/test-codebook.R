@@ -63,7 +63,10 @@ test_that("codebooks print, and come back from files", {
   path <- withr::local_tempfile(fileext = ".yaml")
   expect_identical(expect_invisible(write_codebook(book, path)), book)
   expect_identical(write_codebook(book, path, overwrite = TRUE), book)
-  expect_error(write_codebook(book, path, overwrite = NA), class = "llamaherd_error_argument")
+  expect_error(
+    write_codebook(book, path, overwrite = NA),
+    class = "llamaherd_error_argument"
+  )
   expect_identical(read_codebook(path), book)
 })
 

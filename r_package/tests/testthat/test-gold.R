@@ -217,7 +217,10 @@ test_that("a column called text is used, and other columns if no texts are known
   gold_sample(texts(), 2, by = party, seed = 1)
   seen <- the$module$seen("gold_draw")
   expect_match(seen, "'text': 'text'", fixed = TRUE)
-  bare <- stats::setNames(texts()[c("party", "sure", "label")], c("party", "sure", "answer"))
+  bare <- stats::setNames(
+    texts()[c("party", "sure", "label")],
+    c("party", "sure", "answer")
+  )
   gold_sample(bare, 2, by = party, seed = 1)
   seen <- the$module$seen("gold_draw")
   expect_match(seen, "'text': None", fixed = TRUE)
