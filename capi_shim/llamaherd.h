@@ -86,9 +86,9 @@ LH_API int32_t lh_abi_version(void);
 /* Initializes libllama's backends and redirects its log: lines go to a short buffer (see
  * lh_log_drain) instead of stderr. With chain != 0 each line is also passed to the log
  * callback that was set before. Repeated calls have no effect. If the loaded libllama
- * comes from another commit than the headers of the build, this function does nothing, and
- * each function with a status returns LH_INTERNAL and says so. (The environment variable
- * LLAMAHERD_SKIP_ABI_CHECK=1 disables the check.) */
+ * comes from another commit than the headers of the build, this function does nothing,
+ * and each function with a status returns LH_INTERNAL and says so. (The environment
+ * variable LLAMAHERD_SKIP_ABI_CHECK=1 disables the check.) */
 LH_API void lh_backend_init(int32_t chain);
 
 /* Frees libllama's backends. Call after every model and engine is freed. */

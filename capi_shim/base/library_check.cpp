@@ -20,13 +20,14 @@ void check_library() {
     return is_same_commit(ggml_commit(), LH_LLAMA_COMMIT);
   }();
   if (is_right) return;
-  throw Error(LH_INTERNAL,
-              std::string("libllamaherd was compiled for llama.cpp " LH_LLAMA_COMMIT
-                          ", but the loaded libllama was built from ") +
-                  ggml_commit() +
-                  ": put the right libllama first in the search path of libraries, or "
-                  "compile libllamaherd again (or set LLAMAHERD_SKIP_ABI_CHECK=1 to go on "
-                  "at your own risk)");
+  throw Error(
+      LH_INTERNAL,
+      std::string("libllamaherd was compiled for llama.cpp " LH_LLAMA_COMMIT
+                  ", but the loaded libllama was built from ") +
+          ggml_commit() +
+          ": put the right libllama first in the search path of libraries, or "
+          "compile libllamaherd again (or set LLAMAHERD_SKIP_ABI_CHECK=1 to go on "
+          "at your own risk)");
 }
 
 }  // namespace lh

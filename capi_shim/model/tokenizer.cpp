@@ -62,7 +62,8 @@ struct Quadratic {
   std::string_view kind;
   std::string_view name;
   std::string_view characters;
-  // Runs before these characters, or at the end of the text, need linear time; empty: none.
+  // Runs before these characters, or at the end of the text, need linear time; empty:
+  // none.
   std::string_view fast_before;
 };
 constexpr std::array<Quadratic, 2> kQuadratic = {
@@ -78,8 +79,8 @@ std::string kind_of(const llama_model* model) {
   const llama_vocab* vocab = llama_model_get_vocab(model);
   if (llama_vocab_type(vocab) != LLAMA_VOCAB_TYPE_BPE) return "";
   std::array<char, 64> kind{};
-  const int32_t n = llama_model_meta_val_str(model, "tokenizer.ggml.pre", kind.data(),
-                                             kind.size());
+  const int32_t n =
+      llama_model_meta_val_str(model, "tokenizer.ggml.pre", kind.data(), kind.size());
   return n > 0 ? kind.data() : "default";
 }
 
@@ -175,10 +176,28 @@ Tokenizer::Depth Tokenizer::measure() const {
     return more / kRun < kConstant ? 0 : (more + kRun - 1) / kRun;
   };
   Depth depth;
-  for (const std::string_view unit :
-       {"a", "A", "0", " ", "\n", ".", "$", "'", "\x01", "aB", "a1", "1,", u8"\u00e9",
-        u8"e\u0301", u8"\u0301", u8"\u3042", u8"\u4e2d", u8"\uac00", u8"\U0001F600",
-        u8"\u3002", u8"\u00a0", u8"\u00b2"}) {
+  for (const std::string_view unit : {"a",
+                                      "A",
+                                      "0",
+                                      " ",
+                                      "\n",
+                                      ".",
+                                      "$",
+                                      "'",
+                                      "\x01",
+                                      "aB",
+                                      "a1",
+                                      "1,",
+                                      u8"\u00e9",
+                                      u8"e\u0301",
+                                      u8"\u0301",
+                                      u8"\u3042",
+                                      u8"\u4e2d",
+                                      u8"\uac00",
+                                      u8"\U0001F600",
+                                      u8"\u3002",
+                                      u8"\u00a0",
+                                      u8"\u00b2"}) {
     depth.in_word = std::max(depth.in_word, per_character(unit));
   }
   depth.in_line = std::max(per_character("a "), per_character(". "));

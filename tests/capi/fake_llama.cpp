@@ -432,7 +432,8 @@ namespace {
 size_t match_word(const char* text, const char* end, bool is_spaces) {
   const bool is_space = text != end && (*text == ' ' || *text == '\n');
   if (text == end || (is_spaces && !is_space)) return 0;
-  auto* frame = static_cast<volatile char*>(__builtin_alloca(fake::settings().word_stack));
+  auto* frame =
+      static_cast<volatile char*>(__builtin_alloca(fake::settings().word_stack));
   frame[0] = *text;
   return match_word(text + 1, end, is_space) + (frame[0] == *text ? 1 : 0);
 }
