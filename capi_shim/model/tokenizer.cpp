@@ -34,14 +34,14 @@ size_t character_size(std::string_view text) {
 }
 
 // Numbers of characters of the longest runs.
-struct Runs {
+struct LongestRuns {
   size_t word = 0;
   size_t line = 0;
 };
 
-Runs longest_runs(std::string_view text) {
-  Runs longest;
-  Runs run;
+LongestRuns longest_runs(std::string_view text) {
+  LongestRuns longest;
+  LongestRuns run;
   bool is_after_space = false;
   bool is_after_line = false;
   for (size_t i = 0; i < text.size(); i += character_size(text.substr(i))) {
@@ -105,7 +105,7 @@ Tokenizer::Tokenizer(const llama_model* model)
 std::vector<int32_t> Tokenizer::tokens(std::string_view text, bool add_special,
                                        bool parse_special) const {
   if (kind_.empty()) return call(text, add_special, parse_special);
-  const Runs runs = longest_runs(text);
+  const LongestRuns runs = longest_runs(text);
   if (runs.line <= kShortRun) return call(text, add_special, parse_special);
   const Depth bytes = depth();
   const size_t needed = std::max(stack_of(runs.word, bytes.in_word, kind_, "space"),

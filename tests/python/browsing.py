@@ -35,3 +35,21 @@ def visited(
 def seen(page: Page, text: str, *, exact: bool = True) -> None:
     """Wait until the page shows a text, not only to screen readers."""
     page.get_by_text(text, exact=exact).and_(page.locator(":not(.spoken)")).wait_for()
+
+
+def disconnect(page: Page) -> None:
+    """Let all requests of a page fail, as without a network.
+
+    A request that starts soon after `Page.route` may pass by the new route.
+    """
+    page.evaluate(
+        """() => {
+          window.connected = window.fetch;
+          window.fetch = () => Promise.reject(new TypeError("no network"));
+        }"""
+    )
+
+
+def connect(page: Page) -> None:
+    """Let requests of a page pass again."""
+    page.evaluate("() => { window.fetch = window.connected; }")

@@ -147,7 +147,7 @@ def gold_read(
             return for_r(read_files(source, given, known, coders))
 
 
-class CodedColumns(dict[str, Any]):
+class ColumnsOfR(dict[str, Any]):
     """Columns of coded texts, with the codebook of the labels, as `Coded` has it.
 
     Attributes:
@@ -165,9 +165,9 @@ class CodedColumns(dict[str, Any]):
 
 def with_levels(
     columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
-) -> CodedColumns:
+) -> ColumnsOfR:
     """Return a data frame whose label column is categorical if R's column is a factor."""
-    made = CodedColumns(columns, options.get("codebook"))
+    made = ColumnsOfR(columns, options.get("codebook"))
     label, levels = options.get("label"), options.get("levels")
     if label is not None and levels is not None:
         made[label] = Categories(

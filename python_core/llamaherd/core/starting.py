@@ -5,6 +5,7 @@ The package imports this module first. It changes nothing in other programs.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -20,7 +21,7 @@ def _is_command() -> bool:
     In a process of R, `sys.argv` may be missing or empty.
     """
     program = (getattr(sys, "argv", None) or [""])[0]
-    named = list(zip(sys.orig_argv, sys.orig_argv[1:], strict=False))
+    named = list(itertools.pairwise(sys.orig_argv))
     is_module = ("-m", "llamaherd") in named or ("-m", "llamaherd.cli") in named
     return os.path.basename(program) in _NAMES or is_module  # noqa: PTH119 - imported anyway
 

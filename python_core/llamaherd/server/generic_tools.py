@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.model.tool_readers import FORMATS
@@ -48,7 +49,7 @@ def as_texts(messages: Sequence[Mapping[str, object]]) -> list[dict[str, object]
     refuse two messages of the user in a row.
     """
     texts: list[dict[str, object]] = []
-    for before, message in zip([{}, *messages], messages, strict=False):
+    for before, message in pairwise([{}, *messages]):
         text = _as_text(message)
         roles = {before.get("role"), message["role"]}
         if "tool" in roles and roles <= {"tool", "user"}:

@@ -29,7 +29,7 @@ class _TooManyError(Exception):
     """The schema has too many parts."""
 
 
-class _Fields(NamedTuple):
+class _OwnFields(NamedTuple):
     """Fields that an object may have.
 
     Attributes:
@@ -42,9 +42,9 @@ class _Fields(NamedTuple):
     patterns: dict[str, None]
     has_properties: bool = False
 
-    def joined(self, other: _Fields) -> _Fields:
+    def joined(self, other: _OwnFields) -> _OwnFields:
         """Return the fields of both."""
-        return _Fields(
+        return _OwnFields(
             self.names | other.names,
             self.patterns | other.patterns,
             self.has_properties or other.has_properties,
@@ -59,11 +59,11 @@ class _Around(NamedTuple):
         is_open: Whether it allows other fields, or forbids them itself.
     """
 
-    fields: _Fields
+    fields: _OwnFields
     is_open: bool
 
 
-_NONE = _Fields({}, {})
+_NONE = _OwnFields({}, {})
 _ALONE = _Around(_NONE, is_open=False)
 
 
@@ -268,7 +268,7 @@ class _Closer:
             for part in self._parts(schema)
         )
 
-    def _fields(self, parts: list[dict[str, Any]], depth: int = 0) -> _Fields:
+    def _fields(self, parts: list[dict[str, Any]], depth: int = 0) -> _OwnFields:
         """Return the fields that the parts of an object name, outside of its choices."""
         found = _NONE
         for part in parts:
@@ -281,7 +281,7 @@ class _Closer:
             found = found.joined(self._all_fields(others, depth))
         return found
 
-    def _all_fields(self, schemas: list[object], depth: int = 0) -> _Fields:
+    def _all_fields(self, schemas: list[object], depth: int = 0) -> _OwnFields:
         """Return the fields that schemas name, with their choices."""
         found = _NONE
         for schema in schemas:
@@ -292,17 +292,17 @@ class _Closer:
                 found = found.joined(self._all_fields(inside, depth + 1))
         return found._replace(has_properties=False)
 
-    def _of_others(self, choices: dict[int, list[object]], key: int) -> _Fields:
+    def _of_others(self, choices: dict[int, list[object]], key: int) -> _OwnFields:
         """Return the fields that the other lists of choices name."""
         others = [own for k, own in choices.items() if k != key]
         return self._all_fields([choice for own in others for choice in own])
 
 
-def _own_fields(part: dict[str, Any]) -> _Fields:
+def _own_fields(part: dict[str, Any]) -> _OwnFields:
     names: list[object] = [*_mapping(part.get("properties")), *listed(part, "required")]
     for name, needed in _mapping(part.get("dependentRequired")).items():
         names += [name, *(needed if isinstance(needed, list) else [])]
-    return _Fields(
+    return _OwnFields(
         {name: None for name in names if isinstance(name, str)},
         dict.fromkeys(_mapping(part.get("patternProperties"))),
         "properties" in part,
@@ -320,7 +320,7 @@ def _may_be_object(schema: dict[str, Any]) -> bool:
     return "object" in (types if isinstance(types, list) else [types])
 
 
-def _with_fields(schema: dict[str, Any], fields: _Fields) -> dict[str, Any]:
+def _with_fields(schema: dict[str, Any], fields: _OwnFields) -> dict[str, Any]:
     """Return a schema that allows only some fields."""
     own = _mapping(schema.get("properties"))
     patterns = _mapping(schema.get("patternProperties"))

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import llamaherd as lh
 import pytest
 from accessible import check_accessible
-from browsing import seen, visited
+from browsing import connect, disconnect, seen, visited
 from coding_pages import TOPICS
 from llamaherd.cli.main import main
 from llamaherd.research.codes.span_files import Unit
@@ -258,16 +258,14 @@ def test_hostile_labels_are_shown_and_stored_as_they_are(
 def test_a_code_that_was_not_saved_is_not_lost(
     browser: Browser, served: Callable[..., Any]
 ) -> None:
-    failed = "Failed to load resource: net::ERR_FAILED"
-    with served(coders="anna") as at, visited(browser, at.url, [failed]) as page:
+    with served(coders="anna") as at, visited(browser, at.url) as page:
         seen(page, "0 of 6 coded")
         page.get_by_label("Note").fill("mine")
         page.get_by_label("Note").press("Escape")
-        # Not `times=1`: a request may pass while Playwright removes a route.
-        page.route("**/api/code", lambda route: route.abort())
+        disconnect(page)
         page.keyboard.press("1")
         page.get_by_role("alert").get_by_text("The server does not answer.").wait_for()
-        page.unroute("**/api/code")
+        connect(page)
         assert page.get_by_label("Note").input_value() == "mine"
         page.keyboard.press("1")
         seen(page, "1 of 6 coded")
@@ -319,7 +317,6 @@ def test_a_screen_reader_says_each_action_and_the_next_text(
 def test_a_screen_reader_says_equal_messages_again(
     browser: Browser, served: Callable[..., Any]
 ) -> None:
-    failed = "Failed to load resource: net::ERR_FAILED"
     watch = """() => {
       window.said = [];
       const note = (name) => window.said.push(name);
@@ -336,13 +333,13 @@ def test_a_screen_reader_says_equal_messages_again(
     book = lh.Codebook("Who?", ["a", "b"], type="spans")
     with (
         served(codebook=book, coders="anna") as at,
-        visited(browser, at.url, [failed]) as page,
+        visited(browser, at.url) as page,
     ):
         seen(page, "0 of 6 coded")
         page.evaluate(watch)
         page.keyboard.press("1")
         page.keyboard.press("1")
-        page.route("**/api/code", lambda route: route.abort())
+        disconnect(page)
         for _ in range(2):
             page.keyboard.press("Enter")
             page.get_by_role("alert").get_by_text("does not answer").wait_for()
