@@ -69,11 +69,12 @@ class Stack {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     guard_ = page;
     size_ = (bytes + page - 1) / page * page;
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    unsigned flags = unsigned{MAP_PRIVATE} | unsigned{MAP_ANONYMOUS};
 #if defined(MAP_NORESERVE)
-    flags |= MAP_NORESERVE;
+    flags |= unsigned{MAP_NORESERVE};
 #endif
-    void* all = mmap(nullptr, guard_ + size_, PROT_READ | PROT_WRITE, flags, -1, 0);
+    void* all = mmap(nullptr, guard_ + size_, PROT_READ | PROT_WRITE,
+                     static_cast<int>(flags), -1, 0);
     if (all == MAP_FAILED) fail(bytes);
     low_ = static_cast<char*>(all) + guard_;
     if (mprotect(all, guard_, PROT_NONE) == 0) return;

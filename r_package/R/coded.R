@@ -18,9 +18,9 @@ as_coded <- function(data, coding) {
   data
 }
 
-# Returns the result of an operation on coded texts. The result keeps the class and the record if all
-# of its rows are coded rows with their labels; otherwise it is a plain data frame, and a warning
-# reports the loss.
+# Returns the result of an operation on coded texts. The result keeps the class and the record if
+# all of its rows are coded rows with their labels; otherwise it is a plain data frame, and a
+# warning reports the loss.
 kept_coding <- function(data, coded, warns = TRUE) {
   coding <- attr(coded, "llamaherd")
   if (!all(coding$needs %in% names(data))) {
@@ -50,9 +50,9 @@ kept_coding <- function(data, coded, warns = TRUE) {
 
 columns_needed <- function(data, coding) lapply(coding$needs, \(name) data[[name]])
 
-# Returns the indices of rows that are not coded rows with their labels. `known` contains the columns
-# `needs` of coded rows. The record has a key of each row that the model coded, so that pieces of a
-# coded data frame can be bound again.
+# Returns the indices of rows that are not coded rows with their labels. `known` contains the
+# columns `needs` of coded rows. The record has a key of each row that the model coded, so that
+# pieces of a coded data frame can be bound again.
 uncoded_rows <- function(data, coding, known = NULL) {
   if (length(coding$needs) == 0) {
     return(integer())
@@ -98,9 +98,9 @@ check_coded_rows <- function(data, arg, error_call) {
   }
 }
 
-# Refuses data without the record of annotate_texts() whose columns show that the record would change
-# the result: texts with several labels, or labels on a scale. The arguments `several` and `scale` of
-# the caller replace the record.
+# Refuses data without the record of annotate_texts() whose columns show that the record would
+# change the result: texts with several labels, or labels on a scale. The arguments `several` and
+# `scale` of the caller replace the record.
 check_lost_record <- function(
   data,
   label,
@@ -137,8 +137,8 @@ check_lost_record <- function(
   )
 }
 
-# Finds for each row the row of `known` with equal values; NA if there is no such row. Both arguments
-# are lists of columns.
+# Finds for each row the row of `known` with equal values; NA if there is no such row. Both
+# arguments are lists of columns.
 match_rows <- function(rows, known) {
   if (identical(rows, known)) {
     return(seq_along(rows[[1]]))
@@ -179,7 +179,8 @@ without_coding <- function(x) {
   }
 }
 
-# Returns a part of coded texts. An index that does not exist gives a row of NA, which was not coded.
+# Returns a part of coded texts. An index that does not exist gives a row of NA, which was not
+# coded.
 part_of_coded <- function(part, coded) {
   coding <- attr(coded, "llamaherd")
   needs <- intersect(coding$needs, names(part))
@@ -404,8 +405,8 @@ as.data.frame.llamaherd_coded <- function(x, ...) {
 #' which [report()], [plot()][plots] and [gold_sample()] use. The record is kept when rows are
 #' removed, sorted, grouped or bound again, and when columns are added or renamed. A warning reports
 #' the loss of the record if you edit a label or a text, add rows, or bind the rows of several runs;
-#' the columns remain. The record is also lost if you save the data as a CSV file or nest them, or if
-#' they are the right table of a join. [validate()], [estimate()] and [gold_sample()] refuse data
+#' the columns remain. The record is also lost if you save the data as a CSV file or nest them, or
+#' if they are the right table of a join. [validate()], [estimate()] and [gold_sample()] refuse data
 #' without a record whose columns show several labels per text or labels on a scale. This function
 #' restores the record from the return value of `annotate_texts()`, which you can store with
 #' [saveRDS()].

@@ -42,7 +42,8 @@ foreign_terms <- c(
   "t2"
 )
 
-# Refuses terms that would be left out, or would mean something else than in the model they are from.
+# Refuses terms that would be left out, or would mean something else than in the model they are
+# from.
 check_terms <- function(formula, data, error_call) {
   env <- environment(formula)
   term <- foreign_term(formula[[2]], data, env, FALSE) %||%

@@ -199,8 +199,8 @@ as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
 #' @export
 format.llamaherd_estimates <- function(x, ...) strsplit(x$line, "\n", fixed = TRUE)[[1]]
 
-# Returns lines with at most `n` rows of each table. Lines of tables begin with spaces, the first one
-# has the names of the columns.
+# Returns lines with at most `n` rows of each table. Lines of tables begin with spaces, the first
+# one has the names of the columns.
 first_rows <- function(lines, n) {
   parts <- split(lines, cumsum(c(TRUE, diff(startsWith(lines, "  ")) != 0)))
   short <- lapply(unname(parts), \(part) {

@@ -126,9 +126,9 @@
 #'   or a JSON Schema as a list, a string or the path of a file. See below. Cannot be combined with
 #'   `grammar`, `regex` or `choices`.
 #' @param regex Regular expression that the whole answer matches, such as `"[0-9]{4}-[0-9]{2}"`.
-#' @param show_schema TRUE describes `schema` to the model in the last message of the user, if `chat`
-#'   is TRUE: the schema decides the form of the answer, but the model does not see it otherwise. See
-#'   [schema_prompt()] for the words. FALSE leaves the messages unchanged.
+#' @param show_schema TRUE describes `schema` to the model in the last message of the user, if
+#'   `chat` is TRUE: the schema decides the form of the answer, but the model does not see it
+#'   otherwise. See [schema_prompt()] for the words. FALSE leaves the messages unchanged.
 #' @param strict TRUE refuses schemas with keywords that cannot be enforced during generation.
 #' @param retries Maximum number of further tries for an answer that violates its schema.
 #' @param dotted TRUE converts nested objects to columns with dotted names; FALSE converts them to

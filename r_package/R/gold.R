@@ -58,10 +58,10 @@
 #'   sum to `n`.
 #' @param text,label,id Columns of texts, of the model's labels and of identifiers. `NULL` uses the
 #'   columns that `data` records; for other data frames `text` is a character column called `text`,
-#'   if there is one, and `label` a column called `label`. For the argument `id`, `NULL` uses a column called `id` without
-#'   missing or duplicated values, and row numbers otherwise; with `after`, the identifiers of the
-#'   earlier sample. Codes are matched to texts by identifiers, even if `data` was sorted or its
-#'   column of texts removed.
+#'   if there is one, and `label` a column called `label`. For the argument `id`, `NULL` uses a
+#'   column called `id` without missing or duplicated values, and row numbers otherwise; with
+#'   `after`, the identifiers of the earlier sample. Codes are matched to texts by identifiers, even
+#'   if `data` was sorted or its column of texts removed.
 #' @param confidence For `"uncertainty"`: a column, or a number per text from 0 to 1, of the model's
 #'   confidence. `NULL` uses the column `margin` of [annotate_texts()]; with several labels
 #'   `2 * abs(p - 1/2)` of the least certain label.

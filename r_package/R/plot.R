@@ -24,8 +24,8 @@
 #' @param ... Must be empty, except for tables without labels, which are plotted as data frames.
 #' @returns The plot, which is drawn when it is printed: at the console by itself, in a function, a
 #'   loop or [source()] by [print()]. With ggplot2 it is a ggplot object, to which themes and scales
-#'   can be added; `ggplot2::autoplot()` returns the same object. Otherwise it is the data frame that
-#'   is drawn.
+#'   can be added; `ggplot2::autoplot()` returns the same object. Otherwise it is the data frame
+#'   that is drawn.
 #' @details
 #' * Labels: number of texts or prompts with each label; the shade of a colour shows the probability
 #'   of the label.

@@ -78,8 +78,8 @@ local({
   }
 })
 
-# S4 generics, such as dbWriteTable() of DBI and the conversion to JSON of jsonlite, find methods for
-# data frames, texts and lists only if they know the classes.
+# S4 generics, such as dbWriteTable() of DBI and the conversion to JSON of jsonlite, find methods
+# for data frames, texts and lists only if they know the classes.
 s4_classes <- c(
   lapply(
     c(
