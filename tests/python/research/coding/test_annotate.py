@@ -205,7 +205,13 @@ def test_calibrations_are_those_of_all_rows(context: lh.Context) -> None:
     np.testing.assert_allclose(
         fitted.probs, shares / shares.sum(axis=1, keepdims=True), atol=1e-6
     )
-    np.testing.assert_allclose(fitted.frame["coverage"], plain.frame["coverage"])
+    missing = TEXTS.index(None)
+    for name in ("prob", "coverage"):
+        assert fitted.frame[name][missing] is None
+    np.testing.assert_allclose(
+        [fitted.frame["coverage"][i] for i in there],
+        [plain.frame["coverage"][i] for i in there],
+    )
     stored = lh.Calibration.from_json(fitted.run["calibration"])
     assert stored.prior == pytest.approx(tuple(prior))
     free = lh.annotate(DATA, "text", TOPICS, context, calibrate="contextual")

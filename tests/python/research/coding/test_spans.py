@@ -119,7 +119,7 @@ def test_a_file_of_the_codebook_is_the_codebook(tmp_path: Path) -> None:
     assert again == ACTORS
     assert again.hash == ACTORS.hash
     plain = lh.Codebook("Mark actors and places.", ["actor", "place"], type="spans")
-    lh.write_codebook(plain, path)
+    lh.write_codebook(plain, path, overwrite=True)
     assert lh.read_codebook(path).hash == plain.hash
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -238,9 +239,8 @@ def test_the_agreement_of_coders_has_the_scale_of_the_sample() -> None:
 def test_notes_list_only_the_first_groups() -> None:
     data = DATA.assign(group=[f"g{i % 100}" for i in range(N)])
     found = lh.estimate(data, gold(), outcome="yes", by="group")
-    few = next(note for note in found.notes if note.startswith("few codes"))
+    few = next(note for note in found.notes if "have few codes" in note)
     # 12 groups, each with its number of codes in parentheses
-    assert few.count("(") == 1 + 12
-    assert ", and " in few
-    assert few.endswith(" more")
+    assert few.count("(") == 12
+    assert re.search(r"\), and \d+ more\. The number is", few)
     assert max(map(len, found.notes)) < 600

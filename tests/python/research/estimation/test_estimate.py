@@ -221,7 +221,7 @@ def test_clusters() -> None:
     assert errors == pytest.approx(list(fit.bse), rel=2e-3)
 
 
-@pytest.mark.filterwarnings("ignore:.*wrong label, code more:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*few coded texts have a wrong label:UserWarning")
 def test_a_sample_of_unknown_probabilities_is_refused() -> None:
     codes = [None] * N
     codes[:100] = DATA["code"][:100]
@@ -262,7 +262,7 @@ def test_a_sample_of_other_texts_is_refused() -> None:
         lh.estimate(DATA, lh.gold_sample(DATA, 20, text="text", label="label"))
 
 
-@pytest.mark.filterwarnings("ignore:.*wrong label, code more:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*few coded texts have a wrong label:UserWarning")
 def test_partial_codes_count_as_a_random_part() -> None:
     full = gold(prob="stratified")
     codes = list(full.gold)
@@ -374,11 +374,11 @@ def test_without_formulaic_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
         lh.estimate(DATA, gold(), "votes ~ age")
 
 
-@pytest.mark.filterwarnings("ignore:.*wrong label, code more:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*few coded texts have a wrong label:UserWarning")
 def test_the_result_is_told_in_many_ways() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*wrong label, code more")
+        warnings.filterwarnings("ignore", ".*few coded texts have a wrong label")
         found = lh.estimate(DATA, gold(), outcome=["negative", "positive"], by=["party"])
     table = found.to_pandas()
     assert list(table["method"].unique()) == ["dsl", "ppi", "gold", "naive"]
@@ -406,8 +406,8 @@ def test_the_result_is_told_in_many_ways() -> None:
     assert lh.estimate(labels, codes, prob="simple").n_gold == N_GOLD
 
 
-@pytest.mark.filterwarnings("ignore:few codes:UserWarning")
-@pytest.mark.filterwarnings("ignore:.*wrong label, code more:UserWarning")
+@pytest.mark.filterwarnings("ignore:These groups have few codes:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*few coded texts have a wrong label:UserWarning")
 @pytest.mark.filterwarnings("ignore:one coded text has a leverage:UserWarning")
 def test_a_group_that_nobody_coded_has_no_corrected_estimate() -> None:
     data = DATA.assign(party=np.where(np.arange(N) < 3, "D", DATA["party"]))

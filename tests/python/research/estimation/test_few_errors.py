@@ -54,7 +54,7 @@ def test_a_rare_label_with_equal_strata(target: Any) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = lh.estimate(data, coded(data, seed), outcome="threat", target=target)
-        n_told += "threat: code more texts of the strata" in told(caught)
+        n_told += "threat: the correction of the labels is uncertain" in told(caught)
         truth = np.mean([each == "threat" for each in data["code"]])
         rows = [row for row in found.rows if row.method != "naive"]
         held += all(row.low <= truth <= row.high for row in rows)

@@ -123,6 +123,8 @@ def test_codes_without_a_sample_are_compared_with_the_coding() -> None:
     labels[:100] = TRUTH[:100]
     edited = replace(result, frame=DATA.assign(label=labels))
     with pytest.raises(lh.ArgumentError, match=EDITED[:17]):
+        lh.estimate(edited, codes, label="label", prob="simple", outcome="yes")
+    with pytest.raises(lh.ArgumentError, match="was changed after coding"):
         lh.estimate(edited, codes, prob="simple", outcome="yes")
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+# The model is random, so a batch calibration changes many labels.
+pytestmark = pytest.mark.filterwarnings("ignore:calibrate='batch' gave:UserWarning")
+
 N = 60
 TEXTS = [f"Text number {i} & <{i % 7}>." for i in range(N)]
 LABELS = ["yes", "no"]

@@ -52,7 +52,8 @@ def coded(tiny_path: Callable[[str], Path]) -> lh.Coded:
     probs = rng.dirichlet([0.4] * 4, 60)
     labels: list[str | None] = [NAMES[i] for i in probs.argmax(axis=1)]
     labels[3] = None
-    return lh.Coded(**{**vars(made), "probs": probs, "labels": labels})
+    frame = {**made.frame, "label": labels}
+    return dataclasses.replace(made, frame=frame, probs=probs, labels=labels)
 
 
 @pytest.fixture(scope="module")

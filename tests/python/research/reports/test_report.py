@@ -175,9 +175,11 @@ def test_shares_have_the_denominator_that_is_named(
     assert coded.probs is not None
     probs = coded.probs.copy()
     probs[failed] = np.nan
+    labels = [None if i in failed else each for i, each in enumerate(coded.labels)]
     less = dataclasses.replace(
         coded,
-        labels=[None if i in failed else each for i, each in enumerate(coded.labels)],
+        frame={**coded.frame, "label": labels},
+        labels=labels,
         errors=["too long" if i in failed else None for i in range(len(TEXTS))],
         probs=probs,
     )
@@ -270,9 +272,13 @@ def test_a_table_that_was_changed_after_coding_is_refused(
 ) -> None:
     labels = list(coded.labels)
     labels[7] = "Business <b>" if labels[7] == "Sports" else "Sports"
-    changed = lh.Coded(**{**vars(coded), "labels": labels})
-    with pytest.raises(ValueError, match="rows 0 and 7 have the same text"):
+    changed = dataclasses.replace(coded, labels=labels)
+    with pytest.raises(ValueError, match=r"was changed after coding: .* in row 7"):
         lh.report(changed, tmp_path / "r.html")
+    frame = {**coded.frame, "label": labels}
+    both = dataclasses.replace(changed, frame=frame)
+    with pytest.raises(ValueError, match="rows 0 and 7 have the same text"):
+        lh.report(both, tmp_path / "r.html")
     assert not list(tmp_path.iterdir())
 
 
