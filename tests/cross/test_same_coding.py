@@ -56,7 +56,7 @@ def test_r_says_what_python_says(
     for name in coded.columns.values():
         if name not in ("label", "error"):
             np.testing.assert_allclose(
-                column(from_r["coded"][name]), coded.frame[name], rtol=1e-9
+                column(from_r["coded"][name]), column(coded.frame[name]), rtol=1e-9
             )
     run = json.loads(from_r["run"][0])
     assert set(run.pop("versions")) - {"R"} == set(coded.run["versions"])

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _TEXT = ".text"  # name of the column with R's texts; no field of a codebook has this name
+_TEXTS = {"label", "step", "quote", "error"}  # roles of columns of texts
 
 
 def _codebook(content: str) -> lh.Codebook:
@@ -170,7 +171,8 @@ def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
         cells = dict(zip(THOUGHT_COLUMNS, map(values.__getitem__, roles), strict=True))
     return {
         "columns": {
-            role: [] if role in roles else _plain(each) for role, each in values.items()
+            role: [] if role in roles else _plain(role, each)
+            for role, each in values.items()
         },
         "thoughts": thoughts_of(cells),
         "thought_roles": roles,
@@ -310,9 +312,14 @@ def _numbers(coded: lh.Coded) -> list[float] | None:
     return [math.nan if each is None else number_of[each] for each in coded.labels]
 
 
-def _plain(values: Sequence[Any]) -> list[Any]:
-    """Return numbers or clean texts; [] for other values, which R reads from JSON."""
-    if all(value is None or isinstance(value, str) for value in values):
+def _plain(role: str, values: Sequence[Any]) -> list[Any]:
+    """Return clean texts, or numbers with NaN for missing ones.
+
+    [] for other values, which R reads from JSON. A column without any value has texts if
+    its role is one of `_TEXTS`.
+    """
+    there = [value for value in values if value is not None]
+    if (there or role in _TEXTS) and all(isinstance(each, str) for each in there):
         return [clean_or_none(value) for value in values]
-    is_number = all(isinstance(value, float) for value in values)
-    return list(values) if is_number else []
+    is_number = all(isinstance(each, float) for each in there)
+    return [math.nan if x is None else x for x in values] if is_number else []

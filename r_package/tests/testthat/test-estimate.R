@@ -226,7 +226,7 @@ test_that("few errors in a large stratum are warned of, and one side is longer",
   expect_gt(limits[[2]] - coef(fit), coef(fit) - limits[[1]])
   narrow <- confint(fit, level = 0.9)
   expect_true(narrow[[1]] >= limits[[1]] && narrow[[2]] < limits[[2]])
-  expect_output(print(fit), "Note: rare: code more texts of the strata")
+  expect_output(print(fit), "Code more texts of these strata: 'other'")
   expect_match(
     format(validate(data, gold)),
     "Recall of 'rare' may be as low",

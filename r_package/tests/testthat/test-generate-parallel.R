@@ -238,10 +238,14 @@ test_that("what is cut off under a grammar or choices is told once", {
     generate_parallel(context, prompts[3], regex = "s.*"),
     class = "llamaherd_warning_incomplete"
   )
-  expect_silent(generate_parallel(context, prompts[1:3]))
-  expect_silent(
-    generate_parallel(context, prompts[1:3], choices = list("a", NULL, NULL))
-  )
+  # Without them, a message tells of it instead of a warning.
+  for (choices in list(NULL, list("a", NULL, NULL))) {
+    told <- testthat::capture_messages(expect_no_warning(
+      generate_parallel(context, prompts[1:3], choices = choices)
+    ))
+    expect_length(told, 1)
+    expect_match(told, "2 of 3 answers ended at `max_tokens`", fixed = TRUE)
+  }
   expect_silent(
     generate_parallel(context, prompts[2:3], choices = "a", verbosity = -1)
   )
