@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.rendering import rendered_prompts
 from llamaherd.asks.requests import parsing
+from llamaherd.asks.shown_schemas import with_schemas
 from llamaherd.core import checks
 from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.conversations import Refused
@@ -16,6 +17,7 @@ from llamaherd.server.errors import ApiError, bad_field, renamed
 from llamaherd.server.openai import ChatCompletions
 from llamaherd.server.responses import Responses
 from llamaherd.server.work_api import check_model, given_fields
+from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -208,10 +210,11 @@ def _rendered(model: Model, parsed: ParsedRequest) -> str:
         getattr(parsed.params, name) is not None
         for name in ("schema", "regex", "grammar", "choices")
     )
+    prompts, schema = parsed.prompts, parsed.params.schema
     with renamed(parsed.names):
-        (found,) = rendered_prompts(
-            model, parsed.prompts, options, [is_held], is_silent=True
-        )
+        if options.show_schema and schema is not None:
+            prompts = with_schemas(prompts, [schema_text(schema)[0]])
+        (found,) = rendered_prompts(model, prompts, options, [is_held], is_silent=True)
     if isinstance(found.prompt, Refused):
         raise ChatTemplateError(found.prompt.reason)
     return str(found.prompt)

@@ -83,7 +83,7 @@ def test_a_model_is_removed_with_all_that_is_its(
     parts = [add(cache, f"big-0000{i}-of-00002.gguf") for i in (1, 2)]
     other = add(cache, "other.gguf")
     note = parts[0].with_name(parts[0].name + ".json")
-    note.write_text("{}")
+    note.write_text('{"source": "hf:owner/big"}')
     assert main(["models", "remove", "big"]) == 2  # no terminal for a question
     assert "--yes" in capsys.readouterr().err
     assert all(part.exists() for part in parts)

@@ -25,7 +25,7 @@ LLAMAHERD = f"{sys.executable} -m llamaherd.cli"
 @pytest.mark.parametrize(
     ("redirected", "status", "told"),
     [
-        ("-o out.csv >&-", 0, ""),
+        ("-o out.csv >&-", 0, "answers ended at max_tokens"),
         ("-o out.csv 2>&-", 0, ""),
         ("-o out.csv <&- >&- 2>&-", 0, ""),
         (">&-", 1, "stdout was closed when the command was started"),

@@ -148,7 +148,7 @@ def _full_after(n_bytes: int) -> Iterator[None]:
 
 
 def _write_codebook(path: Path) -> None:
-    lh.write_codebook(lh.Codebook("Which? " * 100, ["a", "b"]), path)
+    lh.write_codebook(lh.Codebook("Which? " * 100, ["a", "b"]), path, overwrite=True)
 
 
 def _write_sample(path: Path) -> None:

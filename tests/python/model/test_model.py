@@ -260,8 +260,12 @@ model = lh.Model({str(smollm2_path)!r})
 prompt = lh.apply_chat_template(model, [{{"role": "user", "content": "Hi"}}])
 lh.generate(lh.Context(model), prompt, max_tokens=1)
 """
+    ignored = "ignore:the answer ended at max_tokens"
     run = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+        [sys.executable, "-W", ignored, "-c", script],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     assert run.stdout == ""
     assert run.stderr == ""

@@ -196,10 +196,15 @@ def raising(
 
 
 def break_journals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every call warn, after its first result, that its journal cannot be written."""
+    """Let every call warn, after half of its results, that its journal cannot be written.
+
+    A pair is finished with both of its prompts. If more than half of all prompts are
+    done, in any order, at least one pair is finished.
+    """
 
     def problem(work: Any) -> str:
-        return "the disk is full" if work.progress.n_done else ""
+        progress = work.progress
+        return "the disk is full" if 2 * progress.n_done > progress.n_total else ""
 
     for work in (HostedCall, EmbedWork):
         monkeypatch.setattr(work, "problem", property(problem))

@@ -374,6 +374,20 @@ def test_the_prompt_of_a_chat(client: Client, ctx: lh.Context) -> None:
     assert tokens["count"] == usage["prompt_tokens"]
 
 
+@pytest.mark.parametrize("more", [{}, {"show_schema": False}])
+def test_the_prompt_of_a_chat_shows_the_schema_of_its_answer(
+    client: Client, more: dict[str, Any]
+) -> None:
+    schema = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}}
+    form = {"type": "json_schema", "json_schema": {"name": "c", "schema": schema}}
+    asked = {"messages": [{"role": "user", "content": "U"}], "response_format": form}
+    prompt = _ok(client, "/apply-template", {**asked, **more})["prompt"]
+    assert ("colour" in prompt) is not bool(more)
+    tokens = _ok(client, "/tokenize", {**asked, **more})
+    answer = _ok(client, "/v1/chat/completions", {**asked, **more, "max_tokens": 9})
+    assert tokens["count"] == answer["usage"]["prompt_tokens"]
+
+
 def test_special_tokens_of_a_template_that_begins_with_text_count_as_tokens(
     tmp_path: Path,
 ) -> None:

@@ -337,11 +337,12 @@ def test_logprobs_of_a_completion(client: Client) -> None:
         assert len(top) == 2
 
 
-def test_tokens_that_a_constraint_forces_have_null(client: Client) -> None:
+def test_tokens_that_a_constraint_forces_have_log_probabilities(client: Client) -> None:
     ask = {"prompt": "a", "guided_regex": "abc", "logprobs": 0, "max_tokens": 9}
     found = client.post(TEXT, ask)[1]["choices"][0]["logprobs"]["token_logprobs"]
-    assert all(value is None or (value <= 0 and math.isfinite(value)) for value in found)
-    assert None in found
+    assert found
+    # The model's own log-probabilities: a random model is not certain of forced tokens.
+    assert all(value < 0 and math.isfinite(value) for value in found)
 
 
 @pytest.mark.parametrize(

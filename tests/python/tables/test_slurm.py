@@ -14,6 +14,7 @@ import llamaherd as lh
 import pytest
 from llamaherd.cli import main
 from llamaherd.journal import copying
+from llamaherd.journal.journal import Journal
 from llamaherd.tables.slurm import Resources, slurm_script
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def test_scripts_are_without_fault(
     more = ["--setup", "module load gcc", "--most-running", "5", "--time", "01:00:00"]
     more += ["--cpus-per-task", "4", "--sbatch", "--constraint=avx512"]
     for options in ([], more):
-        script = write(folder, *options, tasks=50)
+        script = write(folder, *options, "--overwrite", tasks=50)
         shellcheck = Path(sys.executable).with_name("shellcheck")
         subprocess.run([shellcheck, script], check=True)
         subprocess.run(["bash", "-n", script], check=True)
@@ -271,7 +272,7 @@ def test_a_journal_in_use_is_copied_whole(folder: Path) -> None:
     command = ["run", str(folder / "run.toml"), "--shard", "1/1", "--journal"]
     assert main([*command, str(journal)]) == 0
     kept = folder / "kept.journal"
-    kept.write_text("an older one")
+    Journal(kept).close()  # an older one
     assert main(["keep-journal", str(journal), str(kept)]) == 0
     assert [path.name for path in folder.iterdir() if "kept" in path.name] == [kept.name]
     assert main(["merge", str(kept), "--out", str(folder / "merged.csv")]) == 0

@@ -57,7 +57,12 @@ def test_damaged_records_count_as_missing(
     monkeypatch.setattr(fastest_files, "_result_folder", lambda *_: tmp_path)
     (tmp_path / fastest_files._RESULT).write_text(DEEP)
     assert fastest_files.look(path, tmp_path) is None
-    assert timing._read(note_path(path)) == {}
+
+
+def test_damaged_times_count_as_a_file_of_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "run.journal.times.json"
+    path.write_text(DEEP)
+    assert timing._read(path) is None  # it is not replaced
 
 
 def test_a_damaged_model_of_ollama_is_no_model(

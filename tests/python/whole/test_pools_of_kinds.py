@@ -59,14 +59,19 @@ def adapted(
 
 @pytest.fixture
 def when_running(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """Return a list of functions, each called once after a millisecond of work."""
+    """Return a list of functions, each called once after a millisecond of work.
+
+    Their results are kept until the end of the test, because a handle that nobody holds
+    is cancelled.
+    """
     functions: list[Callable[[], object]] = []
+    results: list[object] = []
     run_slice = Runner.run_slice
 
     def run(runner: Runner) -> None:
         run_slice(runner)
         if functions:
-            functions.pop()()
+            results.append(functions.pop()())
 
     monkeypatch.setattr(Runner, "run_slice", run)
     monkeypatch.setattr(Runner, "_slice_ms", 1)
@@ -194,9 +199,9 @@ def test_thoughts_continue_in_another_layout(
             with lh.Context(model, n_threads=1, **options) as context:
                 loop = context.loop
 
-                def submit_others(loop: Loop = context.loop) -> None:
-                    for i in range(60):
-                        Handle(loop, asked(i, codebook, thinks=False), None)
+                def submit_others(loop: Loop = context.loop) -> list[Handle]:
+                    others = [asked(i, codebook, thinks=False) for i in range(60)]
+                    return [Handle(loop, other, None) for other in others]
 
                 when_running.append(submit_others)
                 with loop._lock:
