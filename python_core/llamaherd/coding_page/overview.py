@@ -27,6 +27,7 @@ from llamaherd.research.statistics import (
     percent_agreement,
 )
 from llamaherd.research.statistics.coefficients import COEFFICIENTS
+from llamaherd.research.statistics.ratings import CodesByCoder
 from llamaherd.research.statistics.unitizing import Unitizing
 
 if TYPE_CHECKING:
@@ -142,9 +143,10 @@ def _of_labels(
 ) -> list[Row]:
     if not any(sum(c is not None for c in row) > 1 for row in zip(*columns, strict=True)):
         return [_row(part, "percent agreement", math.nan, 0)]
+    codes = CodesByCoder(columns)
     found = [
-        percent_agreement(columns),
-        krippendorff_alpha(columns, scale=scale, levels=levels, n_bootstrap=0),
+        percent_agreement(codes),
+        krippendorff_alpha(codes, scale=scale, levels=levels, n_bootstrap=0),
     ]
     if len(columns) == 2:
         found.append(cohen_kappa(*columns, levels=levels))

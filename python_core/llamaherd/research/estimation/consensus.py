@@ -22,6 +22,7 @@ from llamaherd.research.statistics.coder_codes import (
 )
 from llamaherd.research.statistics.dawid_skene import fitted, imputed
 from llamaherd.research.statistics.krippendorff import krippendorff_alpha
+from llamaherd.research.statistics.ratings import CodesByCoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -193,14 +194,15 @@ def agreement_line(gold: GoldSample) -> str:
     if n_coders < 2 or gold.several:
         return ""
     weights = (1 / gold.probs).tolist()
-    alike = percent_agreement(gold.codes, unit_weights=weights)
+    by_coder = CodesByCoder(gold.codes)
+    alike = percent_agreement(by_coder, unit_weights=weights)
     if alike.n_units == 0:
         return f"{count_of(n_coders, 'coder')}, no two of whom coded the same text"
     codes = {code for column in gold.codes for code in column if code is not None}
     is_ordinal = gold.design.get("scale") == "ordinal" and codes <= set(gold.names)
     scale: Scale = "ordinal" if is_ordinal else "nominal"
     alpha = krippendorff_alpha(
-        gold.codes,
+        by_coder,
         scale=scale,
         levels=gold.names if is_ordinal else None,
         unit_weights=weights,

@@ -30,6 +30,15 @@ _MANY_CODERS = 4  # more coders than this, and than units, are rather units
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval", "ratio")
 
 
+class CodesByCoder(tuple[Sequence[Code], ...]):
+    """Codes whose rows are coders for certain, however few units they coded.
+
+    `ratings_of` does not warn that coders and units may be exchanged.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratings:
     """Codes of m coders for n units.
@@ -77,7 +86,8 @@ def ratings_of(
 
     Args:
         codes: For each of m coders the codes of n units, or an array [m, n]; None and NaN
-            are missing. More than 4 coders of fewer units cause a warning.
+            are missing. More than 4 coders of fewer units cause a warning, unless the
+            codes are `CodesByCoder`.
         levels: All possible values in their order; None for the values that occur:
             numbers sorted by size, other values sorted alphabetically.
         scale: Scale of measurement, which defines order and distances of values.
@@ -112,7 +122,8 @@ def ratings_of(
             f"{[len(row) for row in rows]}",
             argument="codes",
         )
-    if len(rows) > max(_MANY_CODERS, len(rows[0])):
+    is_certain = isinstance(codes, CodesByCoder)
+    if not is_certain and len(rows) > max(_MANY_CODERS, len(rows[0])):
         warn_caller(
             f"codes: {len(rows)} coders of {len(rows[0])} units: a row is a coder, and a "
             "column a unit; transpose a table with a row per unit (codes.T)"

@@ -20,7 +20,7 @@ from llamaherd.research.statistics.imputed_measures import (
     combined_agreement,
 )
 from llamaherd.research.statistics.intervals import mean, share
-from llamaherd.research.statistics.ratings import ratings_of
+from llamaherd.research.statistics.ratings import CodesByCoder, ratings_of
 from llamaherd.research.validation import label_set_agreement as sets
 from llamaherd.research.validation.validation import (
     Ceiling,
@@ -54,7 +54,8 @@ class CoefficientSettings:
 
     def kappas(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
         """Return percent agreement; for two coders also kappa."""
-        found = [percent_agreement(codes, unit_weights=self.w, level=self.level)]
+        by_coder = CodesByCoder(codes)
+        found = [percent_agreement(by_coder, unit_weights=self.w, level=self.level)]
         kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
         found += [
             cohen_kappa(
@@ -71,8 +72,9 @@ class CoefficientSettings:
 
     def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
         """Return the coefficients of `kappas`, alpha and AC1."""
+        by_coder = CodesByCoder(codes)
         alpha = krippendorff_alpha(
-            codes,
+            by_coder,
             scale=self.scale,
             levels=self.names,
             unit_weights=self.w,
@@ -80,7 +82,7 @@ class CoefficientSettings:
             n_bootstrap=self.n_bootstrap,
             seed=self.seed,
         )
-        ac1 = gwet_ac1(codes, levels=self.names, unit_weights=self.w, level=self.level)
+        ac1 = gwet_ac1(by_coder, levels=self.names, unit_weights=self.w, level=self.level)
         return (*self.kappas(codes), alpha, ac1)
 
     def of_model(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:

@@ -19,6 +19,7 @@ from llamaherd.research.statistics import (
     krippendorff_alpha,
     percent_agreement,
 )
+from llamaherd.research.statistics.ratings import CodesByCoder
 from same_results import same_results
 from scipy.stats import t as student_t
 from sklearn.metrics import cohen_kappa_score
@@ -456,6 +457,7 @@ def test_a_table_with_a_row_per_unit_is_noticed() -> None:
         with pytest.warns(UserWarning, match="60 coders of 2 units: a row is a coder"):
             function(table)
         assert function(table.T).n_units == 60
+        assert function(CodesByCoder(table.tolist())).n_units == 2
 
 
 def test_kappa_takes_both_coders_as_alpha_does() -> None:
