@@ -102,7 +102,7 @@ def is_prefixed(name: str) -> bool:
 def kind_of(of: pa.DataType) -> str:
     if pa.types.is_dictionary(of):
         return kind_of(of.value_type)
-    if pa.types.is_fixed_size_list(of):
+    if pa.types.is_list(of) and pa.types.is_float32(of.value_type):
         return "vector"
     if pa.types.is_list(of):
         return f"array of {kind_of(of.value_type)}"
