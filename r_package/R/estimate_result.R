@@ -193,6 +193,10 @@ no_part <- function(object, ...) {
   )
 }
 
+# The same for stats::model.frame(), whose argument has another name.
+no_frame <- no_part
+formals(no_frame) <- alist(formula = , ... = )
+
 #' @export
 as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
 
