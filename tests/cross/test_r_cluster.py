@@ -51,6 +51,7 @@ def test_statistics_have_a_row_for_each_actor(out: dict[str, Any]) -> None:
     assert (there["reported"], here["reported"]) == (2, 0)
 
 
+@pytest.mark.long(reason="starts actors of Ray from R")
 def test_a_herd_prints_its_actors_and_ends(out: dict[str, Any]) -> None:
     assert "cluster local" in out["printed"]
     actors = [line for line in out["printed"] if line.startswith("  actor ")]

@@ -157,6 +157,7 @@ def test_several_labels_and_numbers(
         assert at.desk.values("anna")[at.desk.texts_of("anna")[0]] == "25"
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_passages_by_keys_and_mouse(browser: Browser, served: Callable[..., Any]) -> None:
     text = "\U0001f600 Ann met Bob, who said:\r\nit rained."
     with (
@@ -191,6 +192,7 @@ def test_passages_by_keys_and_mouse(browser: Browser, served: Callable[..., Any]
         assert at.desk.values("anna")[0][0] == Unit(2, 5, "actor")
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_hostile_texts_are_shown_as_they_are(
     browser: Browser, served: Callable[..., Any]
 ) -> None:
@@ -291,6 +293,7 @@ def test_roles_and_keyboard_only(browser: Browser, served: Callable[..., Any]) -
         seen(page, "1 of 6 coded, 1 skipped")
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_a_screen_reader_says_each_action_and_the_next_text(
     browser: Browser, served: Callable[..., Any]
 ) -> None:
@@ -348,6 +351,9 @@ def test_a_screen_reader_says_equal_messages_again(
         assert page.evaluate("said") == [select, select, "problem", "problem"]
 
 
+@pytest.mark.more(
+    reason="starts Chromium, because only a browser can run a page", cases=2
+)
 @pytest.mark.parametrize("kind", ["label", "multiple", "scale", "spans"])
 @pytest.mark.parametrize("options", [PHONE, {"color_scheme": "light"}])
 def test_everybody_can_use_and_read_the_pages(
@@ -382,6 +388,7 @@ def test_everybody_can_use_and_read_the_pages(
         assert not owner.get_by_text("End", exact=True).is_visible()
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_two_browsers_go_on_after_the_server_was_killed(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -351,6 +351,7 @@ def test_names_of_files_are_distinct(tmp_path: Path) -> None:
 slow = pytest.mark.slow(reason="starts Chromium, because only a browser can run a page")
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 @slow
 def test_fields_by_keyboard_only(browser: Browser, served: Callable[..., Any]) -> None:
     with (

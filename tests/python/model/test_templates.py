@@ -49,6 +49,7 @@ def render(model: lh.Model, template: str, text: str = "x", **options: object) -
     return lh.apply_chat_template(model, messages, template=template, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.more(reason="a process or a long template for each case", cases=4)
 @pytest.mark.parametrize(
     "template",
     [

@@ -141,6 +141,7 @@ def test_actors_on_each_node_and_processors_of_their_own(
         assert len(some.actors) >= 1
 
 
+@pytest.mark.more(reason="starts actors of Ray or runs very many prompts", cases=1)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -171,6 +172,7 @@ def test_answers_are_those_of_one_context(
     assert there.stats.n_generated_tokens == here.stats.n_generated_tokens
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_scores_are_those_of_one_context(herd: lh.ray.Herd, context: lh.Context) -> None:
     labels = ["good", "bad", "neither good nor bad"]
     here = lh.classify_parallel(context, PROMPTS, labels)
@@ -183,6 +185,7 @@ def test_scores_are_those_of_one_context(herd: lh.ray.Herd, context: lh.Context)
     assert np.array_equal(*found)
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_vectors_are_those_of_one_model(herd: lh.ray.Herd, context: lh.Context) -> None:
     texts = [*PROMPTS, ""]
     here = lh.embed_parallel(context.model, texts, deterministic=True)
@@ -194,6 +197,7 @@ def test_vectors_are_those_of_one_model(herd: lh.ray.Herd, context: lh.Context) 
     assert np.allclose(together.vectors[:-1], here.vectors[:-1], atol=1e-3)
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_each_actor_puts_layers_where_its_machine_has_a_gpu(
     herd: lh.ray.Herd, tiny_path: Callable[[str], Path]
 ) -> None:
@@ -208,6 +212,7 @@ def test_each_actor_puts_layers_where_its_machine_has_a_gpu(
         assert lh.generate_parallel(own, PROMPTS[:4], max_tokens=4).texts == expected
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_an_encoder_makes_vectors_and_nothing_else(
     tiny_path: Callable[[str], Path],
 ) -> None:
@@ -222,6 +227,7 @@ def test_an_encoder_makes_vectors_and_nothing_else(
             _ = encoders.options
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_single_prompts_and_streams(herd: lh.ray.Herd, context: lh.Context) -> None:
     prompt = PROMPTS[0]
     expected = lh.generate(context, prompt, max_tokens=40, ignore_eos=True).text
@@ -239,6 +245,7 @@ def test_single_prompts_and_streams(herd: lh.ray.Herd, context: lh.Context) -> N
     assert long.result(120).finish_reason == "cancelled"
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_a_journal_goes_on_here_and_there(
     herd: lh.ray.Herd, context: lh.Context, tmp_path: Path
 ) -> None:
@@ -324,6 +331,7 @@ class Homeless(Actor):
         return super().open(number, **options)
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_one_actor_that_cannot_be_started_is_told_of(
     monkeypatch: pytest.MonkeyPatch,
     tiny_path: Callable[[str], Path],
@@ -355,6 +363,7 @@ class Slow(Actor):
         return super().open(number, **options)
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_a_herd_that_is_closed_while_it_starts_warns_of_nobody(
     monkeypatch: pytest.MonkeyPatch, tiny_path: Callable[[str], Path]
 ) -> None:
@@ -384,6 +393,7 @@ def test_a_herd_that_is_closed_while_it_starts_warns_of_nobody(
     assert not caught
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_a_worker_that_is_killed_loses_no_vectors(
     herd: lh.ray.Herd, context: lh.Context
 ) -> None:
@@ -393,6 +403,7 @@ def test_a_worker_that_is_killed_loses_no_vectors(
     assert np.array_equal(there.vectors, here.vectors)
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_a_poisoned_prompt_fails_alone(
     monkeypatch: pytest.MonkeyPatch,
     tiny_path: Callable[[str], Path],
@@ -415,6 +426,7 @@ def test_a_poisoned_prompt_fails_alone(
     assert good.texts == expected[:3]
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_a_call_is_cancelled_and_the_next_one_runs(
     monkeypatch: pytest.MonkeyPatch,
     tiny_path: Callable[[str], Path],
@@ -445,6 +457,7 @@ def test_a_call_is_cancelled_and_the_next_one_runs(
     assert after.stats.n_failed == 0
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_ctrl_c_keeps_what_is_finished(
     herd: lh.ray.Herd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -463,6 +476,7 @@ def test_ctrl_c_keeps_what_is_finished(
     assert reasons.count("cancelled") > 10
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 @pytest.mark.parametrize("on_error", ["continue", "return", "stop"])
 def test_a_prompt_that_fails_does_what_it_does_on_a_context(
     herd: lh.ray.Herd, on_error: str
@@ -478,6 +492,7 @@ def test_a_prompt_that_fails_does_what_it_does_on_a_context(
         assert all(r.text is not None for r in results[:90])
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_several_callers_at_once(herd: lh.ray.Herd, context: lh.Context) -> None:
     found: dict[int, list[str | None]] = {}
 
@@ -496,6 +511,7 @@ def test_several_callers_at_once(herd: lh.ray.Herd, context: lh.Context) -> None
         assert found[k] == expected
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_a_herd_is_closed_with_its_actors(tiny_path: Callable[[str], Path]) -> None:
     with lh.Model(tiny_path("llama")) as model:
         herd = lh.ray.Herd(model, n_actors=1, num_cpus=1, n_seq_max=4)
@@ -583,6 +599,7 @@ def test_a_cluster_that_is_not_there_is_named(
             lh.ray.Herd(tiny_path("llama"), address=address)
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_ray_that_a_herd_started_ends_with_the_last_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -31,6 +31,7 @@ def desk(cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[De
     desk.close()
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 @pytest.mark.parametrize(
     "behaviour", [each for each in BEHAVIOURS if has("Ray", each)], ids=lambda b: b.name
 )
@@ -38,6 +39,7 @@ def test_a_behaviour_is_right_through_a_door(behaviour: Behaviour, desk: Desk) -
     assert tuple(RAY.abilities[behaviour.does](desk, behaviour)) == behaviour.told
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_drawn_thoughts_are_those_of_one_context(desk: Desk) -> None:
     how = {**DRAWN, "temperature": 2.0, "max_tokens": 4, "n": 2}
     here = lh.generate_parallel(desk.context("deterministic"), TEXTS, **how)
@@ -49,6 +51,7 @@ def test_drawn_thoughts_are_those_of_one_context(desk: Desk) -> None:
     assert there.stats.n_thoughts_closed == here.stats.n_thoughts_closed
 
 
+@pytest.mark.long(reason="starts actors of Ray or runs very many prompts")
 def test_scores_behind_thoughts_are_those_of_one_context(desk: Desk) -> None:
     how = {**DRAWN, "n_thoughts": 3}
     here = lh.classify_parallel(desk.context("deterministic"), TEXTS, LABELS, **how)

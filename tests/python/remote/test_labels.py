@@ -59,6 +59,7 @@ def test_labels_are_those_of_the_library(server: remote.RemoteServer, path: Path
     assert [row["p_good"] for row in rows] == pytest.approx(same.probs[:, 0].tolist())
 
 
+@pytest.mark.long(reason="servers are processes that load a model")
 def test_texts_are_coded_with_a_codebook(server: remote.RemoteServer) -> None:
     codebook = lh.Codebook("Which?", labels=["good", "bad"])
     rows = _rows(server, "annotate", {"codebook": codebook.to_dict()})

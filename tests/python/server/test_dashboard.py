@@ -216,6 +216,7 @@ def test_looks_read_the_store_of_batches_only_after_a_change(
     assert len(calls) - n_before <= 1
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_a_codebook_is_tried_on_a_text(browser: Browser, chat_model: lh.Model) -> None:
     book = "question: Which?\nlabels:\n  <b>good</b>: Praise.\n  bad: Blame.\n"
     with (
@@ -273,6 +274,7 @@ def test_the_page_asks_for_the_key_and_shows_a_prompts_answer(
         page.get_by_text("The schema is not JSON").wait_for()
 
 
+@pytest.mark.long(reason="starts Chromium, because only a browser can run a page")
 def test_a_phone_shows_all_without_scrolling_sideways(
     browser: Browser, client: Client
 ) -> None:

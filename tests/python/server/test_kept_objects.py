@@ -163,7 +163,7 @@ def _n_blocks() -> int:
     return sys.getallocatedblocks()
 
 
-@pytest.mark.more(reason="20 of 200 requests of each kind", cases=6)
+@pytest.mark.more(reason="20 of 200 requests of each kind", cases=3)
 @pytest.mark.more(reason="20 of 200 requests of each kind")
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_object_of_a_request_is_kept(

@@ -104,7 +104,7 @@ def test_labels_end_as_those_of_a_plain_loop(
     assert (np.exp(found.logprobs[1:, 0]) < 0.02).all()
 
 
-@pytest.mark.slow(reason="a plain loop on Gemma: sliding windows are only there")
+@pytest.mark.long(reason="many calls of a real model")
 def test_scores_are_those_of_a_plain_loop_with_gemma(gemma3_q8_path: Path) -> None:
     with (
         lh.Model(gemma3_q8_path) as model,
