@@ -195,7 +195,7 @@ no_part <- function(object, ...) {
 
 # The same for stats::model.frame(), whose argument has another name.
 no_frame <- no_part
-formals(no_frame) <- alist(formula = , ... = )
+names(formals(no_frame)) <- c("formula", "...")
 
 #' @export
 as.data.frame.llamaherd_estimates <- function(x, ...) x$rows
