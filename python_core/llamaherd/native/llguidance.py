@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import AbiMismatchError
+from llamaherd.core.preparing import check_wanted
 from llamaherd.native.shim import check, ffi, lib, sized
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def ignored_of_schema(text: str) -> list[str]:
 
 
 def _validated(text: str) -> tuple[bool, list[str]]:
+    check_wanted()
     load()
     from llguidance import LLMatcher  # noqa: PLC0415 - only for those who need it
 
