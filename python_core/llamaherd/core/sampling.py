@@ -26,7 +26,7 @@ DEFAULT_MAX_TOKENS = 100
 DEFAULT_SEED = 1234  # default seed of a call
 MAX_TOKENS_OF_SCHEMA = 512  # default of max_tokens with a schema
 MAX_TOKENS_OF_CHAT = 1024  # a chat model ends its answers by itself
-MAX_SCHEMA = 4_000_000  # characters
+MAX_SCHEMA = 2_000_000  # characters, see also capi_shim/constraint/llguidance.cpp
 
 _T = TypeVar("_T")
 _Check = Callable[[str, Any], object]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from llamaherd.core.errors import CutOffError
 from llamaherd.core.preparing import AbandonedError
-from llamaherd.core.sampling import CONSTRAINTS
 from llamaherd.core.words import spoken_in
-from llamaherd.server import answer_form, errors
+from llamaherd.server import errors
 from llamaherd.server.awaited import AwaitedWork
+from llamaherd.server.costs import CONSTRAINING, check_form
 from llamaherd.server.echo import EchoedResult, start_echo
 from llamaherd.server.messages import (
     ClientGoneError,
@@ -75,9 +75,6 @@ _QUICK = frozenset(
         "priority",
     }
 )
-# Fields with constraints. Constraints are compiled on separate threads, so that they
-# delay only each other.
-CONSTRAINING = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools", "codebook"})
 
 
 class Endpoint(ABC):
@@ -249,6 +246,7 @@ class Answering(Computing):
         first, own = self._pools(fields, n_bytes, record)
 
         def submit() -> ParsedRequest:
+            check_form(fields, n_bytes)
             parsed, running.handle = self._submit_now(fields, own, record)
             return parsed
 

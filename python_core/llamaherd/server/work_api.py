@@ -11,12 +11,13 @@ from llamaherd.core.words import spoken_in, words
 from llamaherd.run.hosted import HostedCall
 from llamaherd.server.answering import Computing
 from llamaherd.server.awaited import AwaitedWork
+from llamaherd.server.costs import check_form
 from llamaherd.server.errors import ApiError, bad_field
 from llamaherd.server.messages import encoded, send_json
 from llamaherd.server.neutral import check_of_client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sized
+    from collections.abc import Callable, Collection, Mapping
 
     from starlette.types import Send
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from llamaherd.server.work_threads import Submitting, VectorThread
 
 _T = TypeVar("_T")
-MOST_ITEMS = 2048  # maximum number of prompts or texts of a request
-MOST_PAIRS = 1 << 18  # maximum number of pairs of a prompt and a label or continuation
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +88,7 @@ class Working(Computing):
         first, own = self._pools(fields, n_bytes, record)
 
         def start() -> _Started[Any] | bytes:
+            check_form(fields, n_bytes)
             started = self._start(fields, own, record)
             if not isinstance(started, bytes):
                 running.handle = started.job
@@ -242,45 +242,3 @@ def other_model(asked: str, names: Collection[str]) -> ApiError:
         param="model",
         code="model_not_found",
     )
-
-
-def check_items(name: str, items: object) -> list[Any]:
-    """Return a list of prompts or texts.
-
-    Raises:
-        ApiError: The value is not a list, or the list is too long.
-    """
-    if not isinstance(items, list) or not items:
-        raise bad_field(name, f"{name} must be a list with at least one element")
-    if len(items) > MOST_ITEMS:
-        text = f"{name} has {len(items)} elements; a request may have {MOST_ITEMS}"
-        raise bad_field(name, text)
-    return items
-
-
-def check_pairs(items: Sized, of_each: object, name: str) -> None:
-    """Bound the number of scores that a request asks for, before it is prepared.
-
-    Args:
-        items: Prompts or texts.
-        of_each: Labels or continuations of all items, or a list of them for each item.
-        name: Name of the field with `of_each`.
-
-    Raises:
-        ApiError: The request has more than `MOST_PAIRS` pairs.
-    """
-    if not isinstance(of_each, (list, dict)):
-        return
-    # Lists of token ids are continuations themselves.
-    lists = [
-        one
-        for one in of_each
-        if isinstance(one, list) and not (one and isinstance(one[0], int))
-    ]
-    n_pairs = sum(map(len, lists)) if lists else len(items) * len(of_each)
-    if n_pairs > MOST_PAIRS:
-        text = (
-            f"{name}: the request has {n_pairs} pairs of a text and one of {name}, and a "
-            f"request may have {MOST_PAIRS}; divide it into several requests"
-        )
-        raise bad_field(name, text)
