@@ -58,7 +58,9 @@ def main(argv: list[str]) -> None:
     elif len(argv) == 3 and argv[0] == "build-info":
         Path(argv[1]).write_text(build_info(argv[2]))
     else:
-        sys.exit("usage: locate | version | cdef HEADER OUTPUT | build-info OUTPUT COMMIT")
+        sys.exit(
+            "usage: locate | version | cdef HEADER OUTPUT | build-info OUTPUT COMMIT"
+        )
 
 
 if __name__ == "__main__":

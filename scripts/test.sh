@@ -89,11 +89,11 @@ stage_clients() {
 }
 
 stage_readme() {
-  one_core "$VENV_PYTHON" scripts/run_readme.py README.md docs/c.md
+  one_core "$VENV_PYTHON" scripts/run_readme.py --check README.md docs/c.md
 }
 
 stage_pages() {
-  one_core "$VENV_PYTHON" scripts/run_readme.py
+  one_core "$VENV_PYTHON" scripts/run_readme.py --check
 }
 
 stage_r() {
