@@ -65,3 +65,9 @@ def test_a_constraint_of_many_bytes_is_refused(context: lh.Context) -> None:
     grammar = "%llguidance {}\nstart: " + "a" * 2_000_000
     with pytest.raises((ValueError, lh.SamplerError), match="at most 2000000"):
         lh.generate_parallel(context, ["x"], max_tokens=2, grammar=grammar)
+
+
+def test_too_many_choices_are_refused_at_once(context: lh.Context) -> None:
+    choices = list(map(str, range(100_001)))
+    with pytest.raises(ValueError, match="at most 100000 texts, not 100001"):
+        lh.generate_parallel(context, ["x"], choices=choices)
