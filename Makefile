@@ -26,6 +26,9 @@ export LLAMAHERD_TEST_SMOLLM2 ?= $(SMOLLM2_Q4_0)
 export LLAMAHERD_TEST_GEMMA3 ?= $(GEMMA3)
 export LLAMAHERD_TEST_MINILM ?= $(MINILM)
 export LLAMAHERD_TEST_TEMPLATES ?= $(TEMPLATES)
+# Python keeps compiled files: pytest rewrites the tests' assertions in half of the time
+# that it needs to find the tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Each stamp file is in the folder that it describes, so that removing the folder removes
 # its stamp.
