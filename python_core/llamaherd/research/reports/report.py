@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.words import words
+from llamaherd.core.words import call, words
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.recalibrated import Recalibrated
@@ -127,9 +127,8 @@ def contents_for(
     original = coded.original if isinstance(coded, Recalibrated) else None
     if "codebook" not in coded.run:
         raise ArgumentError(
-            f"must be the result of {words().annotate}, or of recalibrate() with it: "
-            "a data frame "
-            "has no record of how its labels were made",
+            f"must be the result of {call('annotate')}, or of {call('recalibrate')} with "
+            f"it: a {words().frame} has no record of how its labels were made",
             argument="coded",
             code="no_record",
         )
@@ -226,9 +225,10 @@ def checked_report_path(path: object) -> Path:
 def _check(name: str, value: Any, kind: type) -> None:  # noqa: ANN401 - anything
     if isinstance(value, SpanValidation):
         raise ArgumentTypeError(
-            "must be the result of validate(), not of validate_spans(): a report "
+            f"must be the result of {call('validate')}, not of "
+            f"{call('validate_spans')}: a report "
             "highlights the passages, but has no table that compares them with people's; "
-            "print or plot() this result",
+            f"print or {call('plot')} this result",
             argument=name,
         )
     if not isinstance(value, kind):

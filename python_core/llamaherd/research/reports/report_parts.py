@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.plurals import count_of, percent, verb
+from llamaherd.core.words import call
 from llamaherd.research.reports import pictures
 from llamaherd.research.reports import validation_pictures as of_validation
 from llamaherd.research.reports.method_parts import (
@@ -222,7 +223,7 @@ def _recalibrated(found: Mapping[str, Any]) -> str:
         f"in {found['n_folds']} folds. Accuracy of the model {score('raw', 'accuracy')}, "
         f"recalibrated, by cross-validation, {score('cross_validated', 'accuracy')}; "
         f"Brier score {score('raw', 'brier')}, then {score('cross_validated', 'brier')}. "
-        "reproduce() compares the model's own labels."
+        f"{call('reproduce')} compares the model's own labels."
     )
 
 

@@ -13,6 +13,7 @@ from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of, percent
+from llamaherd.core.words import call
 from llamaherd.research.statistics.intervals import Measure
 from llamaherd.research.statistics.paired import MeasureName, PairedDifference
 from llamaherd.research.statistics.paired_numbers import ERRORS, NumberMeasure
@@ -34,9 +35,8 @@ TITLES: dict[str, str] = {
 }
 SelectionMeasure = MeasureName | NumberMeasure
 _NOT_YET = (
-    "The value of the best is too {good}, because it was chosen by this value: "
-    "best_codebook() freezes the choice, and evaluate_codebook() measures it on other "
-    "texts."
+    "The value of the best is too {good}, because it was chosen by this value: {best} "
+    "freezes the choice, and {evaluate} measures it on other texts."
 )
 _LINE = 90  # characters
 _INTERVAL = 20  # characters of an interval
@@ -264,7 +264,11 @@ class CodebookComparison:
                 f"{best} and {named} cannot be told apart by {count_of(self.n, 'text')}: "
                 "any of them may be the best."
             )
-        not_yet = _NOT_YET.format(good="low" if self.is_error else "high")
+        not_yet = _NOT_YET.format(
+            good="low" if self.is_error else "high",
+            best=call("best_codebook"),
+            evaluate=call("evaluate_codebook"),
+        )
         return textwrap.fill(f"{said} {not_yet}", _LINE)
 
     def to_json(self) -> str:
@@ -336,7 +340,8 @@ def checked_comparison(given: object) -> CodebookComparison:
     """Return the argument if it is a comparison, else raise a TypeError."""
     if not isinstance(given, CodebookComparison):
         raise ArgumentTypeError(
-            f"must be the result of compare_codebooks(), not {checks.shown(given)}",
+            f"must be the result of {call('compare_codebooks')}, not "
+            f"{checks.shown(given)}",
             argument="comparison",
         )
     return given

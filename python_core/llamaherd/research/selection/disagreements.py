@@ -11,7 +11,7 @@ from llamaherd.core import checks
 from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
-from llamaherd.core.words import setting
+from llamaherd.core.words import call, setting
 from llamaherd.research.coding.label_sets import joined
 from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.part_codes import codes_of_part
@@ -118,8 +118,8 @@ def disagreements(
     if "evaluate" in asked and not record["opened"]:
         if not peek:
             raise ArgumentError(
-                "'evaluate' is locked until evaluate_codebook() unlocks it: once you "
-                "have read these texts, they no longer give an unbiased accuracy. "
+                f"'evaluate' is locked until {call('evaluate_codebook')} unlocks it: "
+                "once you have read these texts, they give no unbiased accuracy. "
                 f"{setting('peek', True)} reads them nevertheless",
                 argument="parts",
                 code="closed",

@@ -11,6 +11,7 @@ import numpy as np
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
+from llamaherd.core.words import words
 from llamaherd.research.codes import number_in
 from llamaherd.research.codes.majority import note_on_ties
 from llamaherd.research.coding.label_sets import labels_in
@@ -119,7 +120,7 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     if len(kept) < _LEAST:
         raise ArgumentError(
             f"has codes of {len(kept)} of {count_of(len(sample), 'text')} of the part "
-            f"{part!r}: let people code them, and read them with read_gold()",
+            f"{part!r}: {words().let_code}",
             argument="gold",
             code="too_few",
         )

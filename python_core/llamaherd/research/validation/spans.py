@@ -12,6 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, part_of
+from llamaherd.core.words import call
 from llamaherd.research import frames
 from llamaherd.research.codes.span_files import FORMATS, Unit, marked_texts
 from llamaherd.research.coding.coded import Coded
@@ -203,7 +204,7 @@ def validate_spans(
     """
     if not isinstance(gold, SpanCodes):
         raise ArgumentTypeError(
-            f"must be what read_spans() returns, not {checks.shown(gold)}",
+            f"must be what {call('read_spans')} returns, not {checks.shown(gold)}",
             argument="gold",
         )
     level = level_of(level)
