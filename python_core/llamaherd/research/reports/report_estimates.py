@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core.decimals import decimals
 from llamaherd.core.plurals import count_of, percent
 from llamaherd.research.reports import pictures
+from llamaherd.research.reports.methods_words import listed
 from llamaherd.research.reports.report_blocks import (
     ends_text,
     note_block,
@@ -18,7 +19,7 @@ from llamaherd.research.reports.report_blocks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.research.reports.report_blocks import Block
 
@@ -34,11 +35,48 @@ _TOGETHER = {
 
 
 def estimates_blocks(
-    fields: Mapping[str, Any] | None, draw: Draw
+    found: Sequence[Mapping[str, Any]], draw: Draw
 ) -> list[Block | None]:
-    """Return the table and plot of estimates."""
-    if fields is None:
-        return []
+    """Return tables and plots of estimates, with a heading for each of several."""
+    titles = titles_of(found)
+    shared = [
+        note
+        for note in (found[0]["notes"] if len(found) > 1 else ())
+        if all(note in fields["notes"] for fields in found)
+    ]
+    blocks: list[Block | None] = [note_block(shown(note)) for note in shared]
+    for title, fields in zip(titles, found, strict=True):
+        if len(found) > 1 or fields.get("title"):
+            blocks.append({"kind": "heading", "text": shown(title)})
+        blocks += _estimates(fields, draw, shared)
+    return blocks
+
+
+def titles_of(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a different title for each of several estimates."""
+    names = [fields.get("title") or _title(fields) for fields in found]
+    return [
+        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
+        for i, name in enumerate(names)
+    ]
+
+
+def _title(fields: Mapping[str, Any]) -> str:
+    """Return a title from the content: the formula, or "Share of yes by party"."""
+    if fields["formula"]:
+        return str(fields["formula"])
+    terms = {row["term"] for row in fields["rows"]} - {"difference"}
+    outcomes = {row["outcome"] for row in fields["rows"]}
+    term = terms.pop() if len(terms) == 1 else "estimate"
+    name = f"{term} of {outcomes.pop()}" if len(outcomes) == 1 else f"{term}s"
+    by = fields.get("grouped_by") or ()
+    groups = f" by {listed(by)}" if by else ""
+    return f"{name[:1].upper()}{name[1:]}{groups}"
+
+
+def _estimates(
+    fields: Mapping[str, Any], draw: Draw, shared: Sequence[str]
+) -> list[Block | None]:
     whole = dict(fields)
     rows = [
         [
@@ -67,15 +105,13 @@ def estimates_blocks(
         text_block(_TOGETHER[fields["simultaneous"]])
         if fields.get("simultaneous")
         else None,
-        *(note_block(shown(note)) for note in fields["notes"]),
+        *(note_block(shown(note)) for note in fields["notes"] if note not in shared),
         table_block(head, rows, numbers={2, 3, 4}),
         draw(lambda: pictures.estimates_picture(whole)),
     ]
 
 
-def robustness_blocks(
-    fields: Mapping[str, Any] | None, draw: Draw
-) -> list[Block | None]:
+def robustness_blocks(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
     """Return the tables and plot of variants."""
     if fields is None:
         return []

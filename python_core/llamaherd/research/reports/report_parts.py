@@ -31,6 +31,7 @@ from llamaherd.research.reports.report_blocks import (
     table_block,
     text_block,
 )
+from llamaherd.research.reports.report_data import estimates_in
 from llamaherd.research.reports.report_estimates import (
     estimates_blocks,
     robustness_blocks,
@@ -93,7 +94,7 @@ def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
         ("labels", "Labels", _labels(contents, draw)),
         ("choice", "Choice of the codebook", choice_blocks(contents)),
         ("validation", "Validation", _validation(contents["validation"], draw)),
-        ("estimates", "Estimates", estimates_blocks(contents["estimates"], draw)),
+        ("estimates", "Estimates", estimates_blocks(estimates_in(contents), draw)),
         ("robustness", "Robustness", robustness_blocks(contents["robustness"], draw)),
         ("checklist", "Checklist", checklist_blocks(contents)),
         ("examples", *example_blocks(contents)),
