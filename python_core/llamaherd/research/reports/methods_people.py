@@ -9,7 +9,7 @@ from llamaherd.core.plurals import count_of, percent, verb
 from llamaherd.research.estimation.gold_waves import WAVES
 from llamaherd.research.reports.methods_words import cite, listed, measured
 from llamaherd.research.reports.report_data import estimates_in
-from llamaherd.research.selection.comparison import TITLES
+from llamaherd.research.selection.effect import TITLES
 from llamaherd.research.statistics.coefficients import COEFFICIENTS
 
 if TYPE_CHECKING:

@@ -16,14 +16,11 @@ from llamaherd.core.plurals import count_of
 from llamaherd.core.words import call
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.selection.candidates import hash_of
-from llamaherd.research.selection.comparison import (
-    TITLES,
-    CodebookComparison,
-    checked_comparison,
-)
+from llamaherd.research.selection.comparison import CodebookComparison, checked_comparison
+from llamaherd.research.selection.effect import TITLES
 
 if TYPE_CHECKING:
-    from llamaherd.research.selection.comparison import SelectionMeasure
+    from llamaherd.research.selection.effect import SelectionMeasure
 
 Prefer = Literal["value", "speed"]
 PREFER: tuple[Prefer, ...] = ("value", "speed")

@@ -14,9 +14,16 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of, percent
 from llamaherd.core.words import call
+from llamaherd.research.selection.effect import (
+    TITLES,
+    ExamplesEffect,
+    SelectionMeasure,
+    examples_of,
+    n_more_examples,
+)
 from llamaherd.research.statistics.intervals import Measure
-from llamaherd.research.statistics.paired import MeasureName, PairedDifference
-from llamaherd.research.statistics.paired_numbers import ERRORS, NumberMeasure
+from llamaherd.research.statistics.paired import PairedDifference
+from llamaherd.research.statistics.paired_numbers import ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,16 +31,6 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.paired import Adjust
 
 _FORMAT = 1
-TITLES: dict[str, str] = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
-    "kappa": "Cohen's kappa",
-    "mae": "mean absolute error",
-    "rmse": "root mean squared error",
-    "pearson": "Pearson's correlation",
-}
-SelectionMeasure = MeasureName | NumberMeasure
 _NOT_YET = (
     "The value of the best is too {good}, because it was chosen by this value: {best} "
     "freezes the choice, and {evaluate} measures it on other texts."
@@ -242,7 +239,30 @@ class CodebookComparison:
                 f"{each.name:<{wide}}  {_shown(each.value):<{_INTERVAL}}  "
                 f"{to_best:<{_INTERVAL}}  {seconds:<7} {apart}".rstrip()
             )
-        return "\n".join([*lines, "", self.conclusion, *wrapped_notes(self.notes)])
+        notes = wrapped_notes([*self.effects, *self.notes])
+        return "\n".join([*lines, "", self.conclusion, *notes])
+
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """Sentences on the effect of examples, by candidates that differ only in them."""
+        sentences = []
+        for pair in self.differences:
+            for each in (pair, pair.turned()):
+                book, other = (self.candidates[i] for i in (each.first, each.second))
+                same = (book.settings, book.model) == (other.settings, other.model)
+                n = n_more_examples(book.codebook, other.codebook) if same else 0
+                if not n or math.isnan(each.value):
+                    continue
+                effect = ExamplesEffect(
+                    n_examples=n,
+                    measure=self.measure,
+                    before=other.value.value,
+                    after=book.value.value,
+                    difference=each,
+                )
+                more = f"{examples_of(n)} that {book.name!r} has and {other.name!r} lacks"
+                sentences.append(f"{more} {effect.told()}.")
+        return tuple(sentences)
 
     @property
     def conclusion(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +60,19 @@ class PartCodes:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def at(self, rows: Sequence[int]) -> PartCodes:
+        """Return some of the texts, in the given order."""
+        ties = frozenset(i for i, row in enumerate(rows) if row in self.ties)
+        return replace(
+            self,
+            ids=[self.ids[i] for i in rows],
+            texts=[self.texts[i] for i in rows],
+            codes=[self.codes[i] for i in rows],
+            weights=self.weights[list(rows)],
+            strata=self.strata[list(rows)],
+            ties=ties,
+        )
 
     @property
     def sha256(self) -> str:
