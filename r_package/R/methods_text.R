@@ -90,6 +90,6 @@ format.llamaherd_methods <- function(x, ...) {
 
 #' @export
 print.llamaherd_methods <- function(x, ...) {
-  show_lines(format(x, ...))
+  show_lines(format(x, ...), most = Inf)
   invisible(x)
 }

@@ -122,8 +122,9 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
     for sheet in sheets:
         for column in sheet.notes:
             warn_caller(
-                f"{sheet.name}: the column {column!r} was taken for notes and left out: "
-                "none of its cells is a label (to read codes from it, name it in coders)"
+                f"The column {column!r} of {sheet.name} was taken for notes and left "
+                "out: none of its cells is a label. To read codes from it, name it in "
+                "coders"
             )
     _warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
     columns = [name for sheet in sheets for name in sheet.codes]

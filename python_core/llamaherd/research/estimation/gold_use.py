@@ -269,7 +269,7 @@ def unlikely_number(probs: Floats, rows: Ints) -> list[str]:
     if abs(len(rows) - expected) <= _MOST_ERRORS * error + _HALF:
         return []
     note = (
-        f"prob: the probabilities add up to {expected:,.1f} texts, but "
+        f"The probabilities (prob) add up to {expected:,.1f} texts, but "
         f"{count_of(len(rows), 'text')} {verb(len(rows), 'has', 'have')} a code: either "
         "the probabilities are not those of the draw, or codes are missing. Estimates "
         "are wrong if the probabilities are wrong"

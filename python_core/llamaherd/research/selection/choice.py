@@ -12,7 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, with_commas
 from llamaherd.core.words import call
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.selection.candidates import hash_of
@@ -89,10 +89,12 @@ class CodebookChoice:
         ]
         if self.tied:
             lines.append(
-                f"cannot be told apart from it: {', '.join(map(repr, self.tied))}"
+                f"cannot be told apart from it: {with_commas(map(repr, self.tied))}"
             )
         lines.append(f"{call('evaluate_codebook')} measures it on other texts")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
     def to_json(self) -> str:
         """Return the choice as JSON text, which `from_json` reads."""

@@ -12,7 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
-from llamaherd.core.plurals import count_of, percent
+from llamaherd.core.plurals import count_of, first_rows, percent
 from llamaherd.core.words import call
 from llamaherd.research.selection.effect import (
     TITLES,
@@ -230,17 +230,20 @@ class CodebookComparison:
             "",
             head_row,
         ]
+        rows = []
         for i, each in enumerate(self.candidates):
             found = self.to_best(i)
             to_best = "best" if found is None else _shown(found, signed=True)
             seconds = "" if math.isnan(each.seconds) else f"{each.seconds:.3g}"
             apart = self.verdict(i) if found is not None else ""
-            lines.append(
+            rows.append(
                 f"{each.name:<{wide}}  {_shown(each.value):<{_INTERVAL}}  "
                 f"{to_best:<{_INTERVAL}}  {seconds:<7} {apart}".rstrip()
             )
-        notes = wrapped_notes([*self.effects, *self.notes])
-        return "\n".join([*lines, "", self.conclusion, *notes])
+        notes = wrapped_notes(first_rows([*self.effects, *self.notes]))
+        return "\n".join([*lines, *first_rows(rows), "", self.conclusion, *notes])
+
+    __repr__ = __str__
 
     @property
     def effects(self) -> tuple[str, ...]:

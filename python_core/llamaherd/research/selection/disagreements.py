@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, first_rows
 from llamaherd.core.words import call, setting
 from llamaherd.research.coding.label_sets import joined
 from llamaherd.research.selection.given_labels import GivenLabels
@@ -67,19 +67,21 @@ class Disagreements:
 
     def __str__(self) -> str:
         lines = [f"<Disagreements: {len(self)} of {count_of(self.n_compared, 'text')}>"]
+        rows = []
         for row in self.to_dicts()[:_SHOWN]:
             text = " ".join(str(row["text"]).split())
             shown = text if len(text) <= _WIDE else f"{text[: _WIDE - 3]}..."
             sure = "" if math.isnan(row["prob"]) else f" {decimals(row['prob'])}"
-            lines.append(
+            rows.append(
                 f"{row['id']}  {row['label'] or '(none)'}{sure}, people: "
                 f"{row['code'] or '(none)'}  {shown}"
             )
-        if len(self) > _SHOWN:
-            lines.append(f"and {len(self) - _SHOWN} more")
+        lines += first_rows(rows, _SHOWN, len(self))
         if self.n_missing:
             lines.append(f"! {self.n_missing} coded texts have no label")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def disagreements(
@@ -125,8 +127,8 @@ def disagreements(
                 code="closed",
             )
         warnings.warn(
-            "evaluate was read while it was locked: accuracy on its texts is no "
-            "longer unbiased",
+            "The part 'evaluate' was read while it was locked: accuracy on its texts is "
+            "no longer unbiased",
             UserWarning,
             stacklevel=2,
         )

@@ -115,6 +115,8 @@ class Evaluation:
             lines.append(f"evaluate was opened for the first time, {first['at']}")
         return "\n".join([*lines, *wrapped_notes(self.notes)])
 
+    __repr__ = __str__
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _PartGold:
@@ -384,8 +386,8 @@ def _notes(
         )
     elif before:
         notes.append(
-            f"evaluate was opened before for this same choice, {before[0]['at']}: the "
-            "value is not new evidence"
+            "The part 'evaluate' was opened before for this same choice, "
+            f"{before[0]['at']}: the value is not new evidence"
         )
     if any(each["codes_sha256"] != now["codes_sha256"] for each in before):
         notes.append(

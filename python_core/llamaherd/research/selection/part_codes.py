@@ -147,7 +147,7 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     answers = answered(sample, np.array(kept, dtype=np.int64))
     ties = frozenset(n for n, i in enumerate(kept) if decided[i][1])
     of_ties = note_on_ties(len(ties), len(kept), sample.coders)
-    notes = [*answers.notes, *(f"{part}: {each}" for each in of_ties)]
+    notes = [*answers.notes, *(f"In the part {part!r}, {each}" for each in of_ties)]
     codes: list[Labels] = [code for code, _ in decided if code is not None]
     known = {name for each in codes for name in each}
     return PartCodes(

@@ -263,7 +263,7 @@ def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
             few.append(f"{name} has {n}")
     if few:
         warnings.warn(
-            f"a part has few texts: {', '.join(few)}. {call('gold_size')} computes how "
+            f"A part has few texts: {', '.join(few)}. {call('gold_size')} computes how "
             "many you need for an accuracy, or for a difference of two codebooks",
             UserWarning,
             stacklevel=4,

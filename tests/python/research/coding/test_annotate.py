@@ -73,7 +73,7 @@ def test_says_what_classify_parallel_says(context: lh.Context, make: Any) -> Non
     told = ", ".join(count for *_, count in counts)
     said, note = repr(coded).splitlines()
     assert said == f"<Coded: 6 texts, 2 labels ({told}), 1 missing, 0 failed>"
-    assert note.startswith("Note: median coverage is")  # the model is random
+    assert note.startswith("Note: Median coverage is")  # the model is random
 
 
 def test_frames_of_pandas_keep_their_index_and_get_categories(
