@@ -255,7 +255,7 @@ print.llamaherd_coded <- function(
   width = getOption("width"),
   tibble = has_tibble()
 ) {
-  is_silent <- identical(the$not_printed, rlang::obj_address(x))
+  is_silent <- is_table_of(x, the$not_printed)
   the$not_printed <- NULL
   if (is_silent) {
     return(invisible(x))

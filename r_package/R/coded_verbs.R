@@ -37,8 +37,17 @@ data_table_part <- function(part, x, before) {
     }
   }
   # A value of `[` is always visible; as for a data.table, the value of `:=` should not be printed.
-  the$not_printed <- if (rlang::is_reference(part, x)) rlang::obj_address(part)
+  the$not_printed <- if (rlang::is_reference(part, x)) {
+    rlang::new_weakref(attr(part, ".internal.selfref"))
+  }
   part
+}
+
+# Returns TRUE if a weak reference is to the pointer that each data.table has of its own. A new
+# table may have the address of a table that is gone.
+is_table_of <- function(x, ref) {
+  own <- attr(x, ".internal.selfref")
+  !is.null(ref) && !is.null(own) && rlang::is_reference(rlang::wref_key(ref), own)
 }
 
 # Sets the record of a data.table in place: R's replacement functions would create a copy of the
