@@ -29,7 +29,7 @@ matches <- function(text, regexp, fixed = FALSE, perl = FALSE) {
 # Catches the first condition of a kind that fits, as edition 3 of testthat does; others go on.
 expect_condition <- function(kind) {
   force(kind)
-  function(object, regexp = NULL, class = NULL, ...) {
+  function(object, regexp = NULL, class = NULL, ..., info = NULL) {
     found <- NULL
     fits <- function(cnd) {
       is.null(found) &&
@@ -160,6 +160,14 @@ stand_in <- list(
   expect_error = expect_condition("error"),
   expect_warning = expect_condition("warning"),
   expect_message = expect_condition("message"),
+  capture_messages = \(code) {
+    told <- character()
+    withCallingHandlers(code, message = \(cnd) {
+      told <<- c(told, conditionMessage(cnd))
+      tryInvokeRestart("muffleMessage")
+    })
+    told
+  },
   expect_no_error = \(object, ...) invisible(object),
   expect_no_warning = \(object, ...) invisible(object),
   expect_no_message = \(object, ...) invisible(object),

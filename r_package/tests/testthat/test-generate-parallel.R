@@ -240,7 +240,7 @@ test_that("what is cut off under a grammar or choices is told once", {
   )
   # Without them, a message tells of it instead of a warning.
   for (choices in list(NULL, list("a", NULL, NULL))) {
-    told <- testthat::capture_messages(expect_no_warning(
+    told <- capture_messages(expect_no_warning(
       generate_parallel(context, prompts[1:3], choices = choices)
     ))
     expect_length(told, 1)
