@@ -26,6 +26,9 @@ export LLAMAHERD_TEST_SMOLLM2 ?= $(SMOLLM2_Q4_0)
 export LLAMAHERD_TEST_GEMMA3 ?= $(GEMMA3)
 export LLAMAHERD_TEST_MINILM ?= $(MINILM)
 export LLAMAHERD_TEST_TEMPLATES ?= $(TEMPLATES)
+# Python keeps compiled files: pytest rewrites the tests' assertions in half of the time
+# that it needs to find the tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Each stamp file is in the folder that it describes, so that removing the folder removes
 # its stamp.
@@ -76,7 +79,7 @@ $(TEMPLATES): | $(DEV)
 	@$(PYTHON_VENV) scripts/fetch_templates.py $(TEMPLATES)
 
 .PHONY: help setup demo docs test quick test-changed nightly check models system system-dev system-docs clean distclean \
-        fmt lint lint-python lint-imports lint-c lint-r lint-sh type versions header check-r \
+        fmt lint lint-python lint-imports lint-c lint-r lint-sh tidy type versions header check-r \
         test-long test-long-1 test-long-2 test-long-3 test-capi-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-pythons test-clients test-delays test-cluster test-r test-pages test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
 
@@ -255,9 +258,9 @@ bench-report: $(PACKAGE) ## write the figures of SESSION to README.md, docs/perf
 	  --output $(SUMMARY)
 	$(PYTHON_VENV) benchmarks/report.py --plot
 
-check: lint type versions header check-r ## run linters, type checks and R CMD check: all checks other than tests
+check: lint type versions header tidy check-r ## run linters, type checks and R CMD check: all checks other than tests
 
-lint: lint-python lint-imports lint-sh lint-c lint-r ## run every linter and formatter without changing files
+lint: lint-python lint-imports lint-sh lint-c lint-r ## run every linter and formatter but clang-tidy without changing files
 
 lint-python: $(DEV)
 	.venv/bin/ruff check .
@@ -269,8 +272,11 @@ lint-imports: $(DEV)
 lint-sh: $(DEV)
 	.venv/bin/shellcheck --external-sources scripts/*.sh scripts/cross/*.sh scripts/wheels/*.sh benchmarks/*.sh tests/cluster/*.sh .ci/run
 
-lint-c: system-dev $(DEV)
-	@scripts/lint_c.sh
+lint-c: $(DEV)
+	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs .venv/bin/clang-format --dry-run -Werror
+
+tidy: system-dev $(DEV) ## run clang-tidy on the shim, which takes minutes
+	@scripts/tidy.sh
 
 lint-r: system-dev $(DEV) $(R_PACKAGE)
 	.venv/bin/air format --check r_package examples benchmarks tests/imports

@@ -31,34 +31,36 @@ def cdef_of(header: str) -> str:
     return text.replace("LH_API ", "")
 
 
-def build_info() -> str:
-    """Return a module that records the llama-cpp-python of the build."""
+def build_info(commit: str) -> str:
+    """Return a module that records the llama-cpp-python of the build.
+
+    Args:
+        commit: Commit of libllama; "" if it is unknown.
+    """
     root = locate()
-    config = (root / "lib/cmake/llama/llama-config.cmake").read_text()
-    commit = re.search(r"LLAMA_BUILD_COMMIT\s+(\w+)", config)
-    if commit is None:
-        sys.exit("llama-config.cmake names no LLAMA_BUILD_COMMIT")
     hashes = {name: sha256((root / name).read_bytes()).hexdigest() for name in HEADERS}
     return (
         '"""Written by the build: what the shim was compiled against."""\n\n'
         f"LLAMA_CPP_PYTHON_VERSION = {version()!r}\n"
-        f"LLAMA_BUILD_COMMIT = {commit.group(1)!r}\n"
+        f"LLAMA_BUILD_COMMIT = {commit!r}\n"
         f"HEADER_SHA256 = {hashes!r}\n"
     )
 
 
 def main(argv: list[str]) -> None:
-    """Run `locate`, `version`, `cdef HEADER OUTPUT` or `build-info OUTPUT`."""
+    """Run `locate`, `version`, `cdef HEADER OUTPUT` or `build-info OUTPUT COMMIT`."""
     if argv == ["locate"]:
         sys.stdout.write(f"{locate()}\n")
     elif argv == ["version"]:
         sys.stdout.write(f"{version()}\n")
     elif len(argv) == 3 and argv[0] == "cdef":
         Path(argv[2]).write_text(cdef_of(Path(argv[1]).read_text()))
-    elif len(argv) == 2 and argv[0] == "build-info":
-        Path(argv[1]).write_text(build_info())
+    elif len(argv) == 3 and argv[0] == "build-info":
+        Path(argv[1]).write_text(build_info(argv[2]))
     else:
-        sys.exit("usage: locate | version | cdef HEADER OUTPUT | build-info OUTPUT")
+        sys.exit(
+            "usage: locate | version | cdef HEADER OUTPUT | build-info OUTPUT COMMIT"
+        )
 
 
 if __name__ == "__main__":

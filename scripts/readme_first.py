@@ -1,4 +1,4 @@
-"""Makes the tables of docs/index.md, and the picture of docs/index.md and the README.
+"""Makes the tables of docs/index.md; scripts/run_readme.py makes its picture.
 
     python scripts/readme_first.py MODEL.gguf
 
@@ -13,19 +13,14 @@ import sys
 from pathlib import Path
 
 import llamaherd as lh
-import matplotlib as mpl
-from matplotlib import pyplot as plt
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import marked  # noqa: E402 - a module of that folder
 
-mpl.use("agg")
-
 PAGE = ROOT / "docs" / "index.md"
 TEXTS = ROOT / "r_package/inst/extdata/headlines.csv"
-PICTURE = ROOT / "docs/images/shares.png"
 LABELS = ["Sports", "Business", "Science", "Politics"]
 SHOWN = (1, 20, 36, 46)
 MEASURES = {
@@ -67,7 +62,7 @@ def validated(found: lh.Validation) -> str:
 
 
 def main() -> None:
-    """Write the blocks of docs/index.md and the picture."""
+    """Write the blocks of docs/index.md."""
     news = read(TEXTS)
     with (
         lh.Model(sys.argv[1]) as model,
@@ -79,13 +74,10 @@ def main() -> None:
         coded = lh.annotate(news, "text", topics, context)
     gold = lh.gold_sample(coded, 30, seed=1)
     gold = gold.with_codes({"anna": [news["topic"][i] for i in gold.rows]})
-    fit = lh.estimate(coded, gold)
     parts = {
         "labelled": labelled(coded, news["topic"]),
         "validated": validated(lh.validate(coded, gold)),
     }
-    lh.plot(fit)
-    plt.savefig(PICTURE, dpi=130)
     marked.write(PAGE, {f"first: {name}": part for name, part in parts.items()})
 
 

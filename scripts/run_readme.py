@@ -1,6 +1,10 @@
 """Runs the examples of README.md and of pages in docs/, as a reader would run them.
 
-Arguments are the pages to run; without arguments all pages are run.
+    python scripts/run_readme.py [--check] [PAGE ...]
+
+Arguments are the pages to run; without arguments all pages are run. The pictures that
+examples draw are written to docs/images; with --check it is an error if a picture shows
+something else than its example draws.
 
 Model and texts are linked into a temporary folder under the names that the examples use.
 The example of HTTP is sent to a server that `llamaherd serve` starts.
@@ -20,6 +24,10 @@ from urllib.request import Request, urlopen
 
 import llamaherd
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from pictures import Picture, record_of
+
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 HERD = llamaherd.__path__[0]
@@ -30,6 +38,7 @@ EXAMPLES = (
     ("README.md", "python", 1),
     ("README.md", "sh", 1),
     ("README.md", "curl", 1),
+    ("examples/demo.R", "r", 1),
     ("docs/prompts.md", "r", 5),
     ("docs/prompts.md", "python", 3),
     ("docs/codebooks.md", "r", 1),
@@ -38,6 +47,20 @@ EXAMPLES = (
     ("docs/selection.md", "python", 1),
     ("docs/c.md", "c", 1),
 )
+PICTURES = {
+    "README.md": Picture(
+        "docs/images/shares.png", "fit", "plot(fit)", 6.5, 4.2, 130, 0.05
+    ),
+    "examples/demo.R": Picture(
+        "docs/images/demo-labels.png",
+        "checked",
+        'plot(checked, type = "labels")',
+        6.5,
+        4,
+        200,
+        0.1,
+    ),
+}
 SKIPPED = re.compile("remotes::install|^pip install|^make |^cc ", re.MULTILINE)
 FILES = {"r": "answers.R", "python": "answers.py", "c": "answers.c", "sh": "answers.sh"}
 
@@ -48,6 +71,8 @@ def blocks(page: str, language: str, n: int) -> str:
     For a block of type "sh" that begins with curl, the language is "curl".
     """
     text = (ROOT / page).read_text(encoding="utf-8")
+    if page.endswith(".R"):
+        return text
     found = []
     for name, code in re.findall(
         r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
@@ -65,7 +90,7 @@ def commands(language: str, code: str, folder: Path) -> list[list[str]]:
     path = folder / FILES[language]
     path.write_text(code, encoding="utf-8")
     if language == "r":
-        return [["Rscript", "--vanilla", str(path)]]
+        return [["Rscript", "--vanilla", str(path), MODEL, "picture.png"]]
     if language == "python":
         return [[sys.executable, str(path)]]
     if language == "sh":
@@ -108,22 +133,47 @@ def ask_server(line: str, folder: Path, env: dict[str, str]) -> bool:
     return True
 
 
+def keep(picture: Picture, folder: Path, *, is_check: bool) -> bool:
+    """Compare the picture that an example drew with the one in the repository.
+
+    Args:
+        picture: Picture of the example.
+        folder: Folder in which the example ran.
+        is_check: Report a difference, instead of writing the new picture.
+
+    Returns: False if a difference was reported.
+    """
+    path = ROOT / picture.path
+    made, record = picture.made(folder)
+    problem = picture.problem(record_of(path.read_bytes()), record)
+    if problem and not is_check:
+        path.write_bytes(made)
+    if problem:
+        print(f"{picture.path} was not what its example draws: {problem}", flush=True)
+    return not (problem and is_check)
+
+
 def main() -> None:
     """Run each example; exit with 1 if one fails."""
     model = Path(os.environ["LLAMAHERD_TEST_SMOLLM2"]).with_name(MODEL)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "MPLBACKEND": "agg", "PATH": path}  # no window
-    pages = sys.argv[1:]
+    is_check = "--check" in sys.argv
+    pages = [page for page in sys.argv[1:] if page != "--check"]
     examples = [example for example in EXAMPLES if not pages or example[0] in pages]
     failed = []
     for page, language, n in examples:
         print(f"--- {page}: {language}", flush=True)
         code = blocks(page, language, n)
+        picture = PICTURES.get(page) if language == "r" else None
+        if picture is not None:
+            code = picture.drawing(code)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             texts = ROOT / "r_package/inst/extdata/headlines.csv"
             (folder / texts.name).symlink_to(texts)
             (folder / MODEL).symlink_to(model)
+            (folder / "examples").symlink_to(ROOT / "examples")
             if language == "curl":
                 is_good = ask_server(code, folder, env)
             else:
@@ -131,6 +181,8 @@ def main() -> None:
                     subprocess.run(step, cwd=folder, env=env, check=False).returncode == 0
                     for step in commands(language, code, folder)
                 )
+                if is_good and picture is not None:
+                    is_good = keep(picture, folder, is_check=is_check)
         if not is_good:
             failed.append(f"{page}: {language}")
     print(f"{len(examples) - len(failed)} passed, {len(failed)} failed", *failed)

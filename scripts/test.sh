@@ -13,7 +13,8 @@ CMAKE=.venv/bin/cmake
 CTEST=.venv/bin/ctest
 
 # build_capi FOLDER OPTION...: builds the C API with its tests, or only BUILD_TARGET. Two parts of CI use the
-# same folder, so the second waits until the first has ended.
+# same folder, so the second waits until the first has ended. The files of a room are compiled
+# together, in two fifths of the time.
 build_capi() {
   local folder=$1 lock
   shift
@@ -21,35 +22,35 @@ build_capi() {
   if command -v flock >/dev/null; then flock "$lock"; fi
   logged "cmake-${folder##*/}" "$CMAKE" -S . -B "$folder" -G Ninja \
     -DCMAKE_MAKE_PROGRAM="$PWD/.venv/bin/ninja" -DPython_EXECUTABLE="$VENV_PYTHON" \
-    -DLLAMAHERD_TESTS=ON "$@"
+    -DLLAMAHERD_TESTS=ON -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 "$@"
   logged "build-${folder##*/}" "$CMAKE" --build "$folder" --target "${BUILD_TARGET:-all}"
   exec {lock}>&-
 }
 
-# The only build without a sanitizer; valgrind also uses it. It compiles in half the time
-# of -O2 -g. The tests of Python use the installed library, which is compiled with -O3.
+# build_plain FOLDER OPTION...: a build without a sanitizer. It compiles in half the time of
+# -O2 -g. The tests of Python use the installed library, which is compiled with -O3.
 build_plain() {
-  build_capi build/test -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-    -DCMAKE_{C,CXX}_FLAGS_RELWITHDEBINFO='-O1 -g1 -DNDEBUG'
+  build_capi "$1" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    -DCMAKE_{C,CXX}_FLAGS_RELWITHDEBINFO='-O1 -g1 -DNDEBUG' "${@:2}"
 }
 
 # Builds the unit tests only, and runs the test cases in the source files UNITS, a list of
-# patterns with commas; for changes of one file.
+# patterns with commas; for changes of one file, which is compiled alone.
 stage_units() {
-  BUILD_TARGET=units build_plain
-  LLAMAHERD_TEST_SCENARIOS=100 build/test/tests/capi/units --source-file="$UNITS"
+  BUILD_TARGET=units build_plain build/quick -DCMAKE_UNITY_BUILD=OFF
+  LLAMAHERD_TEST_SCENARIOS=100 build/quick/tests/capi/units --source-file="$UNITS"
 }
 
 # Runs some of the random scenarios; stage_capi_long runs all.
 stage_capi() {
-  build_plain
+  build_plain build/test
   LLAMAHERD_TEST_SCENARIOS=400 "$CTEST" --test-dir build/test --output-on-failure --timeout 900 \
     --label-exclude long
 }
 
 # All scenarios, and the programs with the label "long".
 stage_capi_long() {
-  build_plain
+  build_plain build/test
   "$CTEST" --test-dir build/test --output-on-failure --timeout 1800 --tests-regex '^(units|resize)$'
 }
 
@@ -89,11 +90,11 @@ stage_clients() {
 }
 
 stage_readme() {
-  one_core "$VENV_PYTHON" scripts/run_readme.py README.md docs/c.md
+  one_core "$VENV_PYTHON" scripts/run_readme.py --check README.md docs/c.md
 }
 
 stage_pages() {
-  one_core "$VENV_PYTHON" scripts/run_readme.py
+  one_core "$VENV_PYTHON" scripts/run_readme.py --check
 }
 
 stage_r() {
@@ -129,7 +130,7 @@ stage_tsan() {
 }
 
 stage_valgrind() {
-  build_plain
+  build_plain build/test
   # Does not run the programs that use a real model, because valgrind does not support all
   # instructions of a llama.cpp that is compiled for this processor. Runs only a fifth of
   # the random scenarios: with all of them this stage would take four times as long.

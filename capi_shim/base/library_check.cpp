@@ -10,7 +10,12 @@
 namespace lh {
 
 bool is_same_commit(const char* loaded, const char* built) noexcept {
-  return std::strncmp(loaded, built, std::strlen(built)) == 0;
+  constexpr size_t kShortest = 7;
+  size_t n = 0;
+  while (built[n] != '\0' && loaded[n] == built[n]) ++n;
+  if (built[n] == '\0') return true;
+  const bool is_abbreviated = loaded[n] == '\0' || loaded[n] == '-';  // as in "-dirty"
+  return is_abbreviated && n >= kShortest;
 }
 
 void check_library() {

@@ -9,7 +9,7 @@ namespace lh {
 // status.
 void check_library();
 
-// Compares two commits, of which `built` may be abbreviated; empty: unknown.
+// Compares two commits, of which one may be abbreviated; an empty `built` is unknown.
 bool is_same_commit(const char* loaded, const char* built) noexcept;
 
 }  // namespace lh

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "guard.hpp"
+#include "large_stack.hpp"
 
 namespace lh {
 namespace {
@@ -170,6 +171,13 @@ const Vocabulary& vocabulary_of(const lh_model& model) {
 
 // ---- constraint ------------------------------------------------------------------
 
+// llguidance compiles references by recursion. A level needs up to 10 KiB of stack and at
+// least 28 bytes of a schema ("a":{"items":{"$ref":"#/a"}}), or 3 KiB and 4 bytes of a
+// grammar (a rule that names the next one). Longer texts get a stack of their own.
+constexpr size_t kStackPerByte = 1024;
+constexpr size_t kShortText = 512;
+constexpr size_t kMostText = 2'000'000;
+
 // State shared by a constraint and all its copies. In llguidance, copies share the
 // lexer's states: if one copy exceeds the limit of states, all other copies fail.
 struct Shared {
@@ -300,7 +308,10 @@ class LlgConstraint final : public Constraint {
     std::string reason = why == nullptr ? "no reason given" : why;
     const bool is_stuck = reason.rfind("NoExtension", 0) == 0;
     const bool is_large = reason.find("lexer error: too many") != std::string::npos;
-    reason = reason.substr(0, reason.find("\n<state>")).substr(0, kShown);
+    for (const char* rest : {"\n<state>", "\n<backtrace>"}) {
+      reason = reason.substr(0, reason.find(rest));
+    }
+    reason = reason.substr(0, kShown);
     if (is_stuck) reason = "nothing can follow the grammar (" + reason + ")";
     if (is_large) {
       reason = "it needs more states than are kept; fewer or smaller repetitions help (" +
@@ -408,14 +419,24 @@ std::unique_ptr<Constraint> start_llguidance(const lh_model& model, int32_t kind
     throw Error(LH_SAMPLER_ERROR, std::string("a constraint of the kind ") + name +
                                       " needs llguidance: see lh_set_llguidance");
   }
+  const size_t n_bytes = std::string_view(text).size();
+  require(n_bytes <= kMostText, std::string(name) + " has " + std::to_string(n_bytes) +
+                                    " bytes; at most " + std::to_string(kMostText) +
+                                    " can be compiled");
   check_numbers(kind, text);
   const Vocabulary& tokenizer = vocabulary_of(model);
   LlgConstraintInit init{};
   functions.constraint_init_set_defaults(&init, tokenizer.native.get());
   init.log_buffer_level = 0;
   init.log_stderr_level = 0;
-  return std::make_unique<LlgConstraint>(
-      tokenizer, functions.new_matcher(&init, name, text), std::make_shared<Shared>());
+  LlgMatcher* matcher = nullptr;
+  const auto compile = [&] { matcher = functions.new_matcher(&init, name, text); };
+  if (n_bytes <= kShortText) {
+    compile();
+  } else {
+    run_with_stack(n_bytes * kStackPerByte, compile);
+  }
+  return std::make_unique<LlgConstraint>(tokenizer, matcher, std::make_shared<Shared>());
 }
 
 // If the constraint forces tokens that differ from the tokens of the whole text, the rest

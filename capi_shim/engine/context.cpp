@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "abort_flag.hpp"
 #include "amx.hpp"
 #include "guard.hpp"
 #include "log.hpp"
@@ -13,8 +14,6 @@
 
 namespace lh {
 namespace {
-
-bool on_abort(void* flag) { return static_cast<std::atomic<bool>*>(flag)->load(); }
 
 // Conditions under which logits do not depend on the shape of a batch, see
 // docs/decisions/0012.
@@ -180,7 +179,7 @@ ContextPtr make_context(const lh_model& model, const lh_engine_params& params,
   native.no_perf = true;
   // A GPU build would compute large batches of layers in host memory on the GPU.
   native.op_offload = params.deterministic == 0;
-  native.abort_callback = on_abort;
+  native.abort_callback = abort_is_set;
   native.abort_callback_data = abort_flag;
   require_memory(kRoom);
   const LargeBlocksApart apart;

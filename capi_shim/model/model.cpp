@@ -119,6 +119,11 @@ std::unique_ptr<lh_model> lh_model::load(const char* path,
   lh::refuse_children();
   lh::own_threads();
   llama_model* loaded = llama_model_load_from_file(path, native);
+  if (loaded != nullptr && !lh::amx_computes(llama_model_n_embd(loaded))) {
+    llama_model_free(loaded);
+    native.use_extra_bufts = false;
+    loaded = llama_model_load_from_file(path, native);
+  }
   if (loaded == nullptr && params.is_cancelled != nullptr && *params.is_cancelled != 0) {
     throw Error(LH_MODEL_ERROR,
                 "loading model file \"" + std::string(path) + "\" was cancelled");

@@ -84,6 +84,11 @@ bool survives_amx() {
 
 bool has_amx() { return amx_layout(cpu_device()) != nullptr; }
 
+bool amx_computes(int32_t n_embd) {
+  constexpr int32_t kBlock = 32;  // numbers of a block of a quantized row
+  return n_embd > kBlock || !has_amx();
+}
+
 bool child_survives(const std::function<void()>& body) {
   const pid_t pid = fork();
   if (pid == 0) run_child(body);
@@ -115,6 +120,7 @@ void check_amx() {
 namespace lh {
 
 bool has_amx() { return false; }
+bool amx_computes(int32_t) { return true; }
 bool child_survives(const std::function<void()>&) { return true; }
 void check_amx() {}
 

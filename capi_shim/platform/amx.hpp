@@ -18,6 +18,10 @@ constexpr int32_t kAmxRows = LH_AMX_ROWS;
 // Tests whether ggml multiplies with AMX.
 bool has_amx();
 
+// Tests whether ggml computes a model with rows of `n_embd` numbers correctly. With AMX,
+// products of rows of 32 numbers, a single block, read memory that nobody wrote.
+bool amx_computes(int32_t n_embd);
+
 // Throws Error (LH_MODEL_ERROR), with advice, if a matrix product would end this process.
 // Tests a product once in a child process. If ggml does not use AMX, no test is needed.
 void check_amx();

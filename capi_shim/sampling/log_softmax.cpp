@@ -12,7 +12,7 @@ namespace {
 constexpr int32_t kLanes = 16;
 // Number of values that are added as floats before their sum is added as a double. It is
 // small enough that rounding errors are negligible.
-constexpr int32_t kBlock = 16 * kLanes;
+constexpr int32_t kSummed = 16 * kLanes;
 
 // Computes exp(x) for x <= 0 to within two units in the last place. The code has no
 // branch or call, so that compilers can vectorize it. Method: 2^n * exp(r) with |r| <
@@ -42,7 +42,7 @@ inline float exp_of(float x) {
 // Sums exp(logit - highest) over a block.
 double sum_block(const float* logits, float highest) {
   std::array<float, kLanes> sums{};
-  for (int32_t i = 0; i < kBlock; i += kLanes) {
+  for (int32_t i = 0; i < kSummed; i += kLanes) {
     for (int32_t lane = 0; lane < kLanes; ++lane) {
       sums[static_cast<size_t>(lane)] += exp_of(logits[i + lane] - highest);
     }
@@ -83,7 +83,7 @@ double log_sum_exp(const float* logits, int32_t n) noexcept {
   if (!std::isfinite(highest)) return std::numeric_limits<double>::quiet_NaN();
   double sum = 0;
   int32_t i = 0;
-  for (; i + kBlock <= n; i += kBlock) sum += sum_block(logits + i, highest);
+  for (; i + kSummed <= n; i += kSummed) sum += sum_block(logits + i, highest);
   for (; i < n; ++i) sum += static_cast<double>(exp_of(logits[i] - highest));
   return static_cast<double>(highest) + std::log(sum);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "abort_flag.hpp"
 #include "guard.hpp"
 #include "log.hpp"
 
@@ -15,8 +16,6 @@ constexpr int32_t kMaxTokens = 256;  // maximum tokens of a chunk
 // Tokens per decode. This number limits the size of the logits, which need most of the
 // memory: 64 MiB per model with a vocabulary of 262k.
 constexpr int32_t kPiece = 64;
-
-bool on_abort(void* flag) { return static_cast<std::atomic<bool>*>(flag)->load(); }
 
 // Distribution given by a row of logits.
 struct Distribution {
@@ -86,7 +85,7 @@ lh_comparison::ContextPtr lh_comparison::make_context(const lh_model& model,
   native.n_seq_max = 1;
   if (n_threads > 0) native.n_threads = native.n_threads_batch = n_threads;
   native.no_perf = true;
-  native.abort_callback = on_abort;
+  native.abort_callback = lh::abort_is_set;
   native.abort_callback_data = &abort_flag_;
   lh::require_memory(lh::kRoom);
   const lh::LogMark mark;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "abort_flag.hpp"
 #include "guard.hpp"
 #include "llama_compat.hpp"
 #include "log.hpp"
@@ -14,8 +15,6 @@ using lh::Error;
 namespace {
 
 constexpr int32_t kMostTokens = 16'777'216;  // maximum tokens of a batch
-
-bool on_abort(void* flag) { return static_cast<std::atomic<bool>*>(flag)->load(); }
 
 lh_embedder_params checked(const lh_model& model, const lh_embedder_params& p) {
   const bool has_encoder = llama_model_has_encoder(model.get());
@@ -72,7 +71,7 @@ lh::ContextPtr lh_embedder::make_context() {
     native.n_threads = native.n_threads_batch = params_.n_threads;
   }
   native.no_perf = true;
-  native.abort_callback = on_abort;
+  native.abort_callback = lh::abort_is_set;
   native.abort_callback_data = &abort_flag_;
   lh::require_memory(lh::kRoom);
   const lh::LogMark mark;

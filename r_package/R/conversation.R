@@ -218,7 +218,7 @@ format.llamaherd_chat <- function(x, ...) {
 
 #' @export
 print.llamaherd_chat <- function(x, ...) {
-  show_lines(format(x, ...))
+  show_lines(format(x, ...), most = Inf)
   invisible(x)
 }
 

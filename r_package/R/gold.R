@@ -251,66 +251,6 @@ gold_sample <- function(
 
 gold_designs <- c("simple", "stratified", "uncertainty", "weights")
 
-#' @rdname gold_sample
-#' @export
-write_gold <- function(
-  gold,
-  path,
-  coders = NULL,
-  blind = TRUE,
-  shuffle = TRUE,
-  bom = TRUE,
-  overwrite = FALSE,
-  delimiter = ",",
-  uncoded = FALSE,
-  spreadsheet = FALSE
-) {
-  error_call <- rlang::current_env()
-  json <- check_gold(gold, error_call)
-  path <- check_string(path)
-  options <- list(
-    coders = if (!is.null(coders)) as_py_list(check_text(coders)),
-    blind = check_flag(blind),
-    shuffle = check_flag(shuffle),
-    bom = check_flag(bom),
-    delimiter = check_choice(delimiter, c(",", ";", "\t")),
-    overwrite = check_flag(overwrite),
-    uncoded = check_flag(uncoded),
-    spreadsheet = check_flag(spreadsheet)
-  )
-  py_call("gold_write", json, expand_path(path), options)
-  document_event("write_gold", \() list(path = log_path(path), n = length(gold$ids)))
-  invisible(path)
-}
-
-#' @rdname gold_sample
-#' @export
-read_gold <- function(path, gold = NULL, coders = NULL) {
-  error_call <- rlang::current_env()
-  check_given(path)
-  json <- if (!is.null(gold)) check_gold(gold, error_call)
-  coders <- if (!is.null(coders)) as_py_list(check_text(coders))
-  if (is.data.frame(path)) {
-    if (is.null(json)) {
-      abort("Codes in a data frame need {.arg gold}, the sample.", "argument", error_call)
-    }
-    names <- as_py_list(as_utf8(names(path)))
-    columns <- lapply(as.list(path), as_codes)
-    return(new_gold(py_call("gold_read", columns, json, coders, names)))
-  }
-  names <- as_py_list(as_utf8(rlang::names2(path)))
-  paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
-  read <- new_gold(py_call("gold_read", as_py_list(paths), json, coders, names))
-  document_event("read_gold", \() {
-    list(
-      paths = lapply(paths, log_path),
-      sha256 = lapply(paths, \(path) py_call("file_sha256", path)),
-      n_coded = sum(!is.na(read$gold))
-    )
-  })
-  read
-}
-
 # Returns the sample with new `rows`: the rows of `data` that contain the sample's texts.
 joined_gold <- function(gold, data, label, text, error_call) {
   json <- check_gold(gold, error_call)
@@ -326,41 +266,6 @@ gold_columns <- function(gold, data) {
   known <- c(unlist(gold$design[c("id", "text", "label")]), names(gold$design$columns))
   there <- intersect(known, names(data))
   c(there, raw_columns(data, gold$design$label))
-}
-
-new_gold <- function(value) {
-  coders <- as_text(value[["coders"]])
-  codes <- lapply(value[["codes"]], as_text)
-  fixed(
-    list(
-      rows = as.integer(unlist(value[["rows"]]) + 1),
-      ids = as_text(value[["ids"]]),
-      texts = as_text(value[["texts"]]),
-      labels = as_text(value[["labels"]]),
-      probs = as.double(unlist(value[["probs"]])),
-      all_probs = as.double(unlist(value[["all_probs"]])),
-      strata = as.integer(unlist(value[["strata"]]) + 1),
-      names = as_text(value[["names"]]),
-      codes = rlang::set_names(codes, coders),
-      gold = as_text(value[["gold"]]),
-      parts = if (!is.null(value[["parts"]])) as_text(value[["parts"]]),
-      none = value[["none"]],
-      design = value[["design"]],
-      history = if (!is.null(value[["history"]])) history_of(value[["history"]])
-    ),
-    json = value[["json"]],
-    class = "llamaherd_gold"
-  )
-}
-
-# Returns a data frame with a row for each wave of a sample.
-history_of <- function(value) {
-  numbers <- lapply(value[c("n", "N", "seed", "n_coded")], numbers_of)
-  columns <- c(
-    list(wave = as.integer(unlist(value[["wave"]])), kind = as_text(value[["kind"]])),
-    numbers
-  )
-  new_frame(columns, length(columns$wave))
 }
 
 check_gold <- function(x, error_call, arg = "gold") {
@@ -391,68 +296,6 @@ check_allocation <- function(x, error_call) {
 
 check_names_of <- function(x, error_call) {
   if (is.null(x)) character() else check_text(label_set(x), "names", error_call)
-}
-
-#' @export
-as.data.frame.llamaherd_gold <- function(x, ...) {
-  # Programs read an empty cell of a CSV file as a missing code. An object that an older version
-  # stored has no `none`.
-  several <- isTRUE(x$design$several)
-  shown <- \(codes) {
-    if (several) replace(codes, codes %in% "", x$none %||% "none") else codes
-  }
-  columns <- list(
-    id = x$ids,
-    text = x$texts,
-    model_label = shown(x$labels),
-    inclusion_prob = x$probs
-  )
-  if (all(is.na(x$texts))) {
-    columns$text <- NULL
-  }
-  columns$part <- x$parts
-  new_frame(c(columns, lapply(x$codes, shown)), length(x$ids))
-}
-
-#' @export
-format.llamaherd_gold <- function(x, ...) {
-  n_coded <- sum(!is.na(x$gold))
-  n_coders <- length(x$codes)
-  range <- format(range(x$probs), digits = 3, trim = TRUE)
-  c(
-    sprintf(
-      "<llamaherd_gold> %d of %d %s, drawn %s",
-      length(x$ids),
-      length(x$all_probs),
-      plural(length(x$all_probs), "text"),
-      c(
-        simple = "simply",
-        stratified = "in strata",
-        uncertainty = "by uncertainty",
-        weights = "by weights",
-        given = "by the probabilities given",
-        waves = "in waves of different designs"
-      )[[x$design$kind]]
-    ),
-    sprintf(
-      "inclusion probabilities from %s to %s, seed %.0f",
-      range[[1]],
-      range[[2]],
-      x$design$seed
-    ),
-    if (isTRUE(nrow(x$history) > 1)) {
-      sprintf("waves of %s texts", paste(x$history$n, collapse = ", "))
-    },
-    sprintf("%d coded, by %d %s", n_coded, n_coders, plural(n_coders, "coder"))
-  )
-}
-
-#' @export
-print.llamaherd_gold <- function(x, ..., n = 6L) {
-  show_lines(format(x, ...))
-  frame <- as.data.frame(x)
-  print_rows(frame, n, getOption("width"), c("id", "text", names(x$codes)))
-  invisible(x)
 }
 
 # Names of the columns with probabilities of labels, as `annotate_texts()` names

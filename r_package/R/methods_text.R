@@ -49,7 +49,7 @@ methods_text <- function(
     evaluation,
     error_call
   )
-  given <- names(Filter(Negate(is.null), parts))
+  given <- names(Filter(length, parts))
   if (is_path && length(given) > 0) {
     abort(
       "{.arg {given[[1]]}} must be left out: the report has its own results.",
@@ -90,6 +90,6 @@ format.llamaherd_methods <- function(x, ...) {
 
 #' @export
 print.llamaherd_methods <- function(x, ...) {
-  show_lines(format(x, ...))
+  show_lines(format(x, ...), most = Inf)
   invisible(x)
 }

@@ -15,7 +15,9 @@
 #'   An existing file is replaced.
 #' @param validation Return value of [validate()]. A report does not show results of
 #'   [validate_spans()]; print or plot them.
-#' @param estimates Return value of [estimate()].
+#' @param estimates Return value of [estimate()]; or a list of return values, each with its own
+#'   section. The names of the list are the titles of the sections; without names a title is the
+#'   formula, or such as "Shares by party".
 #' @param robustness Return value of [robustness()]. The first variant must be the labels of `x`;
 #'   `robustness(x, ...)` has this first variant.
 #'
@@ -101,15 +103,27 @@ parts_for_report <- function(
     abort_argument("validation", "the result of validate()", validation, error_call, hint)
   }
   check_class(validation, "llamaherd_validation", "validation", error_call)
-  check_class(estimates, "llamaherd_estimates", "estimates", error_call)
   check_class(robustness, "llamaherd_robustness", "robustness", error_call)
   check_class(evaluation, "llamaherd_evaluation", "evaluation", error_call)
   list(
     validation = validation$json,
-    estimates = if (!is.null(estimates)) estimates_for_report(estimates),
+    estimates = several_for_report(estimates, error_call),
     robustness = if (!is.null(robustness)) robustness_for_report(robustness),
     evaluation = if (!is.null(evaluation)) evaluation_for_report(evaluation)
   )
+}
+
+# Returns a list with the content of one or several estimates.
+several_for_report <- function(estimates, error_call) {
+  check_given(estimates, arg = "estimates", error_call = error_call)
+  is_list <- is.null(estimates) || rlang::is_bare_list(estimates)
+  several <- if (is_list) as.list(estimates) else list(estimates)
+  args <- if (is_list) sprintf("estimates[[%d]]", seq_along(several)) else "estimates"
+  titles <- rlang::names2(several)
+  lapply(seq_along(several), \(i) {
+    check_class(several[[i]], "llamaherd_estimates", args[[i]], error_call, null = FALSE)
+    c(estimates_for_report(several[[i]]), title = titles[[i]])
+  })
 }
 
 evaluation_for_report <- function(x) {

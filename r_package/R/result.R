@@ -278,8 +278,19 @@ visible <- function(x) {
 
 hidden_characters <- "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\u0085]"
 
-# Writes lines to the console.
-show_lines <- function(lines) writeLines(visible(lines))
+# Writes lines to the console, and the number of those after `most`.
+show_lines <- function(lines, most = 200L) writeLines(visible(first_lines(lines, most)))
+
+first_lines <- function(lines, most, noun = "line") {
+  more <- length(lines) - most
+  if (more <= 0) {
+    return(lines)
+  }
+  c(
+    utils::head(lines, most),
+    sprintf("... and %s more %s", big(more), plural(more, noun))
+  )
+}
 
 # Cuts texts to a number of columns on the screen.
 cut_to <- function(x, width) {

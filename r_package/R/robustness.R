@@ -456,9 +456,19 @@ print.llamaherd_robustness <- function(x, ...) {
     nrow(x$summary),
     plural(nrow(x$summary), "variant")
   ))
-  shown <- x$summary
+  most <- c(20L, 14L) # rows, and columns
+  shown <- x$summary[seq_len(min(most[[1]], nrow(x$summary))), ]
+  shown <- shown[seq_len(min(most[[2]], ncol(shown)))]
   shown[-1] <- lapply(shown[-1], percents)
   print(shown, row.names = FALSE)
+  more <- c(nrow(x$summary), ncol(x$summary)) - dim(shown)
+  for (i in which(more > 0)) {
+    cat(sprintf(
+      "... and %s more %s\n",
+      big(more[[i]]),
+      plural(more[[i]], c("variant", "label")[[i]])
+    ))
+  }
   alpha <- if (!is.null(x$alpha)) paste0(", Krippendorff's alpha ", decimals(x$alpha, 3L))
   cat(sprintf("agreement %s%s\n", percents(x$agreement), alpha %||% ""))
   if (isTRUE(x$thinks)) {
@@ -469,11 +479,11 @@ print.llamaherd_robustness <- function(x, ...) {
 }
 
 print_costs <- function(costs) {
-  cat("cost per text:\n")
   wide <- formatC(costs$variant, width = -max(nchar(costs$variant)))
   each <- "%.3g s, %.0f tokens computed, %.0f of them in thoughts"
   numbers <- sprintf(each, costs$seconds, costs$tokens, costs$thinking_tokens)
-  cat(paste0("  ", wide, "  ", numbers, "\n"), sep = "")
+  lines <- first_lines(paste0("  ", wide, "  ", numbers), 20L, "variant")
+  show_lines(c("cost per text:", lines))
 }
 
 # Prints each estimate under each variant, and its range.
@@ -481,15 +491,22 @@ print_variants <- function(rows, notes) {
   if (is.null(rows)) {
     return(invisible())
   }
-  cat("labels corrected by codes (DSL), with intervals:\n")
   what <- trimws(paste(rows$outcome, rows$term, rows$group))
-  for (each in unique(what)) {
+  lines <- lapply(utils::head(unique(what), 20L), \(each) {
     own <- rows[what == each, ]
     ends <- decimals(range(own$estimate), 3L)
-    cat(sprintf("%s: from %s to %s\n", each, ends[[1]], ends[[2]]))
     wide <- formatC(own$variant, width = -max(nchar(own$variant)))
     numbers <- paste(decimals(own$estimate, 3L), limits_text(own$low, own$high, 3L))
-    cat(paste0("  ", wide, "  ", numbers, "\n"), sep = "")
-  }
+    c(
+      sprintf("%s: from %s to %s", each, ends[[1]], ends[[2]]),
+      first_lines(paste0("  ", wide, "  ", numbers), 20L, "variant")
+    )
+  })
+  more <- length(unique(what)) - length(lines)
+  show_lines(c(
+    "labels corrected by codes (DSL), with intervals:",
+    unlist(lines),
+    if (more > 0) sprintf("... and %s more %s", big(more), plural(more, "estimate"))
+  ))
   show_lines(notes_wrapped(sprintf("Note: %s", as_text(notes))))
 }

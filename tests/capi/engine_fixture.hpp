@@ -3,10 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "guard.hpp"
 #include "toy.hpp"
 
 struct Fixture {
@@ -25,5 +27,20 @@ struct Fixture {
   std::unique_ptr<lh_model> model;
   lh_engine engine;
 };
+
+// Returns prompts that differ from each other, of different lengths.
+inline std::vector<int32_t> distinct_prompt(int64_t id) {
+  return toy::tokens("0123456789" + std::string(static_cast<size_t>(id) + 1, 'x'));
+}
+
+// Returns the code of the error that `call` throws, or LH_OK.
+inline lh_status code_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const lh::Error& e) {
+    return e.code();
+  }
+  return LH_OK;
+}
 
 inline const std::vector<int32_t> kHello = toy::tokens("hello");

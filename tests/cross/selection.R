@@ -52,6 +52,10 @@ scales <- compare_codebooks(
   context
 )
 scale_choice <- best_codebook(scales)
+effect <- tryCatch(
+  choose_examples(gold, 3, book, context = context, calibrate = "batch"),
+  condition = conditionMessage
+)
 results <- list(
   scales = scales$summary,
   scale_pairs = scales$pairs,
@@ -71,6 +75,7 @@ results <- list(
   stored = length(gold_part(read_gold(job$sheet), "evaluate")$ids),
   wrong = disagreements(coded, gold),
   hardest = choose_examples(gold, 3, book, by = "hardest", coded = coded)$hash,
+  effect = effect,
   size = gold_size(compare = 0.05)$gold
 )
 json <- jsonlite::toJSON(

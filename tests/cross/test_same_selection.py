@@ -79,6 +79,8 @@ def test_r_says_what_python_says(
         choice = lh.best_codebook(found, name="plain")
         first = lh.evaluate_codebook(choice, gold, context)
         coded = lh.annotate(data, "text", book, context)
+        with pytest.warns(UserWarning, match="The 3 examples") as told:
+            lh.choose_examples(gold, 3, book, context=context, calibrate="batch")
         compare_scales(from_r, context)
     table = {
         name: [row[name] for row in found.to_dicts()] for name in found.to_dicts()[0]
@@ -108,4 +110,5 @@ def test_r_says_what_python_says(
     np.testing.assert_allclose(from_r["wrong"]["prob"], wrong.columns["prob"], rtol=1e-9)
     hard = lh.choose_examples(gold, 3, book, by="hardest", coded=coded)
     assert from_r["hardest"] == [hard.hash]
+    assert from_r["effect"][0].replace("\n", " ") == f"{told[0].message}."
     assert from_r["size"] == [lh.gold_size(compare=0.05).gold]

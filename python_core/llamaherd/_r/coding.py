@@ -22,6 +22,7 @@ from llamaherd._r.boundary import (
 from llamaherd._r.quotes import labels_of, with_places_of_r
 from llamaherd.asks.annotate_options import CodingSettings
 from llamaherd.core.failure import codes_of
+from llamaherd.core.plurals import MOST_ROWS
 from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.research.coding.codebook import page
 from llamaherd.research.coding.columns import named, roles_of
@@ -54,7 +55,7 @@ def described_codebook(codebook: lh.Codebook) -> dict[str, Any]:
     return {
         "json": clean(json.dumps(content, ensure_ascii=False)),
         "hash": codebook.hash,
-        "page": [clean(line) for line in page(codebook)],
+        "page": [clean(line) for line in page(codebook, most=MOST_ROWS)],
         "names": list(codebook.names),
         "definitions": list(codebook.definitions.values()),
         "type": codebook.type,

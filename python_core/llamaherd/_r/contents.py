@@ -17,7 +17,8 @@ def estimates_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         given: `rows`, as columns; `model`, `formula`, `level`, `target`, `n_texts`,
-            `n_gold`, `design`, `notes`, `grouped_by`; `source`, as JSON or None.
+            `n_gold`, `design`, `notes`, `grouped_by`; `source`, as JSON or None; for a
+            report `title`, perhaps "".
     """
     columns = given["rows"]
     names = list(columns)

@@ -41,8 +41,8 @@ def report(
             `run`: JSON. `original`: the model's own `labels` and `probs` if `labels` are
             recalibrated, otherwise None.
         path: Path of the report to write.
-        parts: `validation`, as JSON; `estimates`, `robustness` and `evaluation`, as
-            lists; each may be None.
+        parts: `validation`, as JSON, or None; `estimates`, a list of those of R;
+            `robustness` and `evaluation`, as lists, or None.
         options: `title`, or None; `texts`; `n_examples`.
     """
     return str(write_report(report_contents(coded, parts, options), path))
@@ -117,7 +117,7 @@ def report_contents(
     coded: Mapping[str, Any], parts: Mapping[str, Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the content of a report from R's objects."""
-    validation, estimates = parts["validation"], parts["estimates"]
+    validation = parts["validation"]
     robustness, evaluation = parts["robustness"], parts.get("evaluation")
     given = coded.get("original")
     return contents_of(
@@ -127,7 +127,7 @@ def report_contents(
         texts=options["texts"],
         n_examples=options["n_examples"],
         validation=None if validation is None else json.loads(validation),
-        estimates=None if estimates is None else estimates_of(estimates),
+        estimates=[estimates_of(fields) for fields in parts["estimates"]],
         robustness=None if robustness is None else robustness_of(robustness),
         evaluation=None if evaluation is None else evaluation_of(evaluation),
     )

@@ -32,6 +32,7 @@ from llamaherd.research.selection.evaluation import (
     evaluated,
     prepared,
 )
+from llamaherd.research.selection.examples import chosen_examples
 from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import checked_measure, is_of_numbers
 from llamaherd.research.selection.part_codes import codes_of_part
@@ -40,7 +41,7 @@ from llamaherd.research.selection.split import opened_sample
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.selection.comparison import SelectionMeasure
+    from llamaherd.research.selection.effect import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
 
 # R sends these numbers as floats
@@ -252,26 +253,37 @@ def evaluate_make(
 @boundary
 def examples_choose(
     gold: Mapping[str, Any], k: float, content: str, options: Mapping[str, Any]
-) -> str:
-    """Return the JSON of a codebook with further examples.
+) -> dict[str, Any]:
+    """Return the JSON of a codebook with further examples, and their effect.
 
     Args:
         gold: As in `gold_split`.
         k: Number of examples.
         content: Content of the codebook, as JSON.
         options: `by`. `coded`: as `_given` reads it, or None. `embeddings`: a list of
-            rows, or None.
+            rows, or None. `context` and `settings` to measure the effect.
+
+    Returns:
+        `content`. `effect`: a sentence, or None without a context. `is_gain`.
     """
     vectors, coded = options["embeddings"], options["coded"]
-    found = lh.choose_examples(
+    context = options["context"]
+    book, effect = chosen_examples(
         opened_sample(gold["path"] if gold["json"] is None else _sample(gold)),
         int(k),
         _codebook(content),
         by=options["by"],
         coded=None if coded is None else _given(coded),
         embeddings=None if vectors is None else np.array(vectors, dtype=np.float64),
+        context=context,
+        settings=checked_names(_settings(options["settings"])),
     )
-    return clean(json.dumps(found.to_dict(), ensure_ascii=False))
+    note, is_gain = effect or (None, False)
+    return {
+        "content": clean(json.dumps(book.to_dict(), ensure_ascii=False)),
+        "effect": clean_or_none(note),
+        "is_gain": is_gain,
+    }
 
 
 @boundary

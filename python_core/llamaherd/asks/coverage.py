@@ -38,7 +38,7 @@ def low_coverage(coverage: Floats) -> str:
     if not len(known) or (middle := float(np.median(known))) >= LOW_COVERAGE:
         return ""
     return (
-        f"median coverage is {middle:.2g}: all labels together have only this share of "
+        f"Median coverage is {middle:.2g}: all labels together have only this share of "
         "the model's probability for the text after a prompt"
     )
 

@@ -13,6 +13,7 @@ from llamaherd.asks.scores import ClassifyResults, Normalize, softmax
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.sampling import MAX_CHOICES
 from llamaherd.core.words import setting
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from llamaherd.asks.trees import Continuations
     from llamaherd.core.results import FinishReason, Result, Results
     from llamaherd.core.stats import RequestStats, Stats
-
-MAX_LABELS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,9 @@ def checked_labels(labels: object) -> Labels:
         if isinstance(labels, Mapping)
         else [(label, label) for label in labels]
     )
-    if not 1 <= len(pairs) <= MAX_LABELS:
+    if not 1 <= len(pairs) <= MAX_CHOICES:
         raise ArgumentError(
-            f"must be 1 to {MAX_LABELS} texts, such as 'yes' and 'no', not {len(pairs)}",
+            f"must be 1 to {MAX_CHOICES} texts, such as 'yes' and 'no', not {len(pairs)}",
             argument="labels",
             code="out_of_range",
         )

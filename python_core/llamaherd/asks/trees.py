@@ -6,6 +6,7 @@ import math
 from array import array
 from typing import TYPE_CHECKING
 
+from llamaherd.core.preparing import check_wanted
 from llamaherd.core.request import TokenTree
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Continuations:
         self._children: dict[int, list[int]] = {}
         self._paths: list[list[int]] = []
         for tokens in each:
+            check_wanted()
             at = -1
             path = []
             for token in tokens:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _HELP = """\
 Code texts in a browser: several people, no model.
 
-SAMPLE.csv is a sheet that write_gold() or GoldSample.write() wrote, or another CSV file
-with a column of texts. The command prints a link for each coder, and a link for you that
+SAMPLE.csv is a sheet that `llamaherd gold sample` wrote, or another CSV file with a
+column of texts. The command prints a link for each coder, and a link for you that
 shows progress and agreement. Every code is stored at once; to continue, run the command
 again.
 """
@@ -102,8 +102,9 @@ _out = section("The codes")
 @_out(
     "--export",
     metavar="FILE",
-    help="Write the codes so far and exit: CSV for read_gold(), JSON lines for "
-    "read_spans(), or for a codebook of fields FILE.FIELD.csv for each field.",
+    help="Write the codes so far and exit: CSV, for passages JSON lines (read_gold() and "
+    "read_spans() of Python and R read them), or for a codebook of fields FILE.FIELD.csv "
+    "for each field.",
 )
 @_out("--overwrite", is_flag=True, help="Let --export replace a file.")
 def code(

@@ -33,7 +33,7 @@ _HELP = """\
 Choose a codebook by a gold sample, and measure the chosen one once.
 
 GOLD.csv is a sheet that people coded; GOLD.csv.json contains the design of its sample.
-gold_sample() and GoldSample.write() create both. `split` divides the sample into the
+`llamaherd gold sample` creates both. `split` divides the sample into the
 parts explore, select and evaluate. Then use `compare`, `best` and `evaluate` in this
 order. `ready` lists codebooks to start with.
 """

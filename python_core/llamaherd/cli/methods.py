@@ -10,11 +10,12 @@ import click
 from llamaherd.cli.conventions import Command
 
 _HELP = """\
-Print the methods paragraph of a report that report() wrote, and its references.
+Print the methods paragraph of a report, and its references.
 
-REPORT is the page (.html) or the JSON of the report. The paragraph describes what the
-report contains: model, codebook, settings, sampling of the coded texts, agreement,
-estimators. The references, in BibTeX, are for the model and methods used.
+REPORT is the page (.html) or the JSON that report() of Python or R wrote. The paragraph
+describes what the report contains: model, codebook, settings, sampling of the coded
+texts, agreement, estimators. The references, in BibTeX, are for the model and methods
+used.
 """
 _EXAMPLES = """\
 llamaherd methods report.html

@@ -53,7 +53,13 @@ _resources = section("Resources of each task (options of sbatch)")
     metavar="FILE",
     help="Path of the script. Default: RUN.slurm.sh next to RUN.toml.",
 )
-@_array("--overwrite", is_flag=True, help="Replace a script that was edited.")
+@_array(
+    "--overwrite",
+    is_flag=True,
+    help="Replace the file of the script, if it exists with other content. Only this "
+    "file is replaced: RUN.journals/ is kept, and tasks continue from its journals if "
+    "--tasks is the same.",
+)
 @_array(
     "--submit", is_flag=True, help="Submit the script with sbatch and print the job id."
 )

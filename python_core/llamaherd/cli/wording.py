@@ -9,6 +9,22 @@ import click
 
 from llamaherd.core.words import LanguageTerms
 
+_COMMANDS = (
+    ("annotate", "`llamaherd annotate`"),
+    ("best_codebook", "`llamaherd codebooks best`"),
+    ("code_texts", "`llamaherd code`"),
+    ("compare_codebooks", "`llamaherd codebooks compare`"),
+    ("compare_pairs", "`llamaherd pairs`"),
+    ("evaluate_codebook", "`llamaherd codebooks evaluate`"),
+    ("generate", "`llamaherd run`"),
+    ("gold_sample", "`llamaherd gold sample`"),
+    ("gold_split", "`llamaherd codebooks split`"),
+    ("recalibrate", "`llamaherd recalibrate`"),
+    ("set_hf_token", "the environment variable HF_TOKEN"),
+    ("start_server", "`llamaherd serve`"),
+    ("stop_server", "Ctrl-C"),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CommandLine(LanguageTerms):
@@ -19,6 +35,16 @@ class _CommandLine(LanguageTerms):
     """
 
     command: click.Command | None = None
+
+    def call(self, function: str) -> str:
+        """Return the command, or other means, that does the work of a function."""
+        return dict(self.functions).get(function, f"{function}() of Python or R")
+
+    def argument(self, function: str, name: str) -> str:
+        """Return the option for an argument, of this command or of another one."""
+        if self._option(name) is not None:
+            return self.setting(name, "...")
+        return f"{function}() of Python or R has the argument {name}"
 
     def constant(self, value: bool | None) -> str:
         return "none" if value is None else str(value).lower()
@@ -82,11 +108,11 @@ COMMAND_LINE = _CommandLine(
     chat="--chat",
     thinking="a table [thinking]",
     markers="--set thinking.start=... --set thinking.end=...",
-    annotate="llamaherd annotate",
-    start_server="llamaherd serve",
-    stop_server="Ctrl-C",
     template="leave --chat out and write prompts that the model can continue, or pass "
     "--template FILE",
+    frame="table",
+    let_code="let people fill in its sheet, or code it with `llamaherd code`",
+    functions=_COMMANDS,
 )
 
 

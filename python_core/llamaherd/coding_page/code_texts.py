@@ -23,7 +23,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.installing import command
 from llamaherd.core.progress import say
-from llamaherd.core.words import words
+from llamaherd.core.words import call, words
 from llamaherd.research import frames
 from llamaherd.run.job import Job
 
@@ -139,7 +139,7 @@ def make_page(
         from llamaherd.server.hosts import allowed_host  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
-            f"code_texts() needs packages that are missing: {command('server')}"
+            f"{call('code_texts')} needs packages that are missing: {command('server')}"
         ) from error
     return CodingPage(
         desk,

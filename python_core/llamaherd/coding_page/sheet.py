@@ -15,6 +15,7 @@ from llamaherd.coding_page.values import are_fields
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plain import cell_text
+from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.codebook import Codebook, checked_codebook
@@ -224,7 +225,7 @@ def _texts_of(
         return data, list(data.ids), [each or "" for each in data.texts]
     if not isinstance(data, Mapping) and not hasattr(data, "columns"):
         raise ArgumentTypeError(
-            "must be a gold sample, a CSV file or a data frame, not "
+            f"must be a gold sample, a CSV file or a {words().frame}, not "
             f"{checks.shown(data)}",
             argument="data",
         )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from llamaherd.core.argument import argument_of
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plain import plain, plain_tree
-from llamaherd.core.words import words
+from llamaherd.core.words import call, words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -238,14 +238,15 @@ def stop_texts(name: Name, value: object) -> tuple[str, ...]:
 def prompt_list(
     prompts: object,
     name: str = "prompts",
-    single: str = " (generate() answers a single one)",
+    single: str | None = None,
 ) -> list[object]:
     """Return the elements of a list of prompts.
 
     Args:
         prompts: Texts or token ids, also as an array of pyarrow.
         name: Name of the argument in messages.
-        single: Advice that the message adds if the user passed a single prompt.
+        single: Advice that the message adds if the user passed a single prompt; None:
+            the function that answers one.
 
     Raises:
         TypeError: `prompts` is not a list of prompts.
@@ -256,7 +257,8 @@ def prompt_list(
         or is_scalar
         or not isinstance(prompts, Iterable)
     ):
-        hint = " (was nothing read?)" if prompts is None else single
+        own = f" ({call('generate')} answers a single one)" if single is None else single
+        hint = " (was nothing read?)" if prompts is None else own
         raise ArgumentTypeError(
             f"must be a list of {name}, not {type(prompts).__name__}{hint}",
             argument=name,

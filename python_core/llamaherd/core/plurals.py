@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+MOST_ROWS = 20  # rows of a list that is printed
 _IRREGULAR = {"person": "people", "stratum": "strata"}
 
 
@@ -57,6 +58,22 @@ def with_commas(values: Iterable[object], most: int = 10) -> str:
     texts = [str(value) for value in values]
     more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
+
+
+def first_rows(
+    rows: Sequence[str], most: int = MOST_ROWS, n: int | None = None
+) -> list[str]:
+    """Return the first lines of a printed list, and the number of the others.
+
+    Args:
+        rows: Lines.
+        most: Maximum number of lines.
+        n: Number of all lines, if `rows` has only the first ones.
+    """
+    n = len(rows) if n is None else n
+    if n <= most:
+        return list(rows)
+    return [*rows[:most], f"... and {n - most:,} more"]
 
 
 def shape_of(shape: Sequence[int]) -> str:

@@ -26,7 +26,8 @@ DEFAULT_MAX_TOKENS = 100
 DEFAULT_SEED = 1234  # default seed of a call
 MAX_TOKENS_OF_SCHEMA = 512  # default of max_tokens with a schema
 MAX_TOKENS_OF_CHAT = 1024  # a chat model ends its answers by itself
-MAX_SCHEMA = 4_000_000  # characters
+MAX_CHOICES = 100_000  # also of labels
+MAX_SCHEMA = 2_000_000  # characters, see also capi_shim/constraint/llguidance.cpp
 
 _T = TypeVar("_T")
 _Check = Callable[[str, Any], object]
@@ -81,6 +82,12 @@ def _checked_choices(name: str, choices: object) -> _Texts:
             argument=name,
         )
     where = argument_of(name)
+    if len(choices) > MAX_CHOICES:
+        raise ArgumentError(
+            f"must have at most {MAX_CHOICES} texts, not {len(choices)}",
+            argument=name,
+            code="too_many",
+        )
     texts = [_c_string(where.at(i), text) for i, text in enumerate(choices)]
     if not texts:
         raise ArgumentError("must have at least one text", argument=name, code="empty")

@@ -38,10 +38,10 @@ class LanguageTerms:
         chat: Setting that formats prompts as chats.
         thinking: Settings of a thought, with their article.
         markers: Settings of a thought with markers that the caller gives.
-        annotate: Function that codes a column of texts.
-        start_server: Function that starts a server in another process.
-        stop_server: How to stop such a server.
         template: Advice for a model without a chat template.
+        frame: A table of data in memory, without an article.
+        let_code: Advice for a gold sample without codes.
+        functions: Pairs of the name of a function, and of its name here if it differs.
         fetch: Advice to download a model: the words before the name of the model.
         fetched: The words of this advice after the name of the model.
         memory: Setting of the memory of a server's models.
@@ -61,10 +61,12 @@ class LanguageTerms:
     chat: str
     thinking: str
     markers: str
-    annotate: str
-    start_server: str
-    stop_server: str
     template: str
+    frame: str = "data frame"
+    let_code: str = (
+        "write it to a file, let people code it, and read the file with read_gold()"
+    )
+    functions: tuple[tuple[str, str], ...] = ()
     fetch: str = "`llamaherd models download "
     fetched: str = "` downloads it"
     memory: str = "--memory"
@@ -74,6 +76,14 @@ class LanguageTerms:
     def model(self, model: object) -> str:
         """Return the name by which messages call a model."""
         return repr(model)
+
+    def call(self, function: str) -> str:
+        """Return how the caller runs a function, such as "validate()"."""
+        return f"{dict(self.functions).get(function, function)}()"
+
+    def argument(self, function: str, name: str) -> str:
+        """Return the statement that a function has an argument."""
+        return f"{self.call(function)} has the argument {name}"
 
     def constant(self, value: bool | None) -> str:
         """Return the name of True, False or None."""
@@ -144,10 +154,8 @@ PYTHON = LanguageTerms(
     chat="chat=True",
     thinking="a Thinking",
     markers="Thinking(start=, end=)",
-    annotate="annotate()",
-    start_server="start_server()",
-    stop_server="stop_server()",
     template=_TEMPLATE,
+    functions=(("write_gold", "GoldSample.write"),),
 )
 R = _R(
     language="R",
@@ -162,10 +170,12 @@ R = _R(
     chat="chat = TRUE",
     thinking="a thinking()",
     markers="thinking(start =, end =)",
-    annotate="annotate_texts()",
-    start_server="server_start()",
-    stop_server="server_stop()",
     template=_TEMPLATE,
+    functions=(
+        ("annotate", "annotate_texts"),
+        ("start_server", "server_start"),
+        ("stop_server", "server_stop"),
+    ),
     fetch='download_model("',
     fetched='") downloads it',
     memory="memory of server_start()",
@@ -198,6 +208,11 @@ def spoken_in(language: LanguageTerms) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
+
+
+def call(function: str) -> str:
+    """Return how the caller runs a function of this package, such as "validate()"."""
+    return words().call(function)
 
 
 def setting(name: str, value: object) -> str:

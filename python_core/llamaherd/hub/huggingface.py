@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from llamaherd.core import installing
 from llamaherd.core.errors import DownloadError
+from llamaherd.core.words import call
 from llamaherd.hub.folders import hub_cache
 from llamaherd.hub.quantizations import RemoteFile
 from llamaherd.hub.tokens import endpoint, is_offline, token_to_use
@@ -116,7 +117,7 @@ def _failure(
         return (
             f"cannot access hf:{repo}: {has}. If the repository is restricted, accept "
             f"the model's terms on {endpoint()}/{repo} and pass an access token with "
-            "set_hf_token(); otherwise check the spelling of its name"
+            f"{call('set_hf_token')}; otherwise check the spelling of its name"
         )
     if isinstance(error, errors.RevisionNotFoundError):
         return f"hf:{repo} has no branch, tag or commit {revision!r}"
@@ -125,7 +126,7 @@ def _failure(
     if status == 429:
         return (
             f"hf:{repo}: too many requests from this machine to the hub (429); wait "
-            "some minutes, or pass an access token with set_hf_token()"
+            f"some minutes, or pass an access token with {call('set_hf_token')}"
         )
     if status is not None:
         return f"hf:{repo}: the hub answered {status}; try again later"

@@ -24,6 +24,7 @@ from llamaherd.core.errors import DownloadError
 from llamaherd.core.files import sha256_of
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.locks import LockHeldError, take_lock
+from llamaherd.core.words import call
 from llamaherd.hub.quantizations import gigabytes
 
 if TYPE_CHECKING:
@@ -418,8 +419,8 @@ def _failure(file_request: FileRequest, reason: str, n_now: int) -> str:
     hint = ""
     if "answered 401" in reason or "answered 403" in reason:
         hint = (
-            "; it needs an access token: see set_hf_token(), and accept the model's "
-            "terms on its page if it has any"
+            f"; it needs an access token: see {call('set_hf_token')}, and accept the "
+            "model's terms on its page if it has any"
         )
     elif "answered 404" in reason:
         hint = "; is the address right?"

@@ -21,6 +21,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import JournalError, JournalWarning
+from llamaherd.core.plurals import MOST_ROWS, count_of, first_rows
 from llamaherd.journal import file as journal_file
 from llamaherd.journal import thoughts
 from llamaherd.journal.entry import JournalEntry, entry_of, row_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 VERSION = version("llamaherd")
 
+_WORDS = 40  # characters of a prompt or an answer in a printed list
 _RETRY_S = (0.0, 0.05, 0.5)
 
 _ADD_ORIGIN = """
@@ -310,7 +312,24 @@ def mixed_up(path: Path, n: int) -> str:
     )
 
 
-def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
+class JournalEntries(list[JournalEntry]):
+    """List of all results in a journal; its `repr` shows the first results."""
+
+    def __repr__(self) -> str:
+        rows = [
+            f"{_first_words(entry.prompt)} -> {_first_words(entry.text or entry.error)}"
+            for entry in self[:MOST_ROWS]
+        ]
+        head = f"<{count_of(len(self), 'result')} of a journal>"
+        return "\n".join([head, *first_rows(rows, n=len(self))])
+
+
+def _first_words(text: str | None) -> str:
+    line = " ".join((text or "").split())
+    return line if len(line) <= _WORDS else f"{line[: _WORDS - 3]}..."
+
+
+def journal_read(path: str | os.PathLike[str]) -> JournalEntries:
     """Return all results in a journal, in the order of their first storage.
 
     A running call may use the journal at the same time.
@@ -340,4 +359,4 @@ def journal_read(path: str | os.PathLike[str]) -> list[JournalEntry]:
     if len(read) < len(found):
         message = mixed_up(file, len(found) - len(read))
         warnings.warn(f"path: {message}", JournalWarning, stacklevel=2)
-    return read
+    return JournalEntries(read)

@@ -12,6 +12,8 @@ from contextvars import ContextVar
 
 from jinja2.utils import Namespace
 
+from llamaherd.core.preparing import check_wanted
+
 _STEPS = 100_000
 _STEPS_A_MESSAGE = 2_000
 _CHARACTERS = 16_000_000
@@ -43,6 +45,7 @@ class Budget:
         Raises:
             TooMuchError: The budget is exceeded.
         """
+        check_wanted()
         self._steps -= 1
         self._left -= n
         if self._steps < 0:

@@ -50,7 +50,7 @@ class Refused:
 def listed(
     prompts: object,
     name: str = "prompts",
-    hint: str = " (generate() answers a single one)",
+    hint: str | None = None,
 ) -> list[object]:
     """Return the elements of a list of prompts; a `Refused` for each missing prompt.
 

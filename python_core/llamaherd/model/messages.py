@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.core.argument import argument_of
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.preparing import check_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,6 +148,7 @@ def _as_text(arguments: object) -> object:
 
 
 def _checked(name: Name, given: object) -> dict[str, Any]:
+    check_wanted()
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(
             f"must be a mapping, not {checks.shown(given)}", argument=name

@@ -17,6 +17,7 @@ from llamaherd.core.errors import (
     ModelClosedError,
 )
 from llamaherd.core.in_use import InUse
+from llamaherd.core.preparing import check_wanted
 from llamaherd.core.process_bound import ClosedByWith
 from llamaherd.core.words import words
 from llamaherd.hub.fetch import model_path
@@ -266,7 +267,9 @@ class Model(ClosedByWith):
 
         Raises:
             ModelClosedError: The model was closed.
+            AbandonedError: Nobody waits for the work, see `core.preparing`.
         """
+        check_wanted()
         with self._in_use:
             yield self.handle
 

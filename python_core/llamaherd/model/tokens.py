@@ -95,7 +95,8 @@ def token_bytes(model: Model, tokens: Sequence[int]) -> list[bytes]:
         ValueError: A token is outside the vocabulary.
     """
     with model.using() as handle:
-        return [vocabulary.token_bytes(handle, token) for token in tokens]
+        known = {token: vocabulary.token_bytes(handle, token) for token in set(tokens)}
+    return [known[token] for token in tokens]
 
 
 def prompt_tokens(

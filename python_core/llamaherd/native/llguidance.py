@@ -9,14 +9,25 @@ from __future__ import annotations
 import ctypes
 import json
 import re
+import threading
+from concurrent.futures import Future
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llamaherd.core.errors import AbiMismatchError
+from llamaherd.core.preparing import check_wanted
 from llamaherd.native.shim import check, ffi, lib, sized
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from llamaherd.native._shim import CData
+
+_T = TypeVar("_T")
+# Stack per character of a schema, see capi_shim/constraint/llguidance.cpp.
+_STACK_PER_CHARACTER = 1024
+_SMALL_STACK = 1 << 19  # every thread has this stack
+_starting = threading.Lock()
 
 _FUNCTIONS = (  # members of `lh_llguidance`
     "get_version",
@@ -120,12 +131,45 @@ def ignored_of_schema(text: str) -> list[str]:
 
 
 def _validated(text: str) -> tuple[bool, list[str]]:
+    check_wanted()
     load()
     from llguidance import LLMatcher  # noqa: PLC0415 - only for those who need it
 
     grammar = f'{{"grammars":[{{"json_schema":{text}}}]}}'
-    is_error, messages = LLMatcher.validate_grammar_with_warnings(grammar)
+    is_error, messages = _with_stack(
+        len(grammar) * _STACK_PER_CHARACTER,
+        lambda: LLMatcher.validate_grammar_with_warnings(grammar),
+    )
     return is_error, list(map(str, messages))
+
+
+def _with_stack(n_bytes: int, function: Callable[[], _T]) -> _T:
+    """Return what a function returns on a thread whose stack is large enough.
+
+    Raises:
+        MemoryError: The thread cannot be started.
+    """
+    if n_bytes <= _SMALL_STACK:
+        return function()
+    result: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised by the caller
+            result.set_exception(error)
+
+    thread = threading.Thread(target=run, name="llamaherd-deep", daemon=True)
+    with _starting:  # the size applies to all threads that are started meanwhile
+        before = threading.stack_size(n_bytes)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:
+            text = f"cannot start a thread with a stack of {n_bytes >> 20} MiB"
+            raise MemoryError(text) from error
+        finally:
+            threading.stack_size(before)
+    return result.result()
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from llamaherd.core.errors import ServerError
-from llamaherd.core.words import words
+from llamaherd.core.words import call, words
 from llamaherd.remote.process_start import start_of_process
 
 _TIMEOUT_S = 60.0
@@ -84,10 +84,10 @@ class RemoteServer:
         if self.is_running:
             return (
                 f"its process {self.pid} runs, so it is busy or suspended: try again, "
-                f"or stop it ({words().stop_server})"
+                f"or stop it ({call('stop_server')})"
             )
         return (
-            f"if it was stopped, start it again with {words().start_server}, and its "
+            f"if it was stopped, start it again with {call('start_server')}, and its "
             "jobs continue"
         )
 

@@ -19,7 +19,7 @@ from llamaherd.core import checks, files
 from llamaherd.core.checks import quoted
 from llamaherd.core.errors import ArgumentError, ServerError
 from llamaherd.core.locks import LockHeldError, take_lock
-from llamaherd.core.words import words
+from llamaherd.core.words import call, words
 from llamaherd.remote.client import RemoteServer
 from llamaherd.remote.models import lora_arguments, model_arguments
 from llamaherd.remote.process_start import start_of_process
@@ -335,7 +335,7 @@ def server_named(name: str) -> RemoteServer:
         there = f"there are {known}" if known else "no server was started yet"
         raise ArgumentError(
             f"there is no server {quoted(name)} ({there}): start it with "
-            f"{words().start_server}",
+            f"{call('start_server')}",
             argument="name",
             form="{problem}",
         )

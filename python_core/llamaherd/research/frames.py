@@ -18,6 +18,7 @@ from narwhals.exceptions import DuplicateError
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plain import is_missing, plain
+from llamaherd.core.words import words
 
 if TYPE_CHECKING:
     Frame = nw.DataFrame[Any]
@@ -171,7 +172,7 @@ def column(frame: object, name: str, argument: str) -> list[Any]:
         shown = ", ".join(repr(each) for each in there[:20]) or "none"
         more = f" and {len(there) - 20} more" if len(there) > 20 else ""
         raise ArgumentError(
-            f"must be a column of the data frame, not {checks.shown(name)}; "
+            f"must be a column of the {words().frame}, not {checks.shown(name)}; "
             f"there are {shown}{more}{checks.meant(name, there)}",
             argument=argument,
         )
@@ -357,7 +358,7 @@ def _open(frame: object) -> Frame:
         return nw.from_native(frame, eager_only=True)
     except DuplicateError as error:
         raise ArgumentError(
-            f"the data frame has columns of the same name: {error}",
+            f"the {words().frame} has columns of the same name: {error}",
             argument="data",
             code="duplicate",
             form="{problem}",
@@ -365,7 +366,7 @@ def _open(frame: object) -> Frame:
     except TypeError:
         hint = "; .collect() it first" if hasattr(frame, "collect") else ""
         raise ArgumentTypeError(
-            "the data frame must be one of pandas, polars or pyarrow, or a dict of "
+            f"the {words().frame} must be one of pandas, polars or pyarrow, or a dict of "
             f"lists, not {checks.shown(frame)}{hint}",
             argument="data",
             form="{problem}",

@@ -11,16 +11,10 @@ from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.failure import codes_of
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.codebook_file import codebook_of_yaml
+from llamaherd.server.costs import check_items, check_pairs
 from llamaherd.server.errors import bad_field
-from llamaherd.server.messages import encoded
 from llamaherd.server.scores import answer, options_of
-from llamaherd.server.work_api import (
-    Prepared,
-    check_items,
-    check_model,
-    check_pairs,
-    given_fields,
-)
+from llamaherd.server.work_api import Prepared, check_model, given_fields
 from llamaherd.tasks.annotate import Annotate
 
 if TYPE_CHECKING:
@@ -29,9 +23,6 @@ if TYPE_CHECKING:
     from llamaherd.server.settings import ServerSettings
 
 _OPTIONS = frozenset(SERVER["/v1/annotate"].expected())
-# Bytes of a codebook; one of 1,000 labels with definitions has some 100 kB. To read YAML
-# and to compile a schema blocks a thread that other requests need.
-_MOST_CODEBOOK = 1 << 18
 
 
 class AnnotateApi:
@@ -84,14 +75,8 @@ def _codebook(value: object) -> Codebook:
     """Return a codebook: an object with its fields, or YAML in a string.
 
     Raises:
-        ApiError: The value is not a codebook, or is too large.
+        ApiError: The value is not a codebook.
     """
-    n_bytes = len(encoded(value))
-    if n_bytes > _MOST_CODEBOOK:
-        raise bad_field(
-            "codebook",
-            f"codebook has {n_bytes} bytes; a request may have {_MOST_CODEBOOK}",
-        )
     try:
         if isinstance(value, str):
             return codebook_of_yaml(value, "codebook")

@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from llamaherd.core.errors import CutOffError
-from llamaherd.core.sampling import CONSTRAINTS
+from llamaherd.core.preparing import AbandonedError
 from llamaherd.core.words import spoken_in
-from llamaherd.server import answer_form, errors
+from llamaherd.server import errors
 from llamaherd.server.awaited import AwaitedWork
+from llamaherd.server.costs import CONSTRAINING, check_form
 from llamaherd.server.echo import EchoedResult, start_echo
 from llamaherd.server.messages import (
     ClientGoneError,
@@ -32,7 +33,7 @@ from llamaherd.server.work_threads import kind_of, n_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
     from starlette.types import Receive, Scope, Send
 
@@ -74,9 +75,6 @@ _QUICK = frozenset(
         "priority",
     }
 )
-# Fields with constraints. Constraints are compiled on separate threads, so that they
-# delay only each other.
-CONSTRAINING = frozenset({*CONSTRAINTS, *answer_form.FIELDS, "tools", "codebook"})
 
 
 class Endpoint(ABC):
@@ -125,22 +123,6 @@ class Endpoint(ABC):
         except Exception as error:  # noqa: BLE001 - no request ends the server
             await self._fail(error, record, send)
 
-    def _pools(
-        self, fields: dict[str, object], n_bytes: int, record: RequestRecord
-    ) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
-        """Return the threads that check a request, and those of its further work.
-
-        Args:
-            fields: Fields of the request.
-            n_bytes: Size of its body.
-            record: Record of the request.
-        """
-        threads, is_background = self._shared.threads, record.is_background
-        own = threads.pool(kind_of(fields, n_bytes), is_background=is_background)
-        if CONSTRAINING.isdisjoint(fields):
-            return own, own
-        return threads.pool("compile", is_background=is_background), own
-
     @abstractmethod
     async def answer(
         self,
@@ -173,7 +155,72 @@ class Endpoint(ABC):
             await send_json(send, known.status, known.body, known.headers)
 
 
-class Answering(Endpoint):
+class Computing(Endpoint):
+    """Endpoint whose work ends early if the client leaves or the time is over."""
+
+    async def answer(
+        self,
+        fields: dict[str, object],
+        n_bytes: int,
+        record: RequestRecord,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """See `Endpoint`.
+
+        Raises:
+            ClientGoneError: The client has disconnected.
+        """
+        timeout_s = None if record.is_background else self._shared.timeout_s
+        running = self._shared.enter(Running(receive, timeout_s))
+        try:
+            await self.compute(fields, n_bytes, record, running, send)
+        except (errors.ApiError, AbandonedError) as error:
+            if running.is_gone:
+                raise ClientGoneError from None
+            if isinstance(error, AbandonedError):
+                raise running.error() from None
+            raise
+        finally:
+            self._shared.leave(running)
+
+    def _pools(
+        self, fields: dict[str, object], n_bytes: int, record: RequestRecord
+    ) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
+        """Return the threads that check a request, and those of its further work.
+
+        Args:
+            fields: Fields of the request.
+            n_bytes: Size of its body.
+            record: Record of the request.
+        """
+        threads, is_background = self._shared.threads, record.is_background
+        own = threads.pool(kind_of(fields, n_bytes), is_background=is_background)
+        if CONSTRAINING.isdisjoint(fields):
+            return own, own
+        return threads.pool("compile", is_background=is_background), own
+
+    @abstractmethod
+    async def compute(
+        self,
+        fields: dict[str, object],
+        n_bytes: int,
+        record: RequestRecord,
+        running: Running,
+        send: Send,
+    ) -> None:
+        """Answer one request, which may be ended early at any time.
+
+        Args:
+            fields: Fields of the request.
+            n_bytes: Size of its body.
+            record: Record for the log.
+            running: The request.
+            send: Channel of the answer.
+        """
+
+
+class Answering(Computing):
     """ASGI application that answers the requests of one API.
 
     Args:
@@ -187,35 +234,27 @@ class Answering(Endpoint):
         self._ctx = ctx
         self._shape = shape
 
-    async def answer(
+    async def compute(
         self,
         fields: dict[str, object],
         n_bytes: int,
         record: RequestRecord,
-        receive: Receive,
+        running: Running,
         send: Send,
     ) -> None:
-        """See `Endpoint`."""
-        parsed, handle = await self._submit(fields, n_bytes, record)
-        timeout_s = None if record.is_background else self._shared.timeout_s
-        running = self._shared.enter(Running(handle, receive, timeout_s))
-        try:
-            await self._answer(parsed, running, record, send)
-        finally:
-            self._shared.leave(running)
-
-    async def _submit(
-        self, fields: dict[str, object], n_bytes: int, record: RequestRecord
-    ) -> tuple[ParsedRequest, Handle | SeveralAnswers]:
+        """See `Computing`."""
         first, own = self._pools(fields, n_bytes, record)
+
+        def submit() -> ParsedRequest:
+            check_form(fields, n_bytes)
+            parsed, running.handle = self._submit_now(fields, own, record)
+            return parsed
+
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK and n_items(fields) == 1:
-            return self._submit_now(fields, own, record)
-        pending = first.submit(self._submit_now, fields, own, record)
-        try:
-            return await asyncio.wrap_future(pending)
-        except asyncio.CancelledError:
-            pending.add_done_callback(_drop)  # the thread cannot be interrupted
-            raise
+            parsed = submit()
+        else:
+            parsed = await running.prepared(first, submit)
+        await self._answer(parsed, running, record, send)
 
     def _submit_now(
         self, fields: dict[str, object], own: Submitting, record: RequestRecord
@@ -246,23 +285,18 @@ class Answering(Endpoint):
         self, parsed: ParsedRequest, running: Running, record: RequestRecord, send: Send
     ) -> None:
         answer = self._shape.answer(parsed)
-        try:
-            if parsed.stream:
-                results = await _send_pieces(answer, running, record, send)
-                record.results = results
-                n = _n_values(results)
-                last = await self._made(lambda: answer.end(results), n, record)
-                await send_event(send, last, is_last=True)
-            else:
-                record.results = results = await running.results()
-                n = _n_values(results)
-                write = encoded if n > _FEW_VALUES else _dumped  # which is faster
-                body = await self._made(lambda: write(answer.whole(results)), n, record)
-                await send_json(send, 200, body)
-        except errors.ApiError:
-            if not running.is_gone:
-                raise
-            raise ClientGoneError from None
+        if parsed.stream:
+            results = await _send_pieces(answer, running, record, send)
+            record.results = results
+            n = _n_values(results)
+            last = await self._made(lambda: answer.end(results), n, record)
+            await send_event(send, last, is_last=True)
+        else:
+            record.results = results = await running.results()
+            n = _n_values(results)
+            write = encoded if n > _FEW_VALUES else _dumped  # which is faster
+            body = await self._made(lambda: write(answer.whole(results)), n, record)
+            await send_json(send, 200, body)
 
     async def _made(self, make: Callable[[], _T], n: int, record: RequestRecord) -> _T:
         """Return a part of the answer, made outside of the event loop if it is long.
@@ -302,12 +336,6 @@ def _n_values_of(result: Result) -> int:
         scores = result.scores_of_prompt
         n += len(scores.tokens) * (1 + len(scores.following))
     return n
-
-
-def _drop(pending: Future[tuple[ParsedRequest, Handle | SeveralAnswers]]) -> None:
-    """Cancel a prompt whose client has disconnected."""
-    if not pending.cancelled() and pending.exception() is None:
-        pending.result()[1].cancel()
 
 
 def _check_ids(prompt: object, n_vocab: int) -> None:

@@ -22,6 +22,7 @@ from llamaherd.model.tokens import prompt_tokens, token_bytes
 from llamaherd.native.vocabulary import ends_answer
 from llamaherd.run.call import Call
 from llamaherd.run.hosted import HostedCall
+from llamaherd.server.costs import check_kept
 from llamaherd.server.several import SeveralAnswers
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class _EchoCall:
         self._scored: ScoredPrompts | None = None
         self._scoring: HostedCall[Results] | None = None
         if n_top is not None:
+            name = "logprobs" if parsed.prompt_logprobs is None else "prompt_logprobs"
+            check_kept(name, sum(map(len, tokens)), n_top)
             self._scored = ScoredPrompts(ctx.model, tokens, max(1, n_top))
             call = Call(self._scored.requests, seed=0, on_error="return")
             self._scoring = HostedCall(ctx, call)

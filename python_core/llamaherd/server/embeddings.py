@@ -12,8 +12,9 @@ from llamaherd.asks.interfaces import SERVER
 from llamaherd.core import checks
 from llamaherd.core.errors import ModelLoadError
 from llamaherd.core.failure import code_of
+from llamaherd.server.costs import MOST_ITEMS
 from llamaherd.server.errors import ApiError, bad_field, code_of_prompt, renamed
-from llamaherd.server.work_api import MOST_ITEMS, Prepared, given_fields, other_model
+from llamaherd.server.work_api import Prepared, given_fields, other_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,10 +14,10 @@ from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.thinking import MOST_TOKENS
 from llamaherd.server import neutral, openai_logprobs, stop_texts
 from llamaherd.server.chats import BUDGETS
+from llamaherd.server.costs import MOST_ITEMS
 from llamaherd.server.openai import MOST_SAMPLES
 from llamaherd.server.openai_sampling import ALIASES
 from llamaherd.server.rerank import UNUSED
-from llamaherd.server.work_api import MOST_ITEMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

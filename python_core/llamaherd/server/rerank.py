@@ -17,9 +17,10 @@ from llamaherd.asks.options import ScoreOptions
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.failure import code_of
+from llamaherd.server.costs import check_items, check_pairs
 from llamaherd.server.errors import ApiError, bad_field, code_of_prompt
 from llamaherd.server.neutral import FLAG, INTEGER, OBJECT, UnusedField
-from llamaherd.server.work_api import Prepared, check_items, given_fields
+from llamaherd.server.work_api import Prepared, given_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,6 +81,7 @@ class RerankApi:
             if "truncate_prompt_tokens" in given:
                 text = "truncate_prompt_tokens needs a model for embeddings"
                 raise bad_field("truncate_prompt_tokens", text)
+            check_pairs(texts, [query], "query")
             work = prepare_score(
                 self._ctx,
                 [_PROMPT.format(each) for each in texts],

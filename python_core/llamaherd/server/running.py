@@ -1,45 +1,51 @@
-"""Running prompts, and the causes that can end them early."""
+"""Requests in progress, and the causes that can end them early."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from llamaherd.core.errors import CutOffError
+from llamaherd.core.preparing import AbandonedError, Preparing
 from llamaherd.core.results import Result
 from llamaherd.server.errors import ApiError, stopping, timed_out
 from llamaherd.server.several import SeveralAnswers, as_cut
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
     from starlette.types import Receive
 
     from llamaherd.run.handle import Handle
     from llamaherd.server.awaited import AwaitedWork
+    from llamaherd.server.work_threads import Submitting
 
+    AnyHandle = Handle | SeveralAnswers | AwaitedWork[Any]
 
+_T = TypeVar("_T")
 Reason = Literal["gone", "timeout", "stopping"]
 
 
 class Running:
-    """Running prompts of a request, which a disconnect, a timeout or the server may end.
+    """Request in progress, which a disconnect, a timeout or the server may end.
 
-    Each cause only cancels the handle. The wait for the handle then ends within one
-    decoding step, and `results` raises the error that names the cause.
+    While the request is prepared, each cause ends the preparation at its next step, see
+    `core.preparing`. Then each cause cancels the handle. The wait for the handle ends
+    within one decoding step, and `results` raises the error that names the cause.
 
     Args:
-        handle: Handle of one prompt, of several answers, or of a job without generated
-            text.
         receive: Channel that reports a disconnect.
         timeout_s: Maximum duration in seconds; None for no limit.
+
+    Attributes:
+        preparing: Preparation of the request, to be entered by its thread.
     """
 
-    def __init__(
-        self,
-        handle: Handle | SeveralAnswers | AwaitedWork[Any],
-        receive: Receive,
-        timeout_s: float | None,
-    ) -> None:
-        self.handle = handle
+    def __init__(self, receive: Receive, timeout_s: float | None) -> None:
+        self.preparing = Preparing()
+        self._pending: Future[Any] | None = None
+        self._handle: AnyHandle | None = None
         self._timeout_s = timeout_s
         self._reason: Reason | None = None
         loop = asyncio.get_running_loop()
@@ -53,18 +59,58 @@ class Running:
         """Whether the client has disconnected."""
         return self._reason == "gone"
 
+    @property
+    def handle(self) -> AnyHandle:
+        """Handle of one prompt, of several answers, or of a job without generated text.
+
+        The thread that prepares the request sets it.
+        """
+        if self._handle is None:
+            raise RuntimeError("the request is not prepared yet")
+        return self._handle
+
+    @handle.setter
+    def handle(self, handle: AnyHandle) -> None:
+        self._handle = handle
+        if not self.preparing.is_wanted:
+            handle.cancel()
+
     def end(self, reason: Reason) -> None:
-        """Cancel the prompt; the first reason is kept."""
-        if self._reason is None and not self.handle.done():
+        """End the preparation or the prompt; the first reason is kept."""
+        is_done = self._handle is not None and self._handle.done()
+        if self._reason is None and not is_done:
             self._reason = reason
-            self.handle.cancel()
+            self._cancel()
 
     def close(self) -> None:
-        """Stop watching the client and cancel an unfinished prompt."""
+        """Stop watching the client; end an unfinished preparation or prompt."""
         self._watcher.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        self.handle.cancel()
+        self._cancel()
+
+    async def prepared(self, threads: Submitting, prepare: Callable[[], _T]) -> _T:
+        """Let a thread prepare the request, and return what `prepare` returns.
+
+        Raises:
+            AbandonedError: The request was ended early.
+        """
+
+        def work() -> _T:
+            with self.preparing:
+                self.preparing.check()
+                return prepare()
+
+        self._pending = threads.submit(work)
+        made: asyncio.Future[_T] = asyncio.wrap_future(self._pending)
+        try:
+            await asyncio.wait([made])  # does not raise if only the future is cancelled
+        except asyncio.CancelledError:
+            made.cancel()  # nobody reads its error
+            raise
+        if made.cancelled():
+            raise AbandonedError
+        return made.result()
 
     async def results(self) -> list[Result]:
         """Wait for the answers, ordered by prompt.
@@ -82,7 +128,7 @@ class Running:
             return [as_cut(error.results[0])]
         results = [found] if isinstance(found, Result) else found
         if any(each.finish_reason == "cancelled" for each in results):
-            raise self._error()
+            raise self.error()
         return results
 
     async def outcome(self) -> Any:  # noqa: ANN401 - of any work
@@ -93,13 +139,23 @@ class Running:
         """
         found = await self.handle
         if self._reason is not None:
-            raise self._error()
+            raise self.error()
         return found
 
-    def _error(self) -> ApiError:
+    def error(self) -> ApiError:
+        """Return the error of a request that was ended early."""
         if self._reason == "timeout" and self._timeout_s is not None:
             return timed_out(self._timeout_s)
         return stopping()
+
+    def _cancel(self) -> None:
+        # The order of these lines ensures that a handle that is set meanwhile is
+        # cancelled, here or by the thread that sets it.
+        self.preparing.end()
+        if self._handle is not None:
+            self._handle.cancel()
+        elif self._pending is not None:
+            self._pending.cancel()
 
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -10,13 +10,8 @@ from llamaherd.api.score import prepare_score
 from llamaherd.asks.interfaces import SERVER
 from llamaherd.asks.options import ClassifyOptions, ScoreOptions
 from llamaherd.server.chats import with_defaults
-from llamaherd.server.work_api import (
-    Prepared,
-    check_items,
-    check_model,
-    check_pairs,
-    given_fields,
-)
+from llamaherd.server.costs import check_items, check_pairs
+from llamaherd.server.work_api import Prepared, check_model, given_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,9 @@ from llamaherd.asks.options import GenerateOptions
 from llamaherd.core.errors import AnswerError, GenerationError, PromptError
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
+from llamaherd.run.call import Call
 from llamaherd.server.awaited import AwaitedJob
+from llamaherd.server.costs import check_kept
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -44,7 +46,11 @@ def start_several(
     options = GenerateOptions(
         **parsed.options, params=parsed.params, n=parsed.n, on_error="continue"
     )
-    return SeveralAnswers(prepare_generate(ctx, parsed.prompts, options), threads)
+    work = prepare_generate(ctx, parsed.prompts, options)
+    if options.logprobs is not None and isinstance(work.call, Call):
+        n = sum(each.max_tokens for each in work.call.requests)
+        check_kept("logprobs", n, options.logprobs)
+    return SeveralAnswers(work, threads)
 
 
 class SeveralAnswers(AwaitedJob[Results]):

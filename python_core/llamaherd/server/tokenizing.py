@@ -13,6 +13,7 @@ from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.conversations import Refused
 from llamaherd.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize
 from llamaherd.native.vocabulary import token_text
+from llamaherd.server.costs import check_strings
 from llamaherd.server.errors import ApiError, bad_field, renamed
 from llamaherd.server.openai import ChatCompletions
 from llamaherd.server.responses import Responses
@@ -83,7 +84,7 @@ class TokenizeApi(_OfModel):
             chat = {n: v for n, v in fields.items() if n != "return_token_strs"}
             parsed = self._parsed(ChatCompletions, chat)
             tokens = _tokens_of(self._model, "messages", parsed)
-            return self._answer(tokens, wants_texts=wants_texts)
+            return self._answer(tokens, "return_token_strs" if wants_texts else "")
         # The null fields of a chat count as missing.
         nulls = {n for n in ChatCompletions.fields - _OF_TEXTS if fields.get(n) is None}
         texts = {n: value for n, value in fields.items() if n not in nulls}
@@ -107,7 +108,7 @@ class TokenizeApi(_OfModel):
             parse_special=_flag(given, "parse_special", default=True),
         )
         wants_texts = _flag(given, strings, default=False)
-        answer = self._answer(tokens, wants_texts=wants_texts)
+        answer = self._answer(tokens, strings if wants_texts else "")
         if wants_texts and not is_vllms:
             answer["tokens"] = self._with_pieces(tokens)
         return answer
@@ -119,11 +120,15 @@ class TokenizeApi(_OfModel):
             for token, piece in zip(tokens, token_bytes(self._model, tokens), strict=True)
         ]
 
-    def _answer(self, tokens: list[int], *, wants_texts: bool) -> dict[str, object]:
+    def _answer(self, tokens: list[int], strings: str) -> dict[str, object]:
+        """Return an answer, with the texts of its tokens if a field asks for them."""
         texts = None
-        if wants_texts:  # as in vLLM, the spelling of the vocabulary, such as "Ġis"
+        if strings:
+            check_strings(strings, tokens)
+            # As in vLLM, the spelling of the vocabulary, such as "Ġis".
             with self._model.using() as handle:
-                texts = [token_text(handle, token) or "" for token in tokens]
+                known = {token: token_text(handle, token) or "" for token in set(tokens)}
+            texts = [known[token] for token in tokens]
         return {
             "count": len(tokens),
             "max_model_len": self._settings.n_ctx_of(self._model),

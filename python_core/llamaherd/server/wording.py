@@ -18,6 +18,10 @@ class _Json(LanguageTerms):
     def model(self, model: object) -> str:  # noqa: ARG002 - clients see no path
         return "the model"
 
+    def call(self, function: str) -> str:
+        """Return the path that does the work of a function."""
+        return dict(self.functions).get(function, f"{function}() of Python or R")
+
     def constant(self, value: bool | None) -> str:
         return json.dumps(value)
 
@@ -48,10 +52,13 @@ JSON = _Json(
     chat='"chat": true',
     thinking="an object",
     markers='"thinking": {"start": ..., "end": ...}',
-    annotate="/v1/annotate",
-    start_server="llamaherd serve",
-    stop_server="Ctrl-C",
     template="use /v1/completions, or start the server with --template FILE",
+    frame="table",
+    functions=(
+        ("annotate", "/v1/annotate"),
+        ("classify", "/v1/classify"),
+        ("generate", "/v1/completions"),
+    ),
 )
 # Terms for paths whose requests have no field `chat`.
 JSON_WITHOUT_CHAT = replace(JSON, chat="/v1/chat/completions")

@@ -9,29 +9,27 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from llamaherd.core import checks
 from llamaherd.core.words import spoken_in, words
 from llamaherd.run.hosted import HostedCall
-from llamaherd.server.answering import Endpoint
+from llamaherd.server.answering import Computing
 from llamaherd.server.awaited import AwaitedWork
+from llamaherd.server.costs import check_form
 from llamaherd.server.errors import ApiError, bad_field
-from llamaherd.server.messages import ClientGoneError, encoded, send_json
+from llamaherd.server.messages import encoded, send_json
 from llamaherd.server.neutral import check_of_client
-from llamaherd.server.running import Running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sized
-    from concurrent.futures import Future
+    from collections.abc import Callable, Collection, Mapping
 
-    from starlette.types import Receive, Send
+    from starlette.types import Send
 
     from llamaherd.run.job import Runnable
     from llamaherd.run.steps import Steps
     from llamaherd.server.record import RequestRecord
+    from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shared_state import SharedState
     from llamaherd.server.work_threads import Submitting, VectorThread
 
 _T = TypeVar("_T")
-MOST_ITEMS = 2048  # maximum number of prompts or texts of a request
-MOST_PAIRS = 1 << 18  # maximum number of pairs of a prompt and a label or continuation
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class WorkShape(Protocol):
         """
 
 
-class Working(Endpoint):
+class Working(Computing):
     """ASGI application of one API without streams.
 
     Args:
@@ -78,37 +76,31 @@ class Working(Endpoint):
         super().__init__(shared, shape.fields)
         self._shape = shape
 
-    async def answer(
+    async def compute(
         self,
         fields: dict[str, object],
         n_bytes: int,
         record: RequestRecord,
-        receive: Receive,
+        running: Running,
         send: Send,
     ) -> None:
-        """Answer one request."""
+        """See `Computing`."""
         first, own = self._pools(fields, n_bytes, record)
-        pending = first.submit(self._start, fields, own, record)
-        try:
-            started = await asyncio.wrap_future(pending)
-        except asyncio.CancelledError:
-            pending.add_done_callback(_drop)  # the thread cannot be interrupted
-            raise
+
+        def start() -> _Started[Any] | bytes:
+            check_form(fields, n_bytes)
+            started = self._start(fields, own, record)
+            if not isinstance(started, bytes):
+                running.handle = started.job
+            return started
+
+        started = await running.prepared(first, start)
         if isinstance(started, bytes):
             await send_json(send, 200, started)
             return
-        timeout_s = None if record.is_background else self._shared.timeout_s
-        running = self._shared.enter(Running(started.job, receive, timeout_s))
-        try:
-            results = await running.outcome()
-            body = await asyncio.wrap_future(own.submit(started.body, results))
-            await send_json(send, 200, body)
-        except ApiError:
-            if not running.is_gone:
-                raise
-            raise ClientGoneError from None
-        finally:
-            self._shared.leave(running)
+        results = await running.outcome()
+        body = await asyncio.wrap_future(own.submit(started.body, results))
+        await send_json(send, 200, body)
 
     def _start(
         self, fields: dict[str, object], own: Submitting, record: RequestRecord
@@ -131,14 +123,6 @@ class Working(Endpoint):
             is_background = record.is_background
             threads = self._shared.threads.pool("codes", is_background=is_background)
         return _Started(made, record, threads)
-
-
-def _drop(pending: Future[_Started[Any] | bytes]) -> None:
-    """Cancel work whose client has disconnected before the work was known."""
-    if not pending.cancelled() and pending.exception() is None:
-        started = pending.result()
-        if not isinstance(started, bytes):
-            started.job.cancel()
 
 
 class _Started(Generic[_T]):
@@ -258,45 +242,3 @@ def other_model(asked: str, names: Collection[str]) -> ApiError:
         param="model",
         code="model_not_found",
     )
-
-
-def check_items(name: str, items: object) -> list[Any]:
-    """Return a list of prompts or texts.
-
-    Raises:
-        ApiError: The value is not a list, or the list is too long.
-    """
-    if not isinstance(items, list) or not items:
-        raise bad_field(name, f"{name} must be a list with at least one element")
-    if len(items) > MOST_ITEMS:
-        text = f"{name} has {len(items)} elements; a request may have {MOST_ITEMS}"
-        raise bad_field(name, text)
-    return items
-
-
-def check_pairs(items: Sized, of_each: object, name: str) -> None:
-    """Bound the number of scores that a request asks for, before it is prepared.
-
-    Args:
-        items: Prompts or texts.
-        of_each: Labels or continuations of all items, or a list of them for each item.
-        name: Name of the field with `of_each`.
-
-    Raises:
-        ApiError: The request has more than `MOST_PAIRS` pairs.
-    """
-    if not isinstance(of_each, (list, dict)):
-        return
-    # Lists of token ids are continuations themselves.
-    lists = [
-        one
-        for one in of_each
-        if isinstance(one, list) and not (one and isinstance(one[0], int))
-    ]
-    n_pairs = sum(map(len, lists)) if lists else len(items) * len(of_each)
-    if n_pairs > MOST_PAIRS:
-        text = (
-            f"{name}: the request has {n_pairs} pairs of a text and one of {name}, and a "
-            f"request may have {MOST_PAIRS}; divide it into several requests"
-        )
-        raise bad_field(name, text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from llamaherd.core.errors import ArgumentError
 from llamaherd.native import llguidance
 from llamaherd.structured.exact_numbers import check_values, take_limits, write_sizes
-from llamaherd.structured.intersections import costs_too_much
+from llamaherd.structured.intersections import costs_too_much, has_costly_names
 from llamaherd.structured.subschemas import OF_MANY, OF_NAMED, OF_ONE, subschemas
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ _FORMATS = frozenset(
 _TOO_LARGE = ("too big", "too large", "limit", "too many", "too complex")
 
 _MAX_SCHEMAS = 256
+# llguidance refuses more optional properties of an object, too, but only after a time
+# that grows with the square of their number.
+_MOST_OPTIONAL = 2000
 
 
 class SchemaError(ArgumentError):
@@ -109,9 +112,12 @@ def enforced(text: str) -> Enforced:
     check_values(known, subschemas(known))
     every = subschemas(schema)
     write_sizes(every)
+    _check_optional(every)
     left = take_limits(every)
     if costs_too_much(schema):
-        left |= {word for each in every for word in _drop("pattern")(each)}
+        for each in every:
+            drop = _drop_patterns if has_costly_names(each) else _drop("pattern")
+            left.update(drop(each))
     problem = _problem(schema, _COMPACT)
     if not problem:
         return Enforced(_with(schema, _COMPACT), tuple(sorted(left)))
@@ -132,6 +138,21 @@ def enforced(text: str) -> Enforced:
     left |= schema.keys() & (OF_ONE | OF_MANY | OF_NAMED | {"$ref"})
     schema = {"type": schema["type"]} if _has_plain_type(schema) else {}
     return Enforced(_with(schema, _LENIENT), tuple(sorted(left)))
+
+
+def _check_optional(every: list[dict[str, Any]]) -> None:
+    for each in every:
+        properties, required = each.get("properties"), each.get("required")
+        n = len(properties) if isinstance(properties, dict) else 0
+        n -= len(required) if isinstance(required, list) else 0
+        if n > _MOST_OPTIONAL:
+            raise SchemaError(
+                f"the schema is too large: an object has {n} optional properties, and "
+                f"masks can enforce {_MOST_OPTIONAL}: name them in required",
+                argument="schema",
+                code="too_many",
+                form="{problem}",
+            )
 
 
 def _with(schema: dict[str, Any], options: dict[str, object]) -> str:

@@ -17,7 +17,7 @@ from llamaherd.structured.subschemas import subschemas
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MAX_BYTES = 4_000_000  # maximum size of a file
+_MAX_BYTES = 2_000_000  # maximum size of a file
 
 
 def schema_text(source: object) -> tuple[str, Callable[[str], object] | None]:

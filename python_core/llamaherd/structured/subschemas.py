@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from llamaherd.core import checks
+from llamaherd.core.preparing import check_wanted
 
 _MOST_REFERENCES = 32  # maximum length of a chain of references
 
@@ -23,6 +24,7 @@ def subschemas(schema: object) -> list[dict[str, Any]]:
 
     The result includes the targets of references within the schema.
     """
+    check_wanted()
     found: dict[int, dict[str, Any]] = {}
     waiting = [schema]
     while waiting:

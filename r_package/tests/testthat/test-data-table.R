@@ -74,3 +74,26 @@ test_that("other ways to change a data.table keep or drop the record", {
   expect_identical(class(plain), "data.frame")
   expect_output(print(coded_table()), "<llamaherd_coded> 6 texts: a 4, b 2")
 })
+
+test_that("only the table that `:=` changed is not printed, once", {
+  skip_if_not_installed("data.table")
+  r <- coded_table()
+  with_table(r[, y := 1], r)
+  the$not_printed <- rlang::new_weakref(attr(r, ".internal.selfref"))
+  expect_silent(print(r))
+  expect_output(print(r), "6 texts")
+  # Tables that are made where earlier tables were may have their addresses.
+  shown <- vapply(
+    1:50,
+    \(i) {
+      r <- coded_table()
+      with_table(r[, y := 1], r)
+      outside$r <- NULL
+      rm(r)
+      gc(full = FALSE)
+      length(capture.output(print(coded_table())))
+    },
+    0L
+  )
+  expect_true(all(shown > 0))
+})

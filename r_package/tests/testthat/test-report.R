@@ -21,7 +21,7 @@ test_that("labels, probabilities and how they came about arrive", {
     sent[[2]],
     list(
       validation = NULL,
-      estimates = NULL,
+      estimates = list(),
       robustness = NULL,
       evaluation = NULL
     )
@@ -49,6 +49,17 @@ test_that("what is no part of a report is named", {
     report(coded, texts = NA)
     report(coded, 3)
   })
+})
+
+test_that("one or several estimates are sent with their titles", {
+  one <- structure(list(rows = list(), notes = "n"), class = "llamaherd_estimates")
+  titles <- \(x) vapply(several_for_report(x, rlang::current_env()), `[[`, "", "title")
+  expect_identical(several_for_report(NULL, rlang::current_env()), list())
+  expect_identical(titles(one), "")
+  expect_identical(titles(list(one, one)), c("", ""))
+  expect_identical(titles(list("By party" = one, one)), c("By party", ""))
+  expect_error(titles(list(one, 3)), "`estimates[[2]]`", fixed = TRUE)
+  expect_error(titles(3), "`estimates`", class = "llamaherd_error_argument")
 })
 
 test_that("a data frame that was joined or read gets back how it came about", {

@@ -73,6 +73,11 @@ test_that("examples come from explore", {
   expect_error(choose_examples(gold, 2, book, embeddings = "x"), "a matrix")
   expect_error(choose_examples(gold, 2, book, by = "hardest"), "coded is needed")
   expect_error(
+    choose_examples(gold, 2, book, chat = TRUE),
+    "chat is used only with a context"
+  )
+  expect_error(choose_examples(gold, 2, book, context = 3), "`context`")
+  expect_error(
     choose_examples(gold, 2, codebook("q", c("x", "y"))),
     "has the labels x, y"
   )

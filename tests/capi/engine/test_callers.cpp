@@ -12,15 +12,6 @@ using toy::Request;
 
 namespace {
 
-lh_status code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const lh::Error& e) {
-    return e.code();
-  }
-  return LH_OK;
-}
-
 // Reads the new output after each step until the answer has ended.
 struct Reader {
   std::string text;

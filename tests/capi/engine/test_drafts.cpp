@@ -8,15 +8,11 @@ using toy::Request;
 
 namespace {
 
-// Returns distinct prompts of different lengths.
-std::vector<int32_t> prompt(int64_t id) {
-  return toy::tokens("0123456789" + std::string(static_cast<size_t>(id) + 1, 'x'));
-}
-
 void submit(lh_engine& engine, int64_t n_prompts, int32_t max_tokens,
             bool may_draft = true) {
   for (int64_t id = 0; id < n_prompts; ++id) {
-    toy::submit(engine, Request(id, prompt(id), max_tokens).may_draft(may_draft));
+    toy::submit(engine,
+                Request(id, distinct_prompt(id), max_tokens).may_draft(may_draft));
   }
 }
 
@@ -54,7 +50,7 @@ TEST_CASE("answers that repeat themselves take several tokens a step") {
     submit(f.engine, 2, 61);
     toy::run_all(f.engine);
     for (const int64_t id : {0, 1}) {
-      CHECK(f.text(id) == fake::answer(prompt(id), 61));
+      CHECK(f.text(id) == fake::answer(distinct_prompt(id), 61));
       CHECK(f.engine.get(id).n_generated == 61);
     }
     const lh_stats stats = f.engine.stats();
@@ -89,7 +85,7 @@ TEST_CASE("what is guessed wrongly leaves nothing behind") {
       CHECK(f.engine.stats().n_draft > 0);
       CHECK(f.engine.stats().n_failed_decodes == 0);
       for (int64_t id = 0; id < 4; ++id) {
-        CHECK(f.text(id) == fake::answer(prompt(id), 150));
+        CHECK(f.text(id) == fake::answer(distinct_prompt(id), 150));
       }
       CHECK(fake::n_cells_left() == 0);
     }
@@ -101,7 +97,7 @@ TEST_CASE("a guess takes no cell that is not there") {
     fake::reset();
     repeat();
     const auto model = toy::model();
-    const auto n_each = static_cast<int32_t>(prompt(1).size()) + 40;
+    const auto n_each = static_cast<int32_t>(distinct_prompt(1).size()) + 40;
     lh_engine engine(*model, toy::engine_params(2 * n_each, 2, unified));
     submit(engine, 2, 40);
     toy::run_all(engine);
@@ -126,7 +122,8 @@ TEST_CASE("a batch with guesses that fails leaves all as it was") {
   CHECK(fake::n_cells_left() == n_cells);
   fake::settings().fault = nullptr;
   toy::run_all(f.engine);
-  for (const int64_t id : {0, 1}) CHECK(f.text(id) == fake::answer(prompt(id), 60));
+  for (const int64_t id : {0, 1})
+    CHECK(f.text(id) == fake::answer(distinct_prompt(id), 60));
 }
 
 TEST_CASE("penalties see each token in turn, guessed or not") {
@@ -135,7 +132,7 @@ TEST_CASE("penalties see each token in turn, guessed or not") {
     Fixture f(512, 4, false);
     repeat();
     for (int64_t id = 0; id < 2; ++id) {
-      Request request(id, prompt(id), 80);
+      Request request(id, distinct_prompt(id), 80);
       request.may_draft(draft);
       request.sampling.penalty_freq = 0.1F;
       request.sampling.repeat_last_n = -1;
@@ -167,7 +164,7 @@ TEST_CASE("nothing is guessed for many, nor where it may not be") {
   Fixture drawn(512, 4, false);
   repeat();
   for (int64_t id = 0; id < 4; ++id) {
-    Request request(id, prompt(id), 30);
+    Request request(id, distinct_prompt(id), 30);
     request.may_draft().sampling.temperature = 1e-6F;
     toy::submit(drawn.engine, std::move(request));
   }
@@ -178,7 +175,7 @@ TEST_CASE("nothing is guessed for many, nor where it may not be") {
     Fixture mixed(512, 4, false);
     repeat();
     for (int64_t id = 0; id < 4; ++id) {
-      Request request(id, prompt(id), 30);
+      Request request(id, distinct_prompt(id), 30);
       request.may_draft();
       if (id >= n_greedy) request.sampling.temperature = 1e-6F;
       toy::submit(mixed.engine, std::move(request));

@@ -15,13 +15,9 @@ const char* const kGrammar =
     "root ::= \"the answer is \" (\"abc\" | \"axx\") \", and \" [a-z] \" it is all\"";
 constexpr int32_t kLongest = 60;
 
-std::vector<int32_t> prompt(int64_t id) {
-  return toy::tokens("0123456789" + std::string(static_cast<size_t>(id) + 1, 'x'));
-}
-
 void submit(lh_engine& engine, int64_t id, bool stepwise, int32_t max_tokens = kLongest,
             float temperature = 0.0F) {
-  Request request(id, prompt(id), max_tokens);
+  Request request(id, distinct_prompt(id), max_tokens);
   request.sampling.grammar = kGrammar;
   request.sampling.temperature = temperature;
   request.native.step_forced = stepwise ? 1 : 0;
@@ -88,7 +84,7 @@ TEST_CASE("max_tokens and stop texts cut what must come as well") {
     CHECK(found[0].tokens[0].size() <= static_cast<size_t>(max_tokens));
   }
   Fixture f(512, 4, false);
-  Request request(0, prompt(0), kLongest);
+  Request request(0, distinct_prompt(0), kLongest);
   request.sampling.grammar = kGrammar;
   const char* stop[] = {"swer"};
   const int32_t size[] = {4};
@@ -103,7 +99,7 @@ TEST_CASE("max_tokens and stop texts cut what must come as well") {
 
 TEST_CASE("an answer that is known ends without a step, and that is told") {
   Fixture f(512, 4, false);
-  Request request(7, prompt(0), kLongest);
+  Request request(7, distinct_prompt(0), kLongest);
   request.sampling.grammar = "root ::= \"all of it\"";
   toy::submit(f.engine, request);
   CHECK(f.engine.get(7).state == LH_STATE_FINISHED);
@@ -166,7 +162,7 @@ TEST_CASE("drafts and what must come go together") {
     Fixture f(1024, 4, false);
     fake::settings().eos_share = 0;
     for (int64_t id = 0; id < 2; ++id) {
-      Request request(id, prompt(id), 90);
+      Request request(id, distinct_prompt(id), 90);
       request.sampling.grammar = "root ::= (\"again and again the same \" [a-b])+";
       request.may_draft(draft);
       toy::submit(f.engine, request);
@@ -182,7 +178,7 @@ TEST_CASE("drafts and what must come go together") {
 
 TEST_CASE("what is forbidden does not come because it must") {
   Fixture f(512, 4, false);
-  Request request(0, prompt(0), kLongest);
+  Request request(0, distinct_prompt(0), kLongest);
   request.sampling.grammar = "root ::= \"ab\"";
   const int32_t token[] = {'b'};
   const float value[] = {-std::numeric_limits<float>::infinity()};

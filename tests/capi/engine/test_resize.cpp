@@ -10,15 +10,6 @@ using toy::Request;
 
 namespace {
 
-lh_status code_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const lh::Error& e) {
-    return e.code();
-  }
-  return LH_OK;
-}
-
 // Creates a request that has ended, and a request that is paused partway.
 void prepare(lh_engine& engine) {
   fake::settings().eos_share = 0;

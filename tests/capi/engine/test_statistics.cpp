@@ -48,9 +48,9 @@ struct Sum {
 
 // Random calls run concurrently, one step at a time. A request whose number of tokens
 // increased was in the batch.
-class Scenario {
+class CountedRun {
  public:
-  Scenario(uint32_t seed, bool unified) : random_(seed), f_(2048, 6, unified) {
+  CountedRun(uint32_t seed, bool unified) : random_(seed), f_(2048, 6, unified) {
     fake::settings().eos_share = 0.02;
     fake::settings().repeat_share = 0.9;
     fake::settings().fault = [this](int64_t, const std::vector<int32_t>&) {
@@ -178,7 +178,7 @@ TEST_CASE("what requests take adds up to their calls', and that to all") {
   int64_t n_reused = 0;
   for (uint32_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
-    Scenario scenario(seed, seed % 2 == 0);
+    CountedRun scenario(seed, seed % 2 == 0);
     scenario.run();
     n_drafts += scenario.n_drafts();
     n_failed += scenario.n_failed();

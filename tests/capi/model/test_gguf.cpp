@@ -17,16 +17,17 @@
 #include "gguf_check.hpp"
 #include "gguf_missing.hpp"
 #include "guard.hpp"
+#include "has.hpp"
 
 namespace {
 
 using Header = std::unique_ptr<gguf_context, void (*)(gguf_context*)>;
-using Change = std::function<void(gguf_context*)>;
+using GgufChange = std::function<void(gguf_context*)>;
 
 constexpr int64_t kRow = 32;
 
 // Returns the bytes of a file with two tensors of kRow numbers each and a changed header.
-std::string file_with(const Change& change, ggml_type type = GGML_TYPE_F32) {
+std::string file_with(const GgufChange& change, ggml_type type = GGML_TYPE_F32) {
   const Header header(gguf_init_empty(), gguf_free);
   gguf_set_val_str(header.get(), "general.architecture", "llama");
   gguf_set_val_u32(header.get(), "llama.block_count", 2);
@@ -70,12 +71,6 @@ std::string problem(const std::string& bytes) {
     return error.what();
   }
   return "";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  CAPTURE(text);
-  CAPTURE(part);
-  return text.find(part) != std::string::npos;
 }
 
 void set(gguf_context* h, const std::string& architecture, const char* name,
@@ -147,7 +142,7 @@ TEST_CASE("damaged starts and counts are named") {
 }
 
 TEST_CASE("what libllama would end the process on is refused") {
-  const std::vector<std::pair<Change, std::string>> cases = {
+  const std::vector<std::pair<GgufChange, std::string>> cases = {
       {[](auto* h) { gguf_set_val_u32(h, "llama.block_count", 0); },
        "has llama.block_count = 0, but it must be between 1 and 512"},
       {[](auto* h) { gguf_set_val_u32(h, "llama.block_count", 513); },
@@ -259,7 +254,7 @@ TEST_CASE("a norm in f16 is refused, also if there is a GPU") {
 }
 
 TEST_CASE("what is unusual but right passes") {
-  const std::vector<Change> cases = {
+  const std::vector<GgufChange> cases = {
       [](auto* h) { gguf_set_val_u32(h, "llama.block_count", 512); },
       [](auto* h) {
         gguf_set_val_u32(h, "llama.expert_count", 8);
@@ -302,7 +297,7 @@ TEST_CASE("what is unusual but right passes") {
       [](auto* h) { set_state(h, "granitehybrid", 4, 16, 1); },
       [](auto* h) { gguf_remove_key(h, "general.architecture"); },
   };
-  for (const Change& change : cases) CHECK(problem(file_with(change)) == "");
+  for (const GgufChange& change : cases) CHECK(problem(file_with(change)) == "");
   CHECK(problem(file_with([](gguf_context*) {}, GGML_TYPE_Q8_0)) == "");
 }
 

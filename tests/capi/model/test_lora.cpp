@@ -15,6 +15,7 @@
 #include "ggml.h"
 #include "gguf.h"
 #include "guard.hpp"
+#include "has.hpp"
 #include "lora_check.hpp"
 #include "toy.hpp"
 
@@ -24,7 +25,7 @@ using Header = std::unique_ptr<gguf_context, void (*)(gguf_context*)>;
 using Tensors = std::unique_ptr<ggml_context, void (*)(ggml_context*)>;
 using Shape = std::array<int64_t, 3>;
 using Shapes = std::vector<std::pair<std::string, Shape>>;
-using Change = std::function<void(gguf_context*, Shapes&)>;
+using LoraChange = std::function<void(gguf_context*, Shapes&)>;
 
 constexpr int64_t kIn = 32;
 constexpr int64_t kOut = 64;
@@ -70,7 +71,7 @@ File model_file(bool with_output) {
   return {"base.gguf", header.get(), shapes, GGML_TYPE_F32};
 }
 
-File lora_file(const Change& change, ggml_type type = GGML_TYPE_F32) {
+File lora_file(const LoraChange& change, ggml_type type = GGML_TYPE_F32) {
   const Header header(gguf_init_empty(), gguf_free);
   gguf_set_val_str(header.get(), "general.architecture", "llama");
   gguf_set_val_str(header.get(), "general.type", "adapter");
@@ -103,7 +104,7 @@ uint64_t check(const File& lora, bool with_output = true) {
 }
 
 // Returns the reason why an adapter is refused; "" if it is accepted.
-std::string problem(const Change& change, ggml_type type = GGML_TYPE_F32,
+std::string problem(const LoraChange& change, ggml_type type = GGML_TYPE_F32,
                     bool with_output = true) {
   try {
     check(lora_file(change, type), with_output);
@@ -114,17 +115,11 @@ std::string problem(const Change& change, ggml_type type = GGML_TYPE_F32,
   return "";
 }
 
-bool has(const std::string& text, const std::string& part) {
-  CAPTURE(text);
-  CAPTURE(part);
-  return text.find(part) != std::string::npos;
-}
-
-Change shape(size_t i, Shape other) {
+LoraChange shape(size_t i, Shape other) {
   return [=](gguf_context*, Shapes& shapes) { shapes[i].second = other; };
 }
 
-Change embedding(int64_t rank_of_b) {
+LoraChange embedding(int64_t rank_of_b) {
   return [=](gguf_context*, Shapes& shapes) {
     shapes = {{"token_embd.weight.lora_a", {kRank, kVocab, 1}},
               {"token_embd.weight.lora_b", {rank_of_b, kIn, 1}}};

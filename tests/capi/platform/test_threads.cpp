@@ -131,7 +131,7 @@ namespace {
 
 // Returns the result of a function in a forked child. The child is killed, so that no
 // leak checker reports memory of threads that the child does not have.
-[[maybe_unused]] int32_t in_child(int32_t (*body)()) {
+[[maybe_unused]] int32_t counted_in_child(int32_t (*body)()) {
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
   const pid_t pid = fork();
@@ -156,7 +156,7 @@ TEST_CASE("without memory for threads there are fewer of them, and all is done")
   if (!is_glibc_malloc()) return;  // valgrind ends a process that has no memory left
   constexpr int32_t kUnlimited = 2;
   lh::end_idle_threads();
-  const int32_t is_done = in_child([] {
+  const int32_t is_done = counted_in_child([] {
     rlimit limit{};
     getrlimit(RLIMIT_AS, &limit);
     limit.rlim_cur = 400UL << 20U;  // 64 stacks of 8 MiB need more
@@ -185,7 +185,7 @@ TEST_CASE("without memory for threads there are fewer of them, and all is done")
 #if !defined(__SANITIZE_THREAD__)  // which cannot create threads in a forked child
 TEST_CASE("a forked child has teams of its own") {
   on_team(2, [] {});  // the team now waits for work
-  const int32_t n_done = in_child([] {
+  const int32_t n_done = counted_in_child([] {
     std::atomic<int32_t> n{0};
     on_team(2, [&] { ++n; });
     return n.load();

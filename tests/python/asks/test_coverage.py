@@ -24,7 +24,7 @@ ASKED = "<|im_start|>user\nPolitics or Sports? The keeper saved it.<|im_end|>"
 
 def test_the_median_of_known_coverages_counts() -> None:
     nan = float("nan")
-    assert "median coverage is 0.049:" in low_coverage(np.array([0.049, nan, 0.9, 0.001]))
+    assert "Median coverage is 0.049:" in low_coverage(np.array([0.049, nan, 0.9, 0.001]))
     assert low_coverage(np.array([0.05, 0.05, 0.001])) == ""
     assert low_coverage(np.array([nan])) == low_coverage(np.array([])) == ""
 
@@ -82,7 +82,7 @@ def test_codings_of_few_texts_name_an_open_thought() -> None:
 def test_runs_note_a_low_coverage() -> None:
     task = Classify(ClassifyOptions(labels=LABELS))
     (note,) = task.notes({"coverage": [0.01, None]})
-    assert "median coverage is 0.01" in note
+    assert "Median coverage is 0.01" in note
     assert "chat=True" in note
     assert task.notes({"coverage": [0.9]}) == []
 

@@ -58,7 +58,7 @@ def test_no_filter_turns_the_warnings_of_a_run_into_errors(
         f"PYTHONWARNINGS={filter_} {LLAMAHERD} {run} -o out.csv --journal ''", tmp_path
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("llamaherd: warning: median coverage is")
+    assert done.stderr.startswith("llamaherd: warning: Median coverage is")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 3
 
 

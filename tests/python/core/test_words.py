@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import llamaherd as lh
 import pytest
 from llamaherd._r.boundary import boundary
+from llamaherd.cli.wording import COMMAND_LINE
 from llamaherd.core import checks
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.thinking import checked_thinking
-from llamaherd.core.words import PYTHON, R, setting, spoken_in, words
+from llamaherd.core.words import PYTHON, R, call, setting, spoken_in, words
 from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _REST = "a number of tokens or a"
 # A call that fails, the message in Python, the message in R.
@@ -58,13 +62,53 @@ _CASES: list[tuple[Callable[[], object], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "in_python", "in_r"), _CASES)
+@pytest.mark.parametrize(("failing", "in_python", "in_r"), _CASES)
 def test_messages_in_both_languages(
-    call: Callable[[], object], in_python: str, in_r: str
+    failing: Callable[[], object], in_python: str, in_r: str
 ) -> None:
     with pytest.raises(BadArgumentError, match=f"^{re.escape(in_python)}$"):
-        call()
-    assert boundary(call)()["message"] == in_r
+        failing()
+    assert boundary(failing)()["message"] == in_r
+
+
+def _texts(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the texts of a module with their lines, without docstrings."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in docs:
+            yield node.lineno, node.value
+
+
+def test_functions_and_tables_in_messages_have_the_name_of_the_caller() -> None:
+    package = Path(lh.__file__).parent
+    own = "|".join(name for name in lh.__all__ if name.islower())
+    # "llamaherd::f()" and "f() of Python" name the language.
+    named = re.compile(
+        rf"(?<!::)\b({own})\(\)(?! (and [a-z_]+\(\) )?(of|in) Python)|\bdata frame\b"
+    )
+    apart = {"words.py", "openapi.py", "data.py"}  # terms; documents; batches of Ray
+    found = [
+        f"{file.relative_to(package)}:{line}: {text}"
+        for file in sorted(package.rglob("*.py"))
+        if "_r" not in file.parts and file.name not in apart
+        if named.search(file.read_text(encoding="utf-8"))  # parsing is slow
+        for line, text in _texts(file)
+        if named.search(text)
+    ]
+    assert found == []
+
+
+def test_functions_have_the_name_of_the_caller() -> None:
+    assert call("annotate") == "annotate()"
+    with spoken_in(R):
+        assert call("annotate") == "annotate_texts()"
+        assert call("validate") == "validate()"
+    with spoken_in(COMMAND_LINE):
+        assert call("best_codebook") == "`llamaherd codebooks best`"
+        assert call("validate") == "validate() of Python or R"
 
 
 def test_settings_have_the_form_of_a_call() -> None:

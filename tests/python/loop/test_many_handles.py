@@ -102,6 +102,7 @@ PROMPTS: dict[str, Callable[[int], Request]] = {
 }
 
 
+@pytest.mark.more(reason="traces every instruction", cases=3)
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 @pytest.mark.parametrize("asked", PROMPTS.values(), ids=PROMPTS)
 def test_removing_waiting_prompts_is_linear(

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+from llamaherd.optimize import requantize
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.model
@@ -269,3 +271,19 @@ lh.generate(lh.Context(model), prompt, max_tokens=1)
     )
     assert run.stdout == ""
     assert run.stderr == ""
+
+
+def test_short_rows_are_multiplied_correctly(
+    tiny_path: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """With AMX, ggml multiplies rows of one block by memory that nobody wrote."""
+    prompt = [token % 200 + 3 for token in range(120)]
+    rows = []
+    with requantize.Requantized(tiny_path("llama"), tmp_path, "Q8_0", 0, 1) as file:
+        file.quantize()
+        for path in [tiny_path("llama"), *[file.path] * 4]:
+            with lh.Model(path) as model, lh.Context(model) as context:
+                found = lh.generate_parallel(context, [prompt], max_tokens=1, logprobs=5)
+            rows.append(sorted(found[0].top_logprobs[0].values()))
+    assert rows[1:] == [rows[1]] * 4
+    assert rows[1] == pytest.approx(rows[0], abs=0.2)

@@ -60,6 +60,35 @@ def test_every_example_of_the_readme_is_run(run_readme: ModuleType) -> None:
     assert len(left) == len(ran)
 
 
+def test_each_picture_shows_words_and_numbers(run_readme: ModuleType) -> None:
+    for picture in run_readme.PICTURES.values():
+        record = run_readme.record_of((ROOT / picture.path).read_bytes())
+        assert picture.problem(record, record) == ""
+        assert "interval" in record["words"]
+        assert len(record["numbers"]) > 10
+
+
+def test_a_picture_that_shows_something_else_is_named(
+    run_readme: ModuleType, tmp_path: Path
+) -> None:
+    picture = run_readme.PICTURES["README.md"]
+    (tmp_path / "picture.png").write_bytes((ROOT / picture.path).read_bytes())
+    head = "4 0 0 100 0 16 10 0.0000 4 120 667 6358 7176"
+    (tmp_path / "picture.fig").write_text(f"{head} human codes\\001\n1 2 3\n")
+    (tmp_path / "picture.json").write_text("[0.25, 0.5]")
+    made, record = picture.made(tmp_path)
+    assert record == {"words": ["codes", "human"], "numbers": [0.25, 0.5]}
+    assert run_readme.record_of(made) == record
+    assert picture.problem(record, record) == ""
+    assert "it has no record" in picture.problem(None, record)
+    for words, numbers, problem in (
+        (["codes", "people"], [0.25, 0.5], "['people'] in place of ['human']"),
+        (["codes", "human"], [0.25, 0.6], "0.6 in place of 0.5"),
+        (["codes", "human"], [0.25], "1 numbers, not 2"),
+    ):
+        assert problem in picture.problem({"words": words, "numbers": numbers}, record)
+
+
 def test_a_page_that_lacks_an_example_ends_the_run(run_readme: ModuleType) -> None:
     with pytest.raises(SystemExit, match=r"README.md has 1 examples in python, not 2"):
         run_readme.blocks("README.md", "python", 2)

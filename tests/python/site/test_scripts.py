@@ -82,11 +82,11 @@ def test_a_copy_of_llama_has_all_files_that_the_build_of_the_shim_reads(
     )
     assert located.stdout.strip() == str(site.resolve())
     subprocess.run(
-        [sys.executable, support, "build-info", tmp_path / "info.py"],
+        [sys.executable, support, "build-info", tmp_path / "info.py", "0c1e570"],
         env={**os.environ, "PYTHONPATH": str(site)},
         check=True,
     )
-    assert "LLAMA_BUILD_COMMIT" in (tmp_path / "info.py").read_text()
+    assert "LLAMA_BUILD_COMMIT = '0c1e570'" in (tmp_path / "info.py").read_text()
 
 
 def test_results_are_recorded_after_the_last_step(copy: Path) -> None:

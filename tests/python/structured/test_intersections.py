@@ -54,3 +54,31 @@ def test_a_grammar_with_many_patterns_of_one_text_is_refused() -> None:
     params = SamplingParams(grammar=f"%llguidance {{}}\nstart: %json {rule}")
     with pytest.raises(ValueError, match="too many patterns for one text"):
         Constraints({}).shape(params)
+
+
+@pytest.mark.parametrize(("n_patterns", "n_names"), [(200, 0), (10, 2000)])
+def test_many_patterns_of_names_are_checked_instead_of_enforced(
+    n_patterns: int, n_names: int
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {f"b{i}": {} for i in range(n_names)},
+        "patternProperties": {f"^a{i}$": {"type": "null"} for i in range(n_patterns)},
+        "additionalProperties": False,
+    }
+    part = enforced(json.dumps(schema))
+    assert part.left == ("patternProperties",)
+    assert '"patternProperties"' not in part.text
+    rule = json.dumps(schema)
+    params = SamplingParams(grammar=f"%llguidance {{}}\nstart: %json {rule}")
+    with pytest.raises(ValueError, match="too many patterns"):
+        Constraints({}).shape(params)
+
+
+def test_few_patterns_of_names_are_enforced() -> None:
+    schema = {
+        "type": "object",
+        "patternProperties": {f"^a{i}$": {"type": "null"} for i in range(20)},
+        "additionalProperties": False,
+    }
+    assert enforced(json.dumps(schema)).left == ()

@@ -10,6 +10,7 @@ from unicodedata import normalize
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
+from llamaherd.core.words import call, words
 from llamaherd.research.codes.cells import are_alike
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ def check_coders(
         raise ArgumentError(
             f"has a column {checks.quoted(coder)} without any label: it contains "
             f"{', '.join(map(checks.quoted, shown[:_SHOWN]))}{more}. If these are "
-            "notes, leave the column out (read_gold() has the argument coders); if they "
+            "notes, leave the column out "
+            f"({words().argument('read_gold', 'coders')}); if they "
             "mean that texts were skipped, leave these cells empty; if they are codes, "
-            "write labels and codes alike, or declare all labels (gold_sample() has the "
-            "argument names)",
+            "write labels and codes alike, or declare all labels "
+            f"({words().argument('gold_sample', 'names')})",
             argument="gold",
             code="no_codes",
         )
@@ -99,9 +101,9 @@ def check_spelling(columns: Sequence[Iterable[Any]], labels: Iterable[Any]) -> N
         raise ArgumentError(
             f"has {count_of(n, 'code')} {checks.quoted(code)}, which is no label: did "
             f"you mean {checks.quoted(label)}? Correct the codes. If it is a label that "
-            "the model never gave, declare all labels (gold_sample() has the argument "
-            "names, validate() an argument for labels, a categorical column its "
-            "categories)",
+            "the model never gave, declare all labels "
+            f"({words().argument('gold_sample', 'names')}, {call('validate')} an "
+            "argument for labels, a categorical column its categories)",
             argument="gold",
             code="unknown_choice",
         )

@@ -12,6 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.declared import suggests_names
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import MOST_ROWS, first_rows
 from llamaherd.core.words import words
 from llamaherd.research.coding.answer_types import JOINED, OWN, TYPES, checked_own
 from llamaherd.research.coding.codebook_checks import check_contradictions, filled
@@ -277,11 +278,20 @@ class Codebook:
         )
 
     def __str__(self) -> str:
-        return "\n".join(page(self))
+        return "\n".join(page(self, most=MOST_ROWS))
+
+    def __repr__(self) -> str:
+        return f"<Codebook: {self.kind.summary} ({self.hash[:8]})>"
 
 
-def page(codebook: Codebook, width: int = 72) -> list[str]:
-    """Return a codebook as lines of text that a person can read."""
+def page(codebook: Codebook, width: int = 72, most: int = 10**9) -> list[str]:
+    """Return a codebook as lines of text that a person can read.
+
+    Args:
+        codebook: The codebook.
+        width: Maximum number of characters of an example's text.
+        most: Maximum numbers of labels, of examples and of fields.
+    """
     what = codebook.kind.summary
     lines = [f"<Codebook> {what} ({codebook.hash[:8]})", "", codebook.question]
     if codebook.system is not None:
@@ -294,22 +304,25 @@ def page(codebook: Codebook, width: int = 72) -> list[str]:
         lines += ["", "Labels"] if codebook.labels else []
         named = codebook.definitions
     wide = min(24, max(map(len, named), default=0))
-    for label, definition in named.items():
-        lines.append(f"  {label:<{wide}}  {definition}".rstrip())
+    labels = [f"  {name:<{wide}}  {text}".rstrip() for name, text in named.items()]
+    lines += first_rows(labels, most)
     if codebook.schema is not None:
-        lines += ["", "Fields", *_schema_lines(json.loads(codebook.schema))]
+        fields_of = _schema_lines(json.loads(codebook.schema))
+        lines += ["", "Fields", *first_rows(fields_of, most)]
     if codebook.examples:
-        lines += ["", f"Examples ({len(codebook.examples)})"]
-        for each in codebook.examples:
-            text = " ".join(each.text.split())
-            shown = text if len(text) <= width else f"{text[: width - 3]}..."
-            lines += [f"  {shown}", f"    -> {shown_label(each.label)}"]
-            if each.reason is not None:
-                lines[-1] += f" ({each.reason})"
+        shown = [_example_line(each, width) for each in codebook.examples]
+        lines += ["", f"Examples ({len(codebook.examples)})", *first_rows(shown, most)]
     note = codebook.fixed["told"]
     if note:
         lines += ["", note]
-    return lines
+    return [part for line in lines for part in line.split("\n")]
+
+
+def _example_line(example: Example, width: int) -> str:
+    text = " ".join(example.text.split())
+    shown = text if len(text) <= width else f"{text[: width - 3]}..."
+    reason = "" if example.reason is None else f" ({example.reason})"
+    return f"  {shown}\n    -> {shown_label(example.label)}{reason}"
 
 
 def shown_label(label: object) -> str:

@@ -16,6 +16,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ArgumentError, BadArgumentError
 from llamaherd.core.files import write_new
+from llamaherd.core.preparing import check_wanted
 from llamaherd.research.coding.codebook import Codebook, checked_codebook
 
 if TYPE_CHECKING:
@@ -169,6 +170,7 @@ def _refuse_tricks(text: str) -> None:
     """Refuse YAML that expands a small file or runs code."""
     depth = 0
     for event in yaml.parse(text, yaml.SafeLoader):
+        check_wanted()
         line = 0 if event.start_mark is None else event.start_mark.line + 1
         if getattr(event, "anchor", None) is not None:
             raise ArgumentError(

@@ -13,7 +13,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.failure import codes_of
 from llamaherd.core.plurals import count_of
-from llamaherd.core.words import setting
+from llamaherd.core.words import setting, words
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.span_type import SPANS
@@ -96,10 +96,10 @@ class Coded:
             i = next(rows)
             what = f"{there[i]!r} in row {i}, where the model gave {labels[i]!r}"
         raise ArgumentError(
-            f"the column {name!r} of the data frame was changed after coding: it has "
-            f"{what}. Give the data frame in place of the result, which then has the "
-            f"labels (coded.frame, with {setting('label', name)}), or write corrected "
-            "labels to a new column",
+            f"the column {name!r} of the {words().frame} was changed after coding: it "
+            f"has {what}. Give the {words().frame} in place of the result, which then "
+            f"has the labels (coded.frame, with {setting('label', name)}), or write "
+            "corrected labels to a new column",
             argument="coded",
             code="conflict",
             form="{problem}",

@@ -19,7 +19,7 @@ from llamaherd.core.plain import plain_tree
 from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.core.stats import Stats
 from llamaherd.core.table import free_name
-from llamaherd.core.words import setting
+from llamaherd.core.words import setting, words
 from llamaherd.research.codes import number_in
 from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.frames import Categories, Integers
@@ -149,7 +149,7 @@ def named(
         if name in there:
             example = f"columns={{{role!r}: ...}}".replace("{", "{{").replace("}", "}}")
             raise ArgumentError(
-                f"the data frame has a column {name!r} already",
+                f"the {words().frame} has a column {name!r} already",
                 argument="columns",
                 place=(role,),
                 code="conflict",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, part_of
+from llamaherd.core.words import call, words
 from llamaherd.research import frames
 from llamaherd.research.codes import form_of, is_nothing, text_of
 from llamaherd.research.coding.label_sets import joined, labels_in
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RAW = "raw_"  # prefix of the model's columns in recalibrated data
-_FIX = (
-    "Use the data frame that gold_sample() got, with all its rows, and with its column "
-    "of ids or of texts"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,4 +361,9 @@ def _without(design: Mapping[str, Any]) -> str:
 
 
 def _refuse(problem: str) -> NoReturn:
-    raise ArgumentError(f"was drawn from other data: {problem}. {_FIX}", argument="gold")
+    raise ArgumentError(
+        f"was drawn from other data: {problem}. Use the {words().frame} that "
+        f"{call('gold_sample')} got, with all its rows, and with its column of ids or of "
+        "texts",
+        argument="gold",
+    )

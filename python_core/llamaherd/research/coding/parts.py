@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.words import call
 from llamaherd.research.coding.relabelled import OTHER_PART
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def locked_note(gold: Any) -> list[str]:  # noqa: ANN401 - GoldSample, or what i
             f"{count_of(n_locked, 'text')} of the part 'evaluate' "
             f"{verb(n_locked, 'is', 'are')} left out, because this part "
             "is locked: the results use only the codes of "
-            "'explore' and 'select'. evaluate_codebook() unlocks the part, and returns a "
-            "sample with all parts open (gold)"
+            f"'explore' and 'select'. {call('evaluate_codebook')} unlocks the part, and "
+            "returns a sample with all parts open (gold)"
         )
     ]

@@ -147,6 +147,8 @@ class PromptPreview:
             f"---- every text\n{self.shared}\n---- this text\n{own}"
         )
 
+    __repr__ = __str__
+
 
 def prompt_preview(
     codebook: Codebook,

@@ -18,6 +18,8 @@ from llamaherd.research.codes import text_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from llamaherd.core.argument import Name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -95,7 +97,7 @@ class Source:
         return ""
 
 
-def check_source(name: str, result: object, of: Source, *, any_order: bool) -> None:
+def check_source(name: Name, result: object, of: Source, *, any_order: bool) -> None:
     """Raise an error if a result was computed from other labels.
 
     Args:

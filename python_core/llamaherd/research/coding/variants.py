@@ -15,7 +15,7 @@ from llamaherd.core.argument import argument_of
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import with_commas
 from llamaherd.core.sampling import DEFAULT_SEED
-from llamaherd.core.words import setting
+from llamaherd.core.words import call, setting
 
 if TYPE_CHECKING:
     from llamaherd.core.thinking import ThinkingWanted
@@ -110,7 +110,7 @@ def _checked_codebooks(codebooks: Mapping[str, Codebook]) -> Codebook:
     first = next(iter(codebooks.values()))
     if first.kind.is_generated:
         raise ArgumentError(
-            "robustness() compares labels; a codebook of fields has none",
+            f"{call('robustness')} compares labels; a codebook of fields has none",
             argument="codebooks",
             code="conflict",
             form="{problem}",

@@ -120,8 +120,8 @@ def cluster_hint(
     if not ratio > _WIDER:
         return []
     note = (
-        f"texts with the same {name!r} have similar labels (intraclass correlation "
-        f"{decimals(correlation)}): if they are dependent, name the column as cluster; "
+        f"Texts with the same {name!r} have similar labels (intraclass correlation "
+        f"{decimals(correlation)}). If they are dependent, name the column as cluster: "
         f"intervals of {found.rows[0].method} are then {ratio:.1f} times as wide"
     )
     return [note]

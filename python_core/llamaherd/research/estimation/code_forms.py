@@ -110,7 +110,7 @@ def undeclared(
         return []
     n = sum(bool(other.intersection(row)) for row in rows)
     note = (
-        f"people gave {count_of(n, 'text')} a code that is not among the labels "
+        f"People gave {count_of(n, 'text')} a code that is not among the labels "
         f"({_some(other)}): estimates treat it as one more label, which the model never "
         "gives"
     )

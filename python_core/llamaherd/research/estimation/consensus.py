@@ -10,7 +10,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import count_of, first_rows, verb
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.statistics.agreement import percent_agreement
 from llamaherd.research.statistics.coder_cells import cells_of
@@ -83,9 +83,9 @@ class DawidSkene:
         form = "one-coin" if self.one_coin else "a matrix of error rates for each coder"
         n_texts, n_coders = len(self.ids), len(self.coders)
         lines = [f"{count_of(n_texts, 'text')}, {count_of(n_coders, 'coder')}, {form}"]
-        lines += [
-            f"  {name}: right in {percents(p)}" for name, p in self.accuracy.items()
-        ]
+        lines += first_rows(
+            [f"  {name}: right in {percents(p)}" for name, p in self.accuracy.items()]
+        )
         sure = self.probs.max(axis=1)
         n = int((sure < 0.9).sum())
         has = verb(n, "has", "have")
@@ -93,6 +93,8 @@ class DawidSkene:
             f"  {count_of(n, 'text')} {has} no label with a probability of 90% or more"
         )
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def dawid_skene(gold: GoldSample, *, one_coin: bool = False) -> DawidSkene:
@@ -168,9 +170,9 @@ def consensus_note(gold: GoldSample, consensus: Consensus, n_imputations: int) -
     found = dawid_skene(gold, one_coin=consensus == "one_coin")
     coders = ", ".join(f"{name} {percents(p, 0)}" for name, p in found.accuracy.items())
     return (
-        f"the right code is drawn {n_imputations} times by {model_title(consensus)} "
+        f"The right code is drawn {n_imputations} times by {model_title(consensus)} "
         f"({coders} of the codes right), and intervals include the uncertainty of "
-        "these draws; the model assumes that coders err independently"
+        "these draws. The model assumes that coders err independently"
     )
 
 

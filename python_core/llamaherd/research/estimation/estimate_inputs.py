@@ -164,9 +164,9 @@ def kept_rows(
             which = f"columns {', '.join(listed)} have"
         weighted = "" if survey is None else " and a weight above 0"
         warn_caller(
-            f"{', '.join(arguments)}: the {which} no value for {n:,} of "
-            f"{count_of(len(kept), 'text')} with a label{weighted}, which "
-            f"{verb(n, 'is', 'are')} left out"
+            f"The {which} no value for {n:,} of {count_of(len(kept), 'text')} with a "
+            f"label{weighted}, which {verb(n, 'is', 'are')} left out "
+            f"({', '.join(arguments)})"
         )
     kept = kept[complete]
     if len(kept) == 0:

@@ -8,6 +8,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import part_of
 from llamaherd.core.words import setting
 from llamaherd.research.coding.source import Source
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
@@ -92,7 +93,8 @@ def result(
     notes = [*notes, *gold.notes]
     if n_kept < n_texts:
         why = "they have no label or weight, or a value that is used is missing"
-        notes.append(f"texts left out: {n_texts - n_kept} of {n_texts}; {why}")
+        part = part_of(n_texts - n_kept, n_texts, "text", "is", "are")
+        notes.append(f"{part} left out: {why}")
     return Estimates(
         rows=tuple(found.rows),
         model=model,

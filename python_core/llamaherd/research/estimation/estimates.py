@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
 from llamaherd.core.decimals import decimals, limits
-from llamaherd.core.plurals import count_of, percent
+from llamaherd.core.plurals import MOST_ROWS, count_of, first_rows, percent
 from llamaherd.research.estimation import widths
 
 if TYPE_CHECKING:
@@ -215,7 +215,8 @@ class Estimates:
             lines.append(f"intervals of each method are simultaneous ({way})")
         if self.label_check is not None:
             lines.append(f"labels of the coded texts: {self.label_check}")
-        width = max((len(self._what(row)) for row in self.rows), default=0)
+        shown = [row for method in self.methods for row in self.by(method)[:MOST_ROWS]]
+        width = max((len(self._what(row)) for row in shown), default=0)
         columns = f"estimate  std. error  {percent(self.level)} interval"
         head_of_rows = f"  {'':{width}}  {columns}"
         for method in self.methods:
@@ -223,7 +224,7 @@ class Estimates:
             if self.predictions != "labels":
                 title = title.replace("labels", widths.TITLES[self.predictions])
             lines += ["", f"{method}: {title}", head_of_rows]
-            lines += [self._line(row, width) for row in self.by(method)]
+            lines += first_rows([self._line(row, width) for row in self.by(method)])
         worths = self._worths() if "gold" in self.methods else []
         lines += ["", *worths] if worths else []
         lines += ["", widths.described(self.widths)] if self.widths else []

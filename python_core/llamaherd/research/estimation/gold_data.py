@@ -259,7 +259,7 @@ def own_ids(frame: object) -> str | None:
     if None not in values:
         problem = f"has the value {twice[0]!r} {count_of(twice[1], 'time')}"
     warn_caller(
-        f"the column {ID!r} {problem}: the ids of the sample are row numbers from 1, not "
+        f"The column {ID!r} {problem}: the ids of the sample are row numbers from 1, not "
         "the values of this column. Give each text its own id, or name a column (id)"
     )
     return None

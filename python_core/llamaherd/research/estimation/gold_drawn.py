@@ -13,6 +13,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import check_free, write_whole
 from llamaherd.core.plurals import count_of
+from llamaherd.core.words import call
 from llamaherd.research.codes.majority import majority, majority_of_sets
 from llamaherd.research.coding.label_sets import (
     joined,
@@ -171,8 +172,8 @@ class GoldSample:
         """
         if self.parts is not None:
             raise ArgumentError(
-                "is split: give a part, by gold_part(), to use it for a subset of the "
-                "texts",
+                f"is split: give a part, by {call('gold_part')}, to use it for a "
+                "subset of the texts",
                 argument="gold",
                 code="already_split",
             )

@@ -12,6 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.caller import one_warning, warn_caller
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import part_of
+from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import check_names, form_of, text_of
 from llamaherd.research.estimation import gold_file
@@ -73,7 +74,7 @@ def read_gold(
     if isinstance(path, Mapping) or hasattr(path, "columns"):
         if sample is None:
             raise ArgumentError(
-                "must be given: codes in a data frame need it", argument="sample"
+                f"must be given: codes in a {words().frame} need it", argument="sample"
             )
         return _with_sheets(sample, [_of_frame(path, sample, coders)])
     paths = checks.paths("path", path)
@@ -121,8 +122,9 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
     for sheet in sheets:
         for column in sheet.notes:
             warn_caller(
-                f"{sheet.name}: the column {column!r} was taken for notes and left out: "
-                "none of its cells is a label (to read codes from it, name it in coders)"
+                f"The column {column!r} of {sheet.name} was taken for notes and left "
+                "out: none of its cells is a label. To read codes from it, name it in "
+                "coders"
             )
     _warn_of_missing(sample, {i for sheet in sheets for i in sheet.rows})
     columns = [name for sheet in sheets for name in sheet.codes]
@@ -155,7 +157,7 @@ def _of_frame(frame: Any, sample: GoldSample, coders: Sequence[str] | None) -> _
     columns = [frames.column(frame, name, "path") for name in kept]
     cells = [[text_of(cell) or "" for cell in row] for row in zip(*columns, strict=True)]
     lines = [kept, *cells]
-    return _Sheet("the data frame", "", lines, sample, coders, first_row=1)
+    return _Sheet(f"the {words().frame}", "", lines, sample, coders, first_row=1)
 
 
 def _of_sidecar(path: str | os.PathLike[str]) -> GoldSample:

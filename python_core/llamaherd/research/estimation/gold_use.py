@@ -11,7 +11,7 @@ from llamaherd.core import checks
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, verb
-from llamaherd.core.words import setting, words
+from llamaherd.core.words import call, setting, words
 from llamaherd.research.codes import numbers_of, text_of
 from llamaherd.research.codes.majority import note_on_ties
 from llamaherd.research.estimation.gold_drawn import GoldSample
@@ -31,7 +31,7 @@ _HALF = 0.5 + 1e-6  # numbers of texts are whole numbers
 _UNKNOWN = (
     "gold has no inclusion probabilities, the probability with which each text was drawn "
     "for coding: without these probabilities no estimate is valid, however many texts "
-    "were coded. Draw the texts to code with gold_sample(). If all texts had the same "
+    "were coded. Draw the texts to code with {draw}. If all texts had the same "
     "probability, pass {simple}; if you know other probabilities, pass these "
     "probabilities as prob. Texts that were picked by hand, or because they were "
     "difficult or came first, have no inclusion probabilities"
@@ -144,7 +144,7 @@ def used_gold(
         return _of_sample(gold, n_texts, kept)
     if prob is None:
         raise ArgumentError(
-            _UNKNOWN.format(simple=setting("prob", "simple")),
+            _UNKNOWN.format(simple=setting("prob", "simple"), draw=call("gold_sample")),
             argument="prob",
             code="missing",
             form="{problem}",
@@ -269,7 +269,7 @@ def unlikely_number(probs: Floats, rows: Ints) -> list[str]:
     if abs(len(rows) - expected) <= _MOST_ERRORS * error + _HALF:
         return []
     note = (
-        f"prob: the probabilities add up to {expected:,.1f} texts, but "
+        f"The probabilities (prob) add up to {expected:,.1f} texts, but "
         f"{count_of(len(rows), 'text')} {verb(len(rows), 'has', 'have')} a code: either "
         "the probabilities are not those of the draw, or codes are missing. Estimates "
         "are wrong if the probabilities are wrong"
@@ -287,8 +287,7 @@ def ties(gold: GoldSample) -> list[str]:
 def _check_some(n_coded: int) -> None:
     if n_coded < 2:
         raise ArgumentError(
-            "has no codes yet: write it to a file, let people code it, and read the file "
-            "with read_gold()"
+            f"has no codes yet: {words().let_code}"
             if n_coded == 0
             else "has only one code: there must be more",
             argument="gold",

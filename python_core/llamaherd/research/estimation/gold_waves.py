@@ -9,6 +9,7 @@ import numpy as np
 
 from llamaherd.core.decimals import percents
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.words import call
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.joins import RAW, SampleRows, current_rows
@@ -35,7 +36,7 @@ def earlier_draw(after: GoldSample, texts: Population) -> tuple[GoldSample, Popu
     """
     if "split" in after.design or "part" in after.design:
         raise ArgumentError(
-            "was split: draw all waves before gold_split()",
+            f"was split: draw all waves before {call('gold_split')}",
             argument="after",
             code="already_split",
         )

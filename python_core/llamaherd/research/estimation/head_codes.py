@@ -78,7 +78,7 @@ def used_labels(
     notes = []
     if never:
         notes.append(
-            f"no text has the code {', '.join(never)}: its recalibrated probability is 0"
+            f"No text has the code {', '.join(never)}: its recalibrated probability is 0"
         )
     return used, notes
 

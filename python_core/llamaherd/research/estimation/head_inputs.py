@@ -12,7 +12,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, shape_of, verb
 from llamaherd.core.stats import Stats
-from llamaherd.core.words import words
+from llamaherd.core.words import call, words
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.codebook import Codebook
@@ -57,7 +57,7 @@ def coded_of(
     if f"{RAW}{label}" in there:
         raise ArgumentError(
             f"has a column {RAW + label!r}: it is recalibrated already. Give the "
-            "data frame with the model's columns",
+            f"{words().frame} with the model's columns",
             argument="coded",
             code="conflict",
         )
@@ -112,7 +112,7 @@ def probability_columns(
         shown = ", ".join(there[:20])
         raise ArgumentError(
             f"must have a column p_<label> with the probability of each label, as "
-            f"{words().annotate} gives; there are {shown}",
+            f"{call('annotate')} gives; there are {shown}",
             argument="coded",
             code="no_probabilities",
         )

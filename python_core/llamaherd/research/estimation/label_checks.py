@@ -41,7 +41,7 @@ def label_check_of(
     found = label_check(texts.labels, coded)
     if found.is_unlikely:
         warn_caller(
-            f"the codes are hardly a simple sample: labels of coded texts differ from "
+            f"The codes are hardly a simple sample: labels of coded texts differ from "
             f"those of all texts. {found}. If texts were picked by their labels, give "
             "the probability of each text as prob; otherwise no estimate from these "
             "texts is valid"
@@ -57,7 +57,7 @@ def copies(texts: Population, gold: GoldSample | Sequence[Any]) -> list[str]:
     else:
         same = copied(texts.labels, [gold], ["gold"])
     note = (
-        f"all codes of {', '.join(map(repr, same))} equal the model's labels: if they "
+        f"All codes of {', '.join(map(repr, same))} equal the model's labels: if they "
         "are a copy of the labels and not the codes of people, no error is corrected"
     )
     return [note] if same else []
@@ -83,6 +83,6 @@ def _warn_of_unknown(texts: Population, codes: Sequence[Any]) -> None:
         listed = ", ".join(f"{code!r} ({n})" for code, n in counts.most_common(5))
         more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
         warn_caller(
-            f"people gave labels that no text has: {listed}{more}. If they are misspelt, "
+            f"People gave labels that no text has: {listed}{more}. If they are misspelt, "
             "correct them: a share counts only codes that equal its label"
         )

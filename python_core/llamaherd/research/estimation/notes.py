@@ -31,18 +31,21 @@ _LARGE = 0.5  # smallest share of texts with few codes to warn of
 _EVENTS = 10  # codes of the rarer outcome per coefficient
 _LEVERAGE = 0.1  # warn if the leverage of one text is higher
 WEIGHTED = (
-    "ppi: texts were drawn with unequal probabilities, so that PPI's assumption, codes "
-    "from a random sample, does not hold; its estimates are weighted by the inverse "
+    "Texts were drawn with unequal probabilities, so PPI's assumption, codes from a "
+    "random sample, does not hold. Its estimates are weighted by the inverse "
     "probabilities (active inference, arXiv 2403.03208)"
 )
-TEXTS = "ppi: for the target 'texts' the variance includes only the draw, as for dsl"
-SURVEY = "ppi: with survey weights the variance uses weighted texts, as for dsl"
-CLUSTERS = "ppi: with cluster the variance uses sums of clusters, as for dsl"
-RIGHT = "ppi is left out: the label is a covariate, and PPI is for labels as the outcome"
+TEXTS = "For the target 'texts' the variance by ppi includes only the draw, as for dsl"
+SURVEY = "With survey weights the variance by ppi uses weighted texts, as for dsl"
+CLUSTERS = "With cluster the variance by ppi uses sums of clusters, as for dsl"
+RIGHT = (
+    "The method ppi is left out, because the label is a covariate, and PPI is for labels "
+    "as the outcome"
+)
 WILSON = (
-    f"gold: intervals use Wilson's limits, because in a stratum fewer than {counts.FEW} "
-    f"codes have a label, or fewer than {counts.FEW} lack it (with cluster: clusters of "
-    "codes); the intervals are not symmetric, and use no std. error"
+    "Intervals by gold use Wilson's limits, because in a stratum fewer than "
+    f"{counts.FEW} codes have a label, or fewer than {counts.FEW} lack it (with cluster: "
+    "clusters of codes). These intervals are not symmetric, and use no std. error"
 )
 _UNSEEN = (
     "made from Wilson's limits, because no coded text has a wrong label there, or the "
@@ -73,9 +76,9 @@ def few_groups(names: Sequence[str], counts: Floats) -> list[str]:
     return (
         [
             (
-                "These groups have few codes, intervals may be too short: "
-                f"{few}. The number is that of the codes; a group needs "
-                f"{FEW}, and at least 2 for an interval"
+                "These groups have few codes, so intervals may be too short (number of "
+                f"codes by group: {few}). A group needs {FEW} codes, and at least 2 for "
+                "an interval"
             )
         ]
         if few
@@ -91,9 +94,8 @@ def rare_label(outcome: str, y: Floats) -> list[str]:
     times = count_of(n_given, "time")
     return [
         (
-            f"{outcome}: people gave this label {times} in {len(y)} "
-            "codes, so its intervals "
-            "are unreliable. Code more texts"
+            f"People gave the label {outcome!r} {times} in {len(y)} codes, so its "
+            "intervals are unreliable. Code more texts"
         )
     ]
 
@@ -120,11 +122,9 @@ def rare_errors(
     return (
         [
             (
-                f"{outcome}: few coded texts have a wrong label (number by "
-                f"group: {few}), so "
-                "the correction of the labels is uncertain and intervals may "
-                "be too short. "
-                "Code more texts of these groups"
+                f"Few coded texts have a wrong label for {outcome!r} (number by group: "
+                f"{few}), so the correction of the labels is uncertain and intervals may "
+                "be too short. Code more texts of these groups"
             )
         ]
         if few
@@ -162,9 +162,8 @@ def _rare_in_strata(
     where = "; ".join(line for _, line in lines[:_SHOWN]) + more
     return [
         (
-            f"{outcome}: the correction of the labels is uncertain where "
-            "few wrong labels "
-            f"were seen. Code more texts of these strata: {where}"
+            f"The correction of the labels for {outcome!r} is uncertain where few wrong "
+            f"labels were seen. Code more texts of these strata: {where}"
         )
     ]
 
@@ -188,8 +187,8 @@ def few_heavy(problem: Problem) -> list[str]:
         return _unequal(problem)
     note = (
         f"{percents(share, 0)} of the texts, those with the lowest probabilities to be "
-        f"drawn, have {n:.0f} codes (fewer than {FEW}): intervals may be too short; code "
-        "more of these texts, or draw with a larger floor"
+        f"drawn, have {n:.0f} codes (fewer than {FEW}), so intervals may be too short. "
+        "Code more of these texts, or draw with a larger floor"
     )
     return [note]
 
@@ -200,10 +199,9 @@ def _unequal(problem: Problem) -> list[str]:
     if effective >= n / 2:
         return []
     note = (
-        f"codes have very unequal weights: {count_of(n, 'code')} are as precise as "
-        f"{effective:.0f} "
-        "with equal weights (Kish's effective number), intervals may be too short; draw "
-        "with probabilities that differ less"
+        f"Codes have very unequal weights: {count_of(n, 'code')} are as precise as "
+        f"{effective:.0f} with equal weights (Kish's effective number), so intervals may "
+        "be too short. Draw with probabilities that differ less"
     )
     return [note]
 
@@ -218,9 +216,9 @@ def few_events(y: Floats, weights: Floats, p: int) -> list[str]:
     if least >= _EVENTS * p:
         return []
     note = (
-        f"the rarer outcome has {least:.0f} codes (effective number) for {p} "
-        f"coefficients, fewer than {_EVENTS} each: intervals may be too short; code more "
-        "texts that have it"
+        f"The rarer outcome has {least:.0f} codes (effective number) for {p} "
+        f"coefficients, fewer than {_EVENTS} each, so intervals may be too short. Code "
+        "more texts that have it"
     )
     return [note]
 
@@ -257,9 +255,9 @@ def high_leverage(problem: Problem) -> list[str]:
     if most <= usual:
         return []
     note = (
-        f"one coded text has a leverage of {decimals(most)} (above {decimals(usual)} is "
-        "high): intervals may be too short; transform covariates with extreme values, or "
-        "code more texts"
+        f"One coded text has a leverage of {decimals(most)} (above {decimals(usual)} is "
+        "high), so intervals may be too short. Transform covariates with extreme values, "
+        "or code more texts"
     )
     return [note]
 
@@ -324,7 +322,7 @@ def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
     low, high = limits
     why = f"outside {low:g} to {high:g}, because there are few codes"
     return [
-        f"{row.method}: the {row.term} of {row.outcome} {row.group}".rstrip()
+        f"By {row.method}, the {row.term} of {row.outcome} {row.group}".rstrip()
         + f" is estimated as {decimals(row.estimate, 3)}, {why}. Report the interval, "
         "which is valid"
         for row in rows

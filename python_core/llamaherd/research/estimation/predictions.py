@@ -10,6 +10,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.words import call
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.coded import Coded
@@ -216,7 +217,7 @@ def cluster_notes(coded: object, cluster: str | None) -> list[str]:
     if coded.run["recalibration"]["cluster"] == cluster:
         return []
     note = (
-        f"texts of one {cluster!r} may be in several folds of recalibrate(): pass the "
-        "same cluster to recalibrate(), otherwise intervals may be too short"
+        f"Texts of one {cluster!r} may be in several folds of {call('recalibrate')}, so "
+        "intervals may be too short. Pass the same cluster to it"
     )
     return [note]

@@ -177,10 +177,10 @@ def _result(  # noqa: PLR0917 - one caller
         ]
     if not gain.value > 0:
         note = (
-            f"recalibration does not help here: accuracy "
-            f"{decimals(raw.accuracy.value, 3)} by the model, "
-            f"{decimals(new.accuracy.value, 3)} by the head in "
-            "cross-validation; the model's labels are the better choice"
+            "Recalibration does not help here: the accuracy is "
+            f"{decimals(raw.accuracy.value, 3)} by the model, and "
+            f"{decimals(new.accuracy.value, 3)} by the head in cross-validation. The "
+            "model's labels are the better choice"
         )
         notes = [*notes, note]
     record |= {

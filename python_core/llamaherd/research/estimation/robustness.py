@@ -14,6 +14,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.keeping import keep_made, keeping
 from llamaherd.core.progress import reporter
 from llamaherd.core.sampling import DEFAULT_SEED
+from llamaherd.core.words import call, words
 from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotated
 from llamaherd.research.coding.codebook import Codebook
@@ -116,7 +117,8 @@ def robustness(
     for name in ("columns", "journal"):
         if name in settings:
             raise ArgumentTypeError(
-                "is not an argument of robustness(), which returns no data frame",
+                f"is not an argument of {call('robustness')}, which returns no "
+                f"{words().frame}",
                 argument=name,
                 code="unknown_argument",
             )
@@ -210,7 +212,7 @@ def _data(frame: Any, text: str | None, books: Mapping[str, Any]) -> tuple[Any, 
         return frame.frame, frame.text
     if text is None or not books:
         raise ArgumentTypeError(
-            "and codebooks must be given for a data frame", argument="text"
+            f"and codebooks must be given for a {words().frame}", argument="text"
         )
     return frame, text
 

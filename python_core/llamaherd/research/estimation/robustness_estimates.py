@@ -100,5 +100,5 @@ class Judge:
                     several=codebook.kind.is_several,
                 )
         except ValueError as error:
-            warn_caller(f"variant {variant!r} has no estimate: {error}")
+            warn_caller(f"The variant {variant!r} has no estimate: {error}")
             return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.decimals import decimals, limits, percents
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, first_rows
 from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.source import Source
 from llamaherd.research.estimation.estimates import TITLES
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from llamaherd.run.host import Host
 
     Contexts = Host | Llama | Sequence[Host | Llama] | Mapping[str, Host | Llama]
+
+
+_MOST_LABELS = 12  # columns of a printed table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,23 +108,33 @@ class Robustness:
 
     def __str__(self) -> str:
         wide = max(map(len, self.variants))
+        names = [f"{name:>8.8}" for name in self.names[:_MOST_LABELS]]
+        n_more = len(self.names) - len(names)
+        more = f"  ({n_more:,} more labels)" if n_more > 0 else ""
+        rows = []
+        for i, name in enumerate(self.variants):
+            shares = "  ".join(
+                f"{percents(each):>8}" for each in self.shares[i, : len(names)]
+            )
+            rows.append(f"{name:<{wide}}  {percents(self.flips[i]):>5}  {shares}")
         lines = [
             (
                 f"<Robustness: {count_of(len(self.rows), 'text')}, "
                 f"{count_of(len(self.variants), 'variant')}>"
             ),
-            f"{'':<{wide}}  flips  " + "  ".join(f"{name:>8.8}" for name in self.names),
+            f"{'':<{wide}}  flips  " + "  ".join(names) + more,
+            *first_rows(rows),
         ]
-        for i, name in enumerate(self.variants):
-            shares = "  ".join(f"{percents(share):>8}" for share in self.shares[i])
-            lines.append(f"{name:<{wide}}  {percents(self.flips[i]):>5}  {shares}")
         alpha = (
             ""
             if self.alpha is None
             else f", Krippendorff's alpha {decimals(self.alpha, 3)}"
         )
         lines.append(f"agreement {percents(self.agreement)}{alpha}")
-        return "\n".join([*lines, *self._costs(wide), *self._estimated(wide)])
+        more_lines = [*first_rows(self._costs(wide)), *self._estimated(wide)]
+        return "\n".join([*lines, *more_lines])
+
+    __repr__ = __str__
 
     def _costs(self, wide: int) -> list[str]:
         """Describe the costs of variants if some variant thinks."""
@@ -143,18 +156,18 @@ class Robustness:
         for row in self.estimate_rows():
             parts = (row[part] for part in ("outcome", "term", "group"))
             rows.setdefault(" ".join(filter(None, parts)), []).append(row)
+        groups = []
         for what, own in rows.items():
             values = [row["estimate"] for row in own]
-            lines.append(
-                f"{what}: from {decimals(min(values), 3)} to {decimals(max(values), 3)}"
-            )
-            lines += [
+            estimates = [
                 f"  {row['variant']:<{wide}}  {decimals(row['estimate'], 3)} "
                 f"{limits(row['low'], row['high'], 3)}"
                 for row in own
             ]
+            ends = f"from {decimals(min(values), 3)} to {decimals(max(values), 3)}"
+            groups.append("\n".join([f"{what}: {ends}", *first_rows(estimates)]))
         notes = dict.fromkeys(note for found in known for note in found.notes)
-        return [*lines, *(f"Note: {note}" for note in notes)]
+        return [*lines, *first_rows(groups), *(f"Note: {note}" for note in notes)]
 
 
 def compared(

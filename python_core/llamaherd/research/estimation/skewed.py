@@ -46,8 +46,8 @@ def skewed(
     if not parts:
         return []
     note = (
-        f"{outcome}: the numbers are so skewed that intervals of {of} may be too short; "
-        f"by Cochran's rule more codes are needed: {'; '.join(parts)}. Code more texts, "
-        f"or estimate {_INSTEAD[of]}"
+        f"The numbers of {outcome!r} are so skewed that intervals of {of} may be too "
+        f"short. By Cochran's rule more codes are needed: {'; '.join(parts)}. Code "
+        f"more texts, or estimate {_INSTEAD[of]}"
     )
     return [note]

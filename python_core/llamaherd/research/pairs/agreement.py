@@ -14,6 +14,7 @@ from llamaherd.core.argument import Argument
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
+from llamaherd.core.words import call
 from llamaherd.research import frames
 from llamaherd.research.pairs.comparison import PairComparison
 from llamaherd.research.statistics.bradley_terry import dyadic_variance
@@ -119,7 +120,8 @@ def pair_agreement(
     """
     if not isinstance(comparison, PairComparison):
         raise ArgumentTypeError(
-            f"must be what compare_pairs() returns, not {checks.shown(comparison)}",
+            f"must be what {call('compare_pairs')} returns, not "
+            f"{checks.shown(comparison)}",
             argument="comparison",
         )
     if pairs is None and known is None:

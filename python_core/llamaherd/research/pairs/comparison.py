@@ -203,7 +203,7 @@ class PairComparison:
             for each in shown
         ]
         if len(shown) < len(ordered):
-            rows.insert(_MOST_SHOWN, f" ...  {len(ordered) - len(shown)} more")
+            rows.insert(_MOST_SHOWN, f" ... and {len(ordered) - len(shown):,} more")
         title = f"rank  {'name':<{wide}}  strength  {percent(self.level)} interval"
         n = len(self._noted())
         before, after = (checks[:-n], checks[-n:]) if n else (checks, [])
@@ -332,15 +332,15 @@ def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> lis
     n_without = sum(each.rank is None for each in made.strengths)
     if n_without:
         notes.append(
-            "pairs do not connect all texts: "
+            "The pairs do not connect all texts: "
             f"{part_of(n_without, len(made.strengths), 'text')} no strength that could "
             "be compared with the others"
         )
     if fit is not None and not fit.is_converged:
-        notes.append("the fit did not converge: read strengths with care")
+        notes.append("The fit did not converge: read strengths with care")
     if fit is not None and fit.df == 0:
         notes.append(
-            "there are no standard errors: as many strengths are fitted as there are "
+            "There are no standard errors: as many strengths are fitted as there are "
             "pairs. Raise n_pairs"
         )
     one_sided = _one_sided(made)
@@ -354,8 +354,8 @@ def _notes(made: PairComparison, work: PairWork, fit: StrengthFit | None) -> lis
     if abs(made.position_bias.value) > _BIASED:
         position = "first" if made.position_bias.value > 0 else "second"
         notes.append(
-            f"the model favours the {position} position: strengths use the mean of both "
-            "orders, which removes a constant preference; both orders agree on "
+            f"The model favours the {position} position: strengths use the mean of both "
+            "orders, which removes a constant preference. Both orders agree on "
             f"{_percent(made.consistent)} of pairs"
         )
     return notes

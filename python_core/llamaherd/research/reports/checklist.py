@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from llamaherd.core.words import call
 from llamaherd.research.references import GUIDELINES, REFERENCES
 from llamaherd.research.reports import checklist_answers as of_coding
 from llamaherd.research.reports import checklist_people as of_people
@@ -56,6 +57,13 @@ class ChecklistItem:
         return OPEN if self.is_open else "answered"
 
 
+class _Calls(dict[str, str]):
+    """Mapping of the name of each function to how the caller runs it."""
+
+    def __missing__(self, function: str) -> str:
+        return call(function)
+
+
 def checklist_of(contents: Contents) -> list[ChecklistItem]:
     """Answer the checklist from a report's content."""
     items = []
@@ -64,7 +72,7 @@ def checklist_of(contents: Contents) -> list[ChecklistItem]:
         items.append(
             ChecklistItem(
                 question,
-                to_do if found is None else found,
+                to_do.format_map(_Calls()) if found is None else found,
                 not found,
                 tuple(REFERENCES[_KEYS[letter]].short for letter in asked_by),
             )
@@ -73,7 +81,8 @@ def checklist_of(contents: Contents) -> list[ChecklistItem]:
 
 
 # Question; function that answers it from the data, or None for an item that is always
-# open; information to add if it is open; letters of the guidelines that ask it.
+# open; information to add if it is open, with functions in braces; letters of the
+# guidelines that ask it.
 _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...] = (
     (
         "Why a language model, and this one?",
@@ -134,7 +143,7 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "Do labels differ between runs?",
         of_coding.varies,
-        "Code with several seeds, as robustness() does, and report the agreement.",
+        "Code with several seeds, as {robustness} does, and report the agreement.",
         "TFAS",
     ),
     ("Which software, hardware and date?", of_coding.versions, "", "FGRS"),
@@ -167,25 +176,25 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "How many texts did people code?",
         of_people.gold,
-        "Let people code some texts, then validate().",
+        "Let people code some texts, then {validate}.",
         "TFGRB",
     ),
     (
         "How were these texts drawn?",
         of_people.drawn,
-        "Draw the texts with gold_sample(), or describe the draw.",
+        "Draw the texts with {gold_sample}, or describe the draw.",
         "F",
     ),
     (
         "How many codes does the rarest label have?",
         of_people.rarest,
-        "Let people code texts of each label, then validate().",
+        "Let people code texts of each label, then {validate}.",
         "TFR",
     ),
     (
         "Did people code without seeing the model's labels?",
         of_people.blind,
-        "State whether they did; write_gold() omits the model's labels by default.",
+        "State whether they did; {write_gold} omits the model's labels by default.",
         "",
     ),
     (
@@ -203,13 +212,13 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "Does the model agree with people as often as people agree with each other?",
         of_people.ceiling,
-        "Let at least two people code the same texts, then validate().",
+        "Let at least two people code the same texts, then {validate}.",
         "TF",
     ),
     (
         "How good are the labels, overall and for each label, with intervals?",
         of_people.accuracy,
-        "validate() computes it.",
+        "{validate} computes it.",
         "TFGRS",
     ),
     (
@@ -221,49 +230,49 @@ _ITEMS: tuple[tuple[str, Callable[[Contents], str | None] | None, str, str], ...
     (
         "Do the probabilities of labels equal the shares of right labels?",
         of_people.sure,
-        "validate() computes the calibration error from the probabilities of the labels.",
+        "{validate} computes the calibration error from the probabilities of the labels.",
         "",
     ),
     (
         "Against which baseline?",
         of_people.baseline,
-        "validate() computes it.",
+        "{validate} computes it.",
         "GRS",
     ),
     (
         "Do errors differ between groups that the analysis compares?",
         of_people.errors_by_group,
-        "Use estimate() with the codes, or validate within the groups.",
+        "Use {estimate} with the codes, or validate within the groups.",
         "TFG",
     ),
     (
         "How many prompts and models were tried?",
         of_people.tried,
-        "State all prompts and models; compare_codebooks() records its candidates.",
+        "State all prompts and models; {compare_codebooks} records its candidates.",
         "FRB",
     ),
     (
         "Are the prompt's examples excluded from the texts that measure its accuracy?",
         of_coding.examples,
-        "Choose examples from other texts, as choose_examples() does.",
+        "Choose examples from other texts, as {choose_examples} does.",
         "F",
     ),
     (
         "Was the chosen codebook measured on texts that were not used to choose it?",
         of_people.apart,
-        "Use gold_split() and evaluate_codebook().",
+        "Use {gold_split} and {evaluate_codebook}.",
         "TF",
     ),
     (
         "Do results hold for other wordings, models or seeds?",
         of_people.robust,
-        "robustness() codes variants.",
+        "{robustness} codes variants.",
         "TAB",
     ),
     (
         "Are results corrected for errors of the labels?",
         of_people.corrected,
-        "Use estimate().",
+        "Use {estimate}.",
         "F",
     ),
     (

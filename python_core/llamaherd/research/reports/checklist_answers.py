@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core.decimals import percents
 from llamaherd.core.plurals import count_of
+from llamaherd.core.words import call
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.ready_codebooks import sources_of
 from llamaherd.research.references import REFERENCES
@@ -131,7 +132,7 @@ def reproduced(contents: Contents) -> str | None:
     """State that the context was deterministic."""
     if not contents["run"]["context"].get("deterministic"):
         return None
-    return "the context was deterministic; reproduce() compares every label"
+    return f"the context was deterministic; {call('reproduce')} compares every label"
 
 
 def shared(contents: Contents) -> str | None:
@@ -165,7 +166,9 @@ def examples(contents: Contents) -> str | None:
     if not shown:
         return "the prompt has no examples"
     if contents.get("evaluation") is not None:
-        return "yes: evaluate_codebook() refuses examples from select and evaluate"
+        return (
+            f"yes: {call('evaluate_codebook')} refuses examples from select and evaluate"
+        )
     data = contents["data"]
     texts = [each.text for each in shown]
     if "texts" in data:

@@ -5,7 +5,7 @@ A function returns None if the data do not answer its item.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of
@@ -14,10 +14,9 @@ from llamaherd.research.reports.methods_words import (
     measured,
     number,
 )
+from llamaherd.research.reports.report_data import estimates_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from llamaherd.research.reports.report_data import Contents
 
 _FEW_CODES = 100  # fewer codes than this get a remark
@@ -149,22 +148,25 @@ def baseline(contents: Contents) -> str | None:
 
 def errors_by_group(contents: Contents) -> str | None:
     """State that corrected estimates account for errors that differ by group."""
-    found = contents["estimates"]
-    if found is None or not _is_corrected(found):
+    if not _are_corrected(contents):
         return None
     return "not needed for the corrected estimates, which account for such differences"
 
 
 def corrected(contents: Contents) -> str | None:
     """State that estimates are corrected."""
-    found = contents["estimates"]
-    if found is None or not _is_corrected(found):
+    if not _are_corrected(contents):
         return None
     return "by human codes, with intervals; uncorrected estimates too (Estimates)"
 
 
-def _is_corrected(found: Mapping[str, Any]) -> bool:
-    return any(row["method"] in ("dsl", "ppi") for row in found["rows"])
+def _are_corrected(contents: Contents) -> bool:
+    """Return True if there are estimates, and each of them is corrected."""
+    found = estimates_in(contents)
+    corrected = [
+        any(row["method"] in {"dsl", "ppi"} for row in fields["rows"]) for fields in found
+    ]
+    return bool(found) and all(corrected)
 
 
 def tried(contents: Contents) -> str | None:

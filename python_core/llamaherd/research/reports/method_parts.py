@@ -10,7 +10,7 @@ from llamaherd.research.references import REFERENCES
 from llamaherd.research.reports.checklist import ASKED_BY, OPEN
 from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.methods_words import measured
-from llamaherd.research.selection.comparison import TITLES
+from llamaherd.research.selection.effect import TITLES
 
 if TYPE_CHECKING:
     from llamaherd.research.reports.report_data import Contents

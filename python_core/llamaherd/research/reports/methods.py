@@ -59,6 +59,8 @@ class MethodsText:
     def __str__(self) -> str:
         return f"{self.text}\n\n{self.bibtex}"
 
+    __repr__ = __str__
+
     def write_bibtex(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the entries to a file.
 

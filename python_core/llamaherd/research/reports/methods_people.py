@@ -8,7 +8,8 @@ from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of, percent, verb
 from llamaherd.research.estimation.gold_waves import WAVES
 from llamaherd.research.reports.methods_words import cite, listed, measured
-from llamaherd.research.selection.comparison import TITLES
+from llamaherd.research.reports.report_data import estimates_in
+from llamaherd.research.selection.effect import TITLES
 from llamaherd.research.statistics.coefficients import COEFFICIENTS
 
 if TYPE_CHECKING:
@@ -233,24 +234,58 @@ def estimates(contents: Contents, used: list[str]) -> list[str]:
 
 
 def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
-    found = contents["estimates"]
-    if found is None:
-        return
-    methods = {row["method"] for row in found["rows"]}
-    what = (
-        f"the regression {found['formula']} ({_model_name(found['model'])})"
-        if found["formula"]
-        else listed([_TERMS[each] for each in _TERMS if each in _terms(found)])
-        or "shares and means"
+    """Describe all estimates, those of the same data and methods together.
+
+    What is said of all of them is said once, at the end.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for fields in estimates_in(contents):
+        groups.setdefault(repr(_design_of(fields)), []).append(fields)
+    validation = contents["validation"]
+    told = [list(_estimated(found, validation, used)) for found in groups.values()]
+    shared = (
+        [each for each in told[0] if all(each in own for own in told)] if told else []
+    )
+    for own in told:
+        yield from (each for each in own if each not in shared)
+    yield from shared
+
+
+def _design_of(fields: Mapping[str, Any]) -> list[object]:
+    """Return all that the sentences on estimates say of data and methods."""
+    names = ("n_texts", "n_gold", "level", "predictions", "target", "is_weighted")
+    methods = sorted({row["method"] for row in fields["rows"]})
+    more = ("consensus", "simultaneous")
+    has_coders = bool(fields.get("agreement"))
+    return [methods, has_coders, *(fields.get(name) for name in (*names, *more))]
+
+
+def _estimated(
+    found: Sequence[Mapping[str, Any]],
+    validation: Mapping[str, Any] | None,
+    used: list[str],
+) -> Iterator[str]:
+    """Describe estimates of the same data by the same methods."""
+    first = found[0]
+    methods = {row["method"] for row in first["rows"]}
+    formulas = {each["formula"]: each["model"] for each in found if each["formula"]}
+    terms = set().union(*(_terms(each) for each in found if not each["formula"]))
+    what = listed(
+        [_TERMS[each] for each in _TERMS if each in terms]
+        + [
+            f"the regression {formula} ({_model_name(model)})"
+            for formula, model in formulas.items()
+        ]
+        or ["shares and means"]
     )
     yield (
-        f"We estimated {what} from {count_of(found['n_texts'], 'text')}, of which "
-        f"{found['n_gold']:,} were coded by people."
+        f"We estimated {what} from {count_of(first['n_texts'], 'text')}, of which "
+        f"{first['n_gold']:,} were coded by people."
     )
     corrected = []
     if "dsl" in methods:
         works = cite(used, "egami2023")
-        if found["formula"]:  # labels on either side of a regression
+        if formulas:  # labels on either side of a regression
             works += f" {cite(used, 'egami2024')}"
         corrected.append(f"design-based supervised learning {works}")
     if "ppi" in methods:
@@ -260,17 +295,17 @@ def _estimators(contents: Contents, used: list[str]) -> Iterator[str]:
     if corrected:
         yield (
             f"Errors of the model's labels were corrected by {listed(corrected)}, with "
-            f"{percent(found['level'])} confidence intervals."
+            f"{percent(first['level'])} confidence intervals."
         )
-    if found.get("predictions") == "recalibrated":
+    if first.get("predictions") == "recalibrated":
         yield (
             "The predictions were cross-fitted on the same codes, as in cross-prediction "
             f"{cite(used, 'zrnic2024')}."
         )
-    elif found.get("predictions") == "probs":
+    elif first.get("predictions") == "probs":
         yield "The predictions were the probabilities of the labels."
-    yield from _of_design(found, used)
-    yield from _of_codes(found, contents["validation"])
+    yield from _of_design(first, used)
+    yield from _of_codes(found, validation)
     if "naive" in methods:
         yield (
             "For comparison, we also report estimates that treat the model's labels as "
@@ -310,16 +345,18 @@ def _has_majority(validation: Mapping[str, Any] | None) -> bool:
 
 
 def _of_codes(
-    found: Mapping[str, Any], validation: Mapping[str, Any] | None
+    found: Sequence[Mapping[str, Any]], validation: Mapping[str, Any] | None
 ) -> Iterator[str]:
     """Describe how one code was made of those of several people, if this is not known."""
-    model = _CONSENSUS.get(found.get("consensus") or "")
-    if model is not None or not found.get("agreement"):  # one coder
+    first = found[0]
+    model = _CONSENSUS.get(first.get("consensus") or "")
+    if model is not None or not first.get("agreement"):  # one coder
         return
-    if _terms(found) & {"mean", "quantile"}:
-        yield f"For estimates of numbers, {_MEAN_NUMBER}"
-    elif not _has_majority(validation):
+    are_numbers = [bool(_terms(each) & {"mean", "quantile"}) for each in found]
+    if not all(are_numbers) and not _has_majority(validation):
         yield _RIGHT_CODE
+    if any(are_numbers):
+        yield f"For estimates of numbers, {_MEAN_NUMBER}"
 
 
 def _model_name(model: str) -> str:

@@ -13,9 +13,9 @@ from llamaherd.research.reports.report_file import damages, read_report
 
 if TYPE_CHECKING:
     from llamaherd.research.coding.coded import Coded
-    from llamaherd.research.estimation.estimates import Estimates
     from llamaherd.research.estimation.robustness_result import Robustness
     from llamaherd.research.reports.methods import MethodsText
+    from llamaherd.research.reports.report import EstimatesGiven
     from llamaherd.research.selection.evaluation import Evaluation
     from llamaherd.research.validation.validation import Validation
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def methods_text(
     coded: Coded | str | os.PathLike[str],
     validation: Validation | None = None,
-    estimates: Estimates | None = None,
+    estimates: EstimatesGiven = None,
     robustness: Robustness | None = None,
     *,
     evaluation: Evaluation | None = None,
@@ -38,7 +38,7 @@ def methods_text(
         coded: Result of `annotate`; or path of a report, which contains all other
             results.
         validation: Result of `validate`.
-        estimates: Result of `estimate`.
+        estimates: Result of `estimate`; or several results, as in `report`.
         robustness: Result of `robustness`.
         evaluation: Result of `evaluate_codebook` for the codebook, settings and model of
             the coding.

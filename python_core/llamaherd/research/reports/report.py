@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks, files
+from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.words import words
+from llamaherd.core.words import call, words
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.recalibrated import Recalibrated
@@ -29,7 +31,12 @@ from llamaherd.research.validation.spans import SpanValidation
 from llamaherd.research.validation.validation import Validation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llamaherd.core.argument import Name
     from llamaherd.research.reports.report_data import Contents
+
+    EstimatesGiven = Estimates | Sequence[Estimates] | Mapping[str, Estimates] | None
 
 DEFAULT_TITLE = "Texts coded by a language model"
 SUFFIXES = (".html", ".htm", ".docx", ".json")
@@ -39,7 +46,7 @@ def report(
     coded: Coded,
     path: str | os.PathLike[str] = "report.html",
     validation: Validation | None = None,
-    estimates: Estimates | None = None,
+    estimates: EstimatesGiven = None,
     robustness: Robustness | None = None,
     *,
     evaluation: Evaluation | None = None,
@@ -63,7 +70,9 @@ def report(
             An existing file is replaced.
         validation: Result of `validate`. A report does not show results of
             `validate_spans`; print or plot them.
-        estimates: Result of `estimate`.
+        estimates: Result of `estimate`; or a list of results, each with its own section.
+            The keys of a dict are the titles of the sections; without keys a title is the
+            formula, or such as "Shares by party".
         robustness: Result of `robustness`.
         evaluation: Result of `evaluate_codebook` for the codebook, settings and model of
             the coding.
@@ -100,7 +109,7 @@ def report(
 def contents_for(
     coded: Coded,
     validation: Validation | None,
-    estimates: Estimates | None,
+    estimates: EstimatesGiven,
     robustness: Robustness | None,
     *,
     evaluation: Evaluation | None,
@@ -117,7 +126,6 @@ def contents_for(
     _check("coded", coded, Coded)
     for name, value, kind in (
         ("validation", validation, Validation),
-        ("estimates", estimates, Estimates),
         ("robustness", robustness, Robustness),
         ("evaluation", evaluation, Evaluation),
     ):
@@ -127,9 +135,8 @@ def contents_for(
     original = coded.original if isinstance(coded, Recalibrated) else None
     if "codebook" not in coded.run:
         raise ArgumentError(
-            f"must be the result of {words().annotate}, or of recalibrate() with it: "
-            "a data frame "
-            "has no record of how its labels were made",
+            f"must be the result of {call('annotate')}, or of {call('recalibrate')} with "
+            f"it: a {words().frame} has no record of how its labels were made",
             argument="coded",
             code="no_record",
         )
@@ -140,10 +147,34 @@ def contents_for(
         texts=checks.flag("texts", texts),
         n_examples=checks.integer("n_examples", n_examples, 0),
         validation=fields,
-        estimates=None if estimates is None else estimates_dict(estimates),
+        estimates=_estimates(estimates),
         robustness=None if robustness is None else robustness_dict(robustness),
         evaluation=None if evaluation is None else _evaluated(evaluation),
     )
+
+
+def _estimates(given: EstimatesGiven) -> list[dict[str, Any]]:
+    """Convert one or several results of `estimate` to JSON types, with their titles."""
+    where = Argument("estimates")
+    several: list[tuple[Argument, str, Any]] = [(where, "", given)]
+    if given is None:
+        several = []
+    elif isinstance(given, Mapping):
+        several = [
+            (where.at(str(title)), checks.text(where.at(str(title)), title), found)
+            for title, found in given.items()
+        ]
+    elif isinstance(given, (list, tuple)):
+        several = [(where.at(place), "", found) for place, found in enumerate(given)]
+    for name, _, found in several:
+        if not isinstance(found, Estimates):
+            what = " or a list of several," if name is where else ""
+            raise ArgumentTypeError(
+                f"must be the result of {call('estimate')},{what} not "
+                f"{checks.shown(found)}",
+                argument=name,
+            )
+    return [estimates_dict(found, title) for _, title, found in several]
 
 
 def _evaluated(found: Evaluation) -> dict[str, Any]:
@@ -223,15 +254,17 @@ def checked_report_path(path: object) -> Path:
     return file
 
 
-def _check(name: str, value: Any, kind: type) -> None:  # noqa: ANN401 - anything
+def _check(name: Name, value: Any, kind: type) -> None:  # noqa: ANN401 - anything
     if isinstance(value, SpanValidation):
         raise ArgumentTypeError(
-            "must be the result of validate(), not of validate_spans(): a report "
+            f"must be the result of {call('validate')}, not of "
+            f"{call('validate_spans')}: a report "
             "highlights the passages, but has no table that compares them with people's; "
-            "print or plot() this result",
+            f"print or {call('plot')} this result",
             argument=name,
         )
     if not isinstance(value, kind):
         raise ArgumentTypeError(
-            f"must be a {kind.__name__}, not {checks.shown(value)}", argument=name
+            f"must be a {kind.__name__}, not {checks.shown(value)}",
+            argument=name,
         )

@@ -14,6 +14,7 @@ import numpy as np
 
 from llamaherd.asks.scores import ClassifyResults
 from llamaherd.core import checks
+from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.coding.answer_types import JOINED
@@ -44,7 +45,7 @@ def contents_of(
     texts: bool,
     n_examples: int,
     validation: Mapping[str, Any] | None,
-    estimates: Mapping[str, Any] | None,
+    estimates: Sequence[Mapping[str, Any]],
     robustness: Mapping[str, Any] | None,
     evaluation: Mapping[str, Any] | None = None,
     original: Coded | None = None,
@@ -57,7 +58,7 @@ def contents_of(
         texts: True to include texts; otherwise only their hashes are included.
         n_examples: Maximum number of texts shown.
         validation: Result of `Validation.to_dict`.
-        estimates: Result of `Estimates.to_dict`.
+        estimates: Results of `estimates_dict`, in the order of the page.
         robustness: Result of `robustness_dict`.
         evaluation: Result of `evaluation_dict`.
         original: Coding by the model, if `coded` is recalibrated; `reproduce` compares
@@ -74,12 +75,11 @@ def contents_of(
     model.check_frame()
     _check_equal(model, rows, first)
     source = Source.of(column, coded.labels)
-    for name, part, any_order in (
-        ("validation", validation, False),  # refers to texts by row
-        ("estimates", estimates, True),
-    ):
-        if part is not None:
-            check_source(name, part.get("source"), source, any_order=any_order)
+    if validation is not None:  # refers to texts by row
+        check_source("validation", validation.get("source"), source, any_order=False)
+    for place, part in enumerate(estimates):
+        of_several = Argument("estimates", (place,) if len(estimates) > 1 else ())
+        check_source(of_several, part.get("source"), source, any_order=True)
     if robustness is not None:
         check_variants(robustness, column, coded.run)
     if evaluation is not None:
@@ -119,7 +119,7 @@ def contents_of(
         },
         "summary": summary_of(coded),
         "validation": _without_texts(validation),
-        "estimates": None if estimates is None else plain(estimates),
+        "estimates": plain(list(estimates)),
         "robustness": None if robustness is None else plain(robustness),
         "evaluation": None if evaluation is None else plain(evaluation),
         "examples": _examples(column, coded, validation, n_examples) if texts else [],
@@ -219,8 +219,22 @@ def variants_dict(found: Any) -> dict[str, Any] | None:  # noqa: ANN401 - Robust
     return {**result, "notes": notes, "rows": plain(found.estimate_rows())}
 
 
-def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
-    """Convert an `Estimates` to JSON types."""
+def estimates_in(contents: Contents) -> list[dict[str, Any]]:
+    """Return the estimates of a report, in the order of its page.
+
+    Reports of an earlier version have one object of estimates, or null.
+    """
+    found = contents.get("estimates") or []
+    return [found] if isinstance(found, dict) else found
+
+
+def estimates_dict(found: Any, title: str = "") -> dict[str, Any]:  # noqa: ANN401 - Estimates
+    """Convert an `Estimates` to JSON types.
+
+    Args:
+        found: The estimates.
+        title: Title of their section in a report; "" for a title from their content.
+    """
     names = (
         "model",
         "formula",
@@ -237,7 +251,7 @@ def estimates_dict(found: Any) -> dict[str, Any]:  # noqa: ANN401 - Estimates
     newer = ("simultaneous", "agreement", "consensus", "is_weighted")
     result |= {name: getattr(found, name, None) for name in newer}
     result["source"] = getattr(found, "source", None)
-    made: dict[str, Any] = plain({"rows": found.to_dicts(), **result})
+    made: dict[str, Any] = plain({"title": title, "rows": found.to_dicts(), **result})
     return made
 
 

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import installing
+from llamaherd.core.words import call
 from llamaherd.research.reports import drawing, drawing_style, report_parts
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def document_of(contents: Contents) -> bytes:
         for block in part["blocks"]:
             _ADDED[block["kind"]](document, block)
     document.add_paragraph(
-        f"Written by llamaherd on {contents['created']}. report() with a path that ends "
-        "with .html or .json also stores what reproduce() needs."
+        f"Written by llamaherd on {contents['created']}. {call('report')} with a path "
+        f"that ends with .html or .json also stores what {call('reproduce')} needs."
     )
     out = io.BytesIO()
     document.save(out)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.core.decimals import decimals
 from llamaherd.core.plurals import count_of, percent, verb
+from llamaherd.core.words import call
 from llamaherd.research.reports import pictures
 from llamaherd.research.reports import validation_pictures as of_validation
 from llamaherd.research.reports.method_parts import (
@@ -30,6 +30,11 @@ from llamaherd.research.reports.report_blocks import (
     shown,
     table_block,
     text_block,
+)
+from llamaherd.research.reports.report_data import estimates_in
+from llamaherd.research.reports.report_estimates import (
+    estimates_blocks,
+    robustness_blocks,
 )
 from llamaherd.research.reports.report_run import (
     again_blocks,
@@ -63,14 +68,7 @@ _KINDS = {
     "waves": "in waves of different designs",
 }
 
-TOGETHER = {
-    "bonferroni": "The intervals of each method are simultaneous at this level "
-    "(Bonferroni).",
-    "max_t": "The intervals of each method are simultaneous at this level (max-t).",
-}
-
-# Decimals, as in the printed validation, estimates and robustness.
-_MEASURE, _ESTIMATE, _VARIANT = 2, 4, 3
+_MEASURE = 2  # decimals, as in the printed validation
 _WEIGHTS = {"inclusion": "1 / inclusion probability", "survey": "survey weight"}
 _SCALES = {
     "nominal": "Labels have no order (nominal scale).",
@@ -96,8 +94,8 @@ def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
         ("labels", "Labels", _labels(contents, draw)),
         ("choice", "Choice of the codebook", choice_blocks(contents)),
         ("validation", "Validation", _validation(contents["validation"], draw)),
-        ("estimates", "Estimates", _estimates(contents["estimates"], draw)),
-        ("robustness", "Robustness", _robustness(contents["robustness"], draw)),
+        ("estimates", "Estimates", estimates_blocks(estimates_in(contents), draw)),
+        ("robustness", "Robustness", robustness_blocks(contents["robustness"], draw)),
         ("checklist", "Checklist", checklist_blocks(contents)),
         ("examples", *example_blocks(contents)),
         ("codebook", "Codebook", codebook_blocks(run)),
@@ -226,7 +224,7 @@ def _recalibrated(found: Mapping[str, Any]) -> str:
         f"in {found['n_folds']} folds. Accuracy of the model {score('raw', 'accuracy')}, "
         f"recalibrated, by cross-validation, {score('cross_validated', 'accuracy')}; "
         f"Brier score {score('raw', 'brier')}, then {score('cross_validated', 'brier')}. "
-        "reproduce() compares the model's own labels."
+        f"{call('reproduce')} compares the model's own labels."
     )
 
 
@@ -359,92 +357,3 @@ def _measures(fields: Mapping[str, Any]) -> Iterator[list[str]]:
     if fields["calibration"] is not None:
         found = fields["calibration"]
         yield row("expected calibration error", {**found, "value": found["ece"]})
-
-
-def _estimates(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
-    if fields is None:
-        return []
-    whole = dict(fields)
-    rows = [
-        [
-            shown(pictures.estimate_name(r, whole.get("grouped_by") or ())),
-            pictures.METHODS[r["method"]],
-            number_text(r["estimate"], _ESTIMATE),
-            number_text(r["std_error"], _ESTIMATE),
-            ends_text(r, _ESTIMATE),
-        ]
-        for r in fields["rows"]
-    ]
-    head = [
-        "what",
-        "method",
-        "estimate",
-        "standard error",
-        f"{percent(fields['level'])} interval",
-    ]
-    what = f"{shown(fields['formula'])}. " if fields["formula"] else ""
-    return [
-        text_block(
-            f"{what}{count_of(fields['n_texts'], 'text')}; {fields['n_gold']:,} of them "
-            f"were coded by people ({shown(fields['design'])})."
-        ),
-        text_block(f"{shown(fields['agreement'])}.") if fields.get("agreement") else None,
-        text_block(TOGETHER[fields["simultaneous"]])
-        if fields.get("simultaneous")
-        else None,
-        *(note_block(shown(note)) for note in fields["notes"]),
-        table_block(head, rows, numbers={2, 3, 4}),
-        draw(lambda: pictures.estimates_picture(whole)),
-    ]
-
-
-def _robustness(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | None]:
-    if fields is None:
-        return []
-    whole = dict(fields)
-    rows = [
-        [shown(name), share_text(flips), *map(share_text, shares)]
-        for name, flips, shares in zip(
-            fields["variants"], fields["flips"], fields["shares"], strict=True
-        )
-    ]
-    alpha = fields["alpha"]
-    more = "" if alpha is None else f", Krippendorff's alpha {decimals(alpha, 3)}"
-    head = ["variant", "labels that change", *map(shown, fields["names"])]
-    return [
-        text_block(
-            f"The same {count_of(fields['n_texts'], 'text')}, "
-            f"{count_of(len(fields['variants']), 'variant')}. "
-            f"Mean agreement of two variants: {share_text(fields['agreement'])}{more}."
-        ),
-        table_block(head, rows, caption="Against the first variant; shares of labels"),
-        draw(lambda: pictures.robustness_picture(whole)),
-        *_corrected(fields),
-    ]
-
-
-def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
-    """Return blocks with the estimates of each variant.
-
-    The labels of each variant are corrected by the same codes (DSL).
-    """
-    found = fields.get("estimates")
-    if not found:
-        return []
-    rows = [
-        [
-            shown(", ".join(p for p in (r["outcome"], r["term"], r["group"]) if p)),
-            shown(r["variant"]),
-            number_text(r["estimate"], _VARIANT),
-            ends_text(r, _VARIANT),
-        ]
-        for r in sorted(
-            found["rows"], key=lambda r: (r["outcome"], r["term"], r["group"])
-        )
-    ]
-    head = ["what", "variant", "estimate", f"{percent(found['level'])} interval"]
-    caption = "Labels of each variant corrected by the same codes (DSL)"
-    return [
-        *(note_block(shown(note)) for note in found["notes"]),
-        table_block(head, rows, caption=caption, numbers={2, 3}),
-    ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, first_rows
 from llamaherd.core.words import setting
 
 if TYPE_CHECKING:
@@ -82,12 +82,11 @@ class Reproduction:
                     f"{self.n_same_labels:,} of {count_of(self.n, 'label')} are the "
                     f"same; probabilities differ by {self.largest_difference:.2g} at most"
                 )
-            lines += [
+            rows = [
                 f"  row {each.row + 1}: {each.then!r} then, {each.now!r} now"
-                for each in self.changed[:_MOST_CHANGED]
+                for each in self.changed
             ]
-            if len(self.changed) > _MOST_CHANGED:
-                lines.append(f"  and {len(self.changed) - _MOST_CHANGED} more")
+            lines += first_rows(rows, _MOST_CHANGED)
         if not self.is_summary_same:
             lines.append(
                 "The report's counts and shares of labels are not those of its labels."

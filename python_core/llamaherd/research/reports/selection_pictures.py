@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core.plurals import count_of
 from llamaherd.research.reports.picture_parts import apart, interval, short
 from llamaherd.research.reports.shapes import Forest, Point, Tradeoff, Words
-from llamaherd.research.selection.comparison import TITLES
+from llamaherd.research.selection.effect import TITLES
 from llamaherd.research.statistics.paired import MEASURES
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from llamaherd.asks.annotate_options import CodingSettings
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import call
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_codes import listed_ids
@@ -124,7 +125,8 @@ def checked_candidates(given: object) -> dict[str, CodebookCandidate]:
             )
         if not isinstance(each, (Codebook, CodebookCandidate)):
             raise ArgumentTypeError(
-                f"must be a Codebook, or made by candidate(), not {checks.shown(each)}",
+                f"must be a Codebook, or made by {call('candidate')}, not "
+                f"{checks.shown(each)}",
                 argument=Argument("candidates", (i,)),
             )
         made[name] = (
@@ -179,7 +181,7 @@ def check_examples(name: str, codebook: Codebook, gold: GoldSample) -> None:
             f"has examples that are texts of {' and '.join(in_parts)} (ids "
             f"{listed_ids(gold.ids, closed)}): the prompt would contain codes with "
             "which its accuracy is measured. Take examples from 'explore', as "
-            "choose_examples() does",
+            f"{call('choose_examples')} does",
             argument=Argument("candidates", (name,)),
             code="closed_examples",
         )

@@ -12,17 +12,15 @@ from llamaherd.core import checks
 from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import count_of, with_commas
+from llamaherd.core.words import call
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.selection.candidates import hash_of
-from llamaherd.research.selection.comparison import (
-    TITLES,
-    CodebookComparison,
-    checked_comparison,
-)
+from llamaherd.research.selection.comparison import CodebookComparison, checked_comparison
+from llamaherd.research.selection.effect import TITLES
 
 if TYPE_CHECKING:
-    from llamaherd.research.selection.comparison import SelectionMeasure
+    from llamaherd.research.selection.effect import SelectionMeasure
 
 Prefer = Literal["value", "speed"]
 PREFER: tuple[Prefer, ...] = ("value", "speed")
@@ -91,9 +89,12 @@ class CodebookChoice:
         ]
         if self.tied:
             lines.append(
-                f"cannot be told apart from it: {', '.join(map(repr, self.tied))}"
+                f"cannot be told apart from it: {with_commas(map(repr, self.tied))}"
             )
-        return "\n".join([*lines, "evaluate_codebook() measures it on other texts"])
+        lines.append(f"{call('evaluate_codebook')} measures it on other texts")
+        return "\n".join(lines)
+
+    __repr__ = __str__
 
     def to_json(self) -> str:
         """Return the choice as JSON text, which `from_json` reads."""
@@ -211,7 +212,7 @@ def checked_choice(given: object) -> CodebookChoice:
     """Return the argument if it is a choice, else raise a TypeError."""
     if not isinstance(given, CodebookChoice):
         raise ArgumentTypeError(
-            f"must be the result of best_codebook(), not {checks.shown(given)}",
+            f"must be the result of {call('best_codebook')}, not {checks.shown(given)}",
             argument="choice",
         )
     return given

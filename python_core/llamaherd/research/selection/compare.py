@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.codebook import Codebook
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.selection.candidates import CodebookCandidate
-    from llamaherd.research.selection.comparison import SelectionMeasure
+    from llamaherd.research.selection.effect import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.research.statistics.paired import Adjust
     from llamaherd.run.host import Host

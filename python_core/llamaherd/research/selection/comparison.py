@@ -12,10 +12,18 @@ from llamaherd.core import checks
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
-from llamaherd.core.plurals import count_of, percent
+from llamaherd.core.plurals import count_of, first_rows, percent
+from llamaherd.core.words import call
+from llamaherd.research.selection.effect import (
+    TITLES,
+    ExamplesEffect,
+    SelectionMeasure,
+    examples_of,
+    n_more_examples,
+)
 from llamaherd.research.statistics.intervals import Measure
-from llamaherd.research.statistics.paired import MeasureName, PairedDifference
-from llamaherd.research.statistics.paired_numbers import ERRORS, NumberMeasure
+from llamaherd.research.statistics.paired import PairedDifference
+from llamaherd.research.statistics.paired_numbers import ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,20 +31,9 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.paired import Adjust
 
 _FORMAT = 1
-TITLES: dict[str, str] = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
-    "kappa": "Cohen's kappa",
-    "mae": "mean absolute error",
-    "rmse": "root mean squared error",
-    "pearson": "Pearson's correlation",
-}
-SelectionMeasure = MeasureName | NumberMeasure
 _NOT_YET = (
-    "The value of the best is too {good}, because it was chosen by this value: "
-    "best_codebook() freezes the choice, and evaluate_codebook() measures it on other "
-    "texts."
+    "The value of the best is too {good}, because it was chosen by this value: {best} "
+    "freezes the choice, and {evaluate} measures it on other texts."
 )
 _LINE = 90  # characters
 _INTERVAL = 20  # characters of an interval
@@ -233,16 +230,42 @@ class CodebookComparison:
             "",
             head_row,
         ]
+        rows = []
         for i, each in enumerate(self.candidates):
             found = self.to_best(i)
             to_best = "best" if found is None else _shown(found, signed=True)
             seconds = "" if math.isnan(each.seconds) else f"{each.seconds:.3g}"
             apart = self.verdict(i) if found is not None else ""
-            lines.append(
+            rows.append(
                 f"{each.name:<{wide}}  {_shown(each.value):<{_INTERVAL}}  "
                 f"{to_best:<{_INTERVAL}}  {seconds:<7} {apart}".rstrip()
             )
-        return "\n".join([*lines, "", self.conclusion, *wrapped_notes(self.notes)])
+        notes = wrapped_notes(first_rows([*self.effects, *self.notes]))
+        return "\n".join([*lines, *first_rows(rows), "", self.conclusion, *notes])
+
+    __repr__ = __str__
+
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """Sentences on the effect of examples, by candidates that differ only in them."""
+        sentences = []
+        for pair in self.differences:
+            for each in (pair, pair.turned()):
+                book, other = (self.candidates[i] for i in (each.first, each.second))
+                same = (book.settings, book.model) == (other.settings, other.model)
+                n = n_more_examples(book.codebook, other.codebook) if same else 0
+                if not n or math.isnan(each.value):
+                    continue
+                effect = ExamplesEffect(
+                    n_examples=n,
+                    measure=self.measure,
+                    before=other.value.value,
+                    after=book.value.value,
+                    difference=each,
+                )
+                more = f"{examples_of(n)} that {book.name!r} has and {other.name!r} lacks"
+                sentences.append(f"{more} {effect.told()}.")
+        return tuple(sentences)
 
     @property
     def conclusion(self) -> str:
@@ -264,7 +287,11 @@ class CodebookComparison:
                 f"{best} and {named} cannot be told apart by {count_of(self.n, 'text')}: "
                 "any of them may be the best."
             )
-        not_yet = _NOT_YET.format(good="low" if self.is_error else "high")
+        not_yet = _NOT_YET.format(
+            good="low" if self.is_error else "high",
+            best=call("best_codebook"),
+            evaluate=call("evaluate_codebook"),
+        )
         return textwrap.fill(f"{said} {not_yet}", _LINE)
 
     def to_json(self) -> str:
@@ -336,7 +363,8 @@ def checked_comparison(given: object) -> CodebookComparison:
     """Return the argument if it is a comparison, else raise a TypeError."""
     if not isinstance(given, CodebookComparison):
         raise ArgumentTypeError(
-            f"must be the result of compare_codebooks(), not {checks.shown(given)}",
+            f"must be the result of {call('compare_codebooks')}, not "
+            f"{checks.shown(given)}",
             argument="comparison",
         )
     return given

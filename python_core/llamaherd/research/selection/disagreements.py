@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.core.decimals import decimals
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plurals import count_of
-from llamaherd.core.words import setting
+from llamaherd.core.plurals import count_of, first_rows
+from llamaherd.core.words import call, setting
 from llamaherd.research.coding.label_sets import joined
 from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.part_codes import codes_of_part
@@ -67,19 +67,21 @@ class Disagreements:
 
     def __str__(self) -> str:
         lines = [f"<Disagreements: {len(self)} of {count_of(self.n_compared, 'text')}>"]
+        rows = []
         for row in self.to_dicts()[:_SHOWN]:
             text = " ".join(str(row["text"]).split())
             shown = text if len(text) <= _WIDE else f"{text[: _WIDE - 3]}..."
             sure = "" if math.isnan(row["prob"]) else f" {decimals(row['prob'])}"
-            lines.append(
+            rows.append(
                 f"{row['id']}  {row['label'] or '(none)'}{sure}, people: "
                 f"{row['code'] or '(none)'}  {shown}"
             )
-        if len(self) > _SHOWN:
-            lines.append(f"and {len(self) - _SHOWN} more")
+        lines += first_rows(rows, _SHOWN, len(self))
         if self.n_missing:
             lines.append(f"! {self.n_missing} coded texts have no label")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def disagreements(
@@ -118,15 +120,15 @@ def disagreements(
     if "evaluate" in asked and not record["opened"]:
         if not peek:
             raise ArgumentError(
-                "'evaluate' is locked until evaluate_codebook() unlocks it: once you "
-                "have read these texts, they no longer give an unbiased accuracy. "
+                f"'evaluate' is locked until {call('evaluate_codebook')} unlocks it: "
+                "once you have read these texts, they give no unbiased accuracy. "
                 f"{setting('peek', True)} reads them nevertheless",
                 argument="parts",
                 code="closed",
             )
         warnings.warn(
-            "evaluate was read while it was locked: accuracy on its texts is no "
-            "longer unbiased",
+            "The part 'evaluate' was read while it was locked: accuracy on its texts is "
+            "no longer unbiased",
             UserWarning,
             stacklevel=2,
         )

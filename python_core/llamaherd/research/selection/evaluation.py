@@ -26,7 +26,8 @@ from llamaherd.research.selection.candidates import (
     texts_of,
 )
 from llamaherd.research.selection.choice import CodebookChoice, checked_choice
-from llamaherd.research.selection.comparison import TITLES, wrapped_notes
+from llamaherd.research.selection.comparison import wrapped_notes
+from llamaherd.research.selection.effect import TITLES
 from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import is_of_numbers, measured
 from llamaherd.research.selection.part_codes import codes_of_part
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.stats import ProgressOption
     from llamaherd.research.coding.coded import Coded
-    from llamaherd.research.selection.comparison import SelectionMeasure
+    from llamaherd.research.selection.effect import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.research.statistics.intervals import Measure
     from llamaherd.research.validation.validation import Validation
@@ -113,6 +114,8 @@ class Evaluation:
         if self.is_first:
             lines.append(f"evaluate was opened for the first time, {first['at']}")
         return "\n".join([*lines, *wrapped_notes(self.notes)])
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -383,8 +386,8 @@ def _notes(
         )
     elif before:
         notes.append(
-            f"evaluate was opened before for this same choice, {before[0]['at']}: the "
-            "value is not new evidence"
+            "The part 'evaluate' was opened before for this same choice, "
+            f"{before[0]['at']}: the value is not new evidence"
         )
     if any(each["codes_sha256"] != now["codes_sha256"] for each in before):
         notes.append(

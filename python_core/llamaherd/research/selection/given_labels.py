@@ -10,7 +10,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
-from llamaherd.core.words import words
+from llamaherd.core.words import call
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 
@@ -70,7 +70,7 @@ class GivenLabels:
         columns = getattr(coded, "columns", None)
         if not hasattr(coded, "labels") or not isinstance(columns, dict):
             raise ArgumentTypeError(
-                f"must be the result of {words().annotate}, not {checks.shown(coded)}",
+                f"must be the result of {call('annotate')}, not {checks.shown(coded)}",
                 argument="coded",
             )
         thoughts = None

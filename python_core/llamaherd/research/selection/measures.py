@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.coding.codebook import Codebook
-    from llamaherd.research.selection.comparison import SelectionMeasure
+    from llamaherd.research.selection.effect import SelectionMeasure
     from llamaherd.research.selection.given_labels import GivenLabels
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.research.statistics.paired import Adjust

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
+from llamaherd.core.words import words
 from llamaherd.research.codes import number_in
 from llamaherd.research.codes.majority import note_on_ties
 from llamaherd.research.coding.label_sets import labels_in
@@ -59,6 +60,19 @@ class PartCodes:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def at(self, rows: Sequence[int]) -> PartCodes:
+        """Return some of the texts, in the given order."""
+        ties = frozenset(i for i, row in enumerate(rows) if row in self.ties)
+        return replace(
+            self,
+            ids=[self.ids[i] for i in rows],
+            texts=[self.texts[i] for i in rows],
+            codes=[self.codes[i] for i in rows],
+            weights=self.weights[list(rows)],
+            strata=self.strata[list(rows)],
+            ties=ties,
+        )
 
     @property
     def sha256(self) -> str:
@@ -119,7 +133,7 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     if len(kept) < _LEAST:
         raise ArgumentError(
             f"has codes of {len(kept)} of {count_of(len(sample), 'text')} of the part "
-            f"{part!r}: let people code them, and read them with read_gold()",
+            f"{part!r}: {words().let_code}",
             argument="gold",
             code="too_few",
         )
@@ -133,7 +147,7 @@ def codes_of_part(gold: GoldSample, part: str, *, as_numbers: bool = False) -> P
     answers = answered(sample, np.array(kept, dtype=np.int64))
     ties = frozenset(n for n, i in enumerate(kept) if decided[i][1])
     of_ties = note_on_ties(len(ties), len(kept), sample.coders)
-    notes = [*answers.notes, *(f"{part}: {each}" for each in of_ties)]
+    notes = [*answers.notes, *(f"In the part {part!r}, {each}" for each in of_ties)]
     codes: list[Labels] = [code for code, _ in decided if code is not None]
     known = {name for each in codes for name in each}
     return PartCodes(

@@ -22,6 +22,7 @@ import numpy as np
 from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
+from llamaherd.core.words import call
 from llamaherd.research.coding.parts import SPLIT, in_parts
 from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
 from llamaherd.research.estimation.gold_read import read_gold
@@ -138,8 +139,8 @@ def gold_part(gold: GoldSample, part: PartName) -> GoldSample:
     checks.choice("part", part, PARTS)
     if part == "evaluate" and not record_of(gold)["opened"]:
         raise ArgumentError(
-            "'evaluate' is locked until evaluate_codebook() unlocks it, so that its "
-            "texts are not used to choose",
+            f"'evaluate' is locked until {call('evaluate_codebook')} unlocks it, so that "
+            "its texts are not used to choose",
             argument="part",
             code="closed",
         )
@@ -166,7 +167,8 @@ def record_of(gold: object) -> dict[str, Any]:
     record = gold.design.get(SPLIT)
     if not isinstance(record, Mapping):
         raise ArgumentError(
-            "has no split into explore, select and evaluate: call gold_split() first",
+            "has no split into explore, select and evaluate: use "
+            f"{call('gold_split')} first",
             argument="gold",
             code="no_split",
         )
@@ -261,8 +263,8 @@ def _check_sizes(allotted: Sequence[str], shares: Mapping[str, float]) -> None:
             few.append(f"{name} has {n}")
     if few:
         warnings.warn(
-            f"a part has few texts: {', '.join(few)}. gold_size() computes how many you "
-            "need for an accuracy, or for a difference of two codebooks",
+            f"A part has few texts: {', '.join(few)}. {call('gold_size')} computes how "
+            "many you need for an accuracy, or for a difference of two codebooks",
             UserWarning,
             stacklevel=4,
         )

@@ -127,7 +127,7 @@ def answered(
     of_cell = _rates(cells, coded)
     uneven = _uneven(names, strata, coded)
     if not uneven:
-        note = f"{head}; coded texts are assumed to be a random part of the sample"
+        note = f"{head}. Coded texts are assumed to be a random part of the sample"
         return Answered(
             probs=np.asarray(probs * rates[strata[coded]]),
             all_probs=np.asarray(gold.all_probs * of_all),
@@ -135,12 +135,12 @@ def answered(
             notes=[note, *more],
         )
     if (of_cell[cells][~np.isin(strata, empty)] == 0).any():
-        why = "a label has no coded text: code some texts of each label"
-        note = f"{head}, and not at random: {uneven} are coded; {why}"
+        why = "A label has no coded text: code some texts of each label"
+        note = f"{head}, and not at random: {uneven} are coded. {why}"
         used, by = rates, strata
     else:
-        why = "codes are weighted by label, assuming random response within each label"
-        note = f"{head}, and not at random: {uneven} are coded; {why}"
+        why = "Codes are weighted by label, assuming random response within each label"
+        note = f"{head}, and not at random: {uneven} are coded. {why}"
         used, by = of_cell, cells
     return Answered(
         probs=np.asarray(probs * used[by[coded]]),

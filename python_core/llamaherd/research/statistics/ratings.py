@@ -125,8 +125,8 @@ def ratings_of(
     is_certain = isinstance(codes, CodesByCoder)
     if not is_certain and len(rows) > max(_MANY_CODERS, len(rows[0])):
         warn_caller(
-            f"codes: {len(rows)} coders of {len(rows[0])} units: a row is a coder, and a "
-            "column a unit; transpose a table with a row per unit (codes.T)"
+            f"The codes have {len(rows)} coders of {len(rows[0])} units: a row is a "
+            "coder, and a column a unit. Transpose a table with a row per unit (codes.T)"
         )
     known = [] if levels is None else listed("levels", "must be a list", levels)
     reading = read(rows, known)

@@ -104,7 +104,7 @@ class SpanComparison:
     def _tell(self, part: str, label: str, gamma: Gamma) -> None:
         if not label and gamma.n_samples:
             self.notes.append(
-                f"gamma, {part}: expected disorder {decimals(gamma.expected, 3)} "
+                f"Gamma, {part}: expected disorder {decimals(gamma.expected, 3)} "
                 f"(± {percents(gamma.error)}) from {gamma.n_samples} random continua"
             )
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core import checks
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.plurals import count_of, part_of
+from llamaherd.core.plurals import count_of, first_rows, part_of
+from llamaherd.core.words import call
 from llamaherd.research import frames
 from llamaherd.research.codes.span_files import FORMATS, Unit, marked_texts
 from llamaherd.research.coding.coded import Coded
@@ -163,7 +164,7 @@ class SpanValidation:
             known = not math.isnan(found.low)
             ends = f" {limits(found.low, found.high, 3)}" if known else ""
             lines.append(f"  {what:<30} {decimals(found.value, 3):>6}{ends}")
-        return "\n".join([*lines[:_MOST_SHOWN], "", *self.notes]).rstrip()
+        return "\n".join([*first_rows(lines, _MOST_SHOWN), "", *self.notes]).rstrip()
 
     __repr__ = __str__
 
@@ -203,7 +204,7 @@ def validate_spans(
     """
     if not isinstance(gold, SpanCodes):
         raise ArgumentTypeError(
-            f"must be what read_spans() returns, not {checks.shown(gold)}",
+            f"must be what {call('read_spans')} returns, not {checks.shown(gold)}",
             argument="gold",
         )
     level = level_of(level)

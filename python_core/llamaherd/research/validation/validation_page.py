@@ -7,7 +7,7 @@ import textwrap
 from typing import Any
 
 from llamaherd.core.decimals import decimals, limits
-from llamaherd.core.plurals import count_of, percent
+from llamaherd.core.plurals import MOST_ROWS, count_of, first_rows, percent
 from llamaherd.research.statistics.coder_codes import model_title
 from llamaherd.research.statistics.coefficients import COEFFICIENTS
 from llamaherd.research.validation.numbers import NUMBERS
@@ -145,7 +145,7 @@ def _labels(found: Validation) -> list[str]:
         ]
         for scores in found.accuracy.per_label
     ]
-    return table(rows)
+    return first_rows(table(rows), MOST_ROWS + 1)
 
 
 def _agreement(found: Validation) -> list[str]:
@@ -174,13 +174,16 @@ def _by_label(found: Validation) -> list[str]:
         )
     if len(rows) == 1:
         return []
-    return table(rows if found.coder_agreement else [row[:2] for row in rows])
+    shown = table(rows if found.coder_agreement else [row[:2] for row in rows])
+    return first_rows(shown, MOST_ROWS + 1)
 
 
 def _pairs(found: Validation) -> list[str]:
     """Return lines with kappa of each pair of coders, including the model."""
     if len(found.coders) < 3:
         return []
+    if len(found.coders) > MOST_ROWS:
+        return [f"kappa of {len(found.pairs):,} pairs of coders: see `pairs`"]
     kappa = {(pair.first, pair.second): pair.coefficients[-1] for pair in found.pairs}
     title = COEFFICIENTS[found.pairs[0].coefficients[-1].name].title
     for cell in (with_interval, lambda each: number(each.value)):

@@ -104,7 +104,7 @@ def test_a_code_beside_the_declared_labels_is_noted(formula: str | None) -> None
     texts, gold, codes = drawn()
     gold = gold.with_codes({"anna": ["unclear"] * 8 + codes[8:]})
     notes = lh.estimate(texts, gold, formula).notes
-    assert any("people gave 8 texts a code that is not among" in each for each in notes)
+    assert any("People gave 8 texts a code that is not among" in each for each in notes)
     clean = lh.estimate(texts, gold.with_codes({"anna": codes}), formula).notes
     assert not any("not among the labels" in each for each in clean)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -73,7 +74,7 @@ def test_says_what_classify_parallel_says(context: lh.Context, make: Any) -> Non
     told = ", ".join(count for *_, count in counts)
     said, note = repr(coded).splitlines()
     assert said == f"<Coded: 6 texts, 2 labels ({told}), 1 missing, 0 failed>"
-    assert note.startswith("Note: median coverage is")  # the model is random
+    assert note.startswith("Note: Median coverage is")  # the model is random
 
 
 def test_frames_of_pandas_keep_their_index_and_get_categories(
@@ -384,3 +385,25 @@ def test_a_setting_of_generation_without_effect_warns(
         lh.annotate(DATA, "text", TOPICS, context, versions=5)
     with pytest.raises(TypeError, match="codebook must be a Codebook, not 5"):
         lh.prompt_preview(5, "a")
+
+
+@pytest.mark.parametrize(
+    ("method", "way"), [("classify", "split='mean'"), ("generate", "split='first'")]
+)
+def test_the_error_of_a_long_text_names_the_split(
+    context: lh.Context, method: Any, way: str
+) -> None:
+    data = {"text": ["Short.", "Long. " * 2000]}
+    book = lh.Codebook("Which?", ["Sports", "Business"])
+    options: dict[str, Any] = {"max_tokens": 4} if method == "generate" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a random model
+        coded = lh.annotate(data, "text", book, context, method=method, **options)
+        parts = lh.annotate(
+            data, "text", book, context, method=method, **options, split=way.split("'")[1]
+        )
+    assert coded.errors[0] is None or "too long" not in coded.errors[0]
+    assert coded.errors[1] is not None
+    assert coded.errors[1].endswith(f"; or code the text in parts, by {way}")
+    assert coded.error_codes[1] == "too_long"
+    assert parts.errors[1] is None or "too long" not in parts.errors[1]

@@ -153,7 +153,7 @@ def test_wrong_codebooks(more: dict[str, Any], message: str) -> None:
 
 
 def test_spans_are_of_codebooks_of_spans(context: lh.Context) -> None:
-    with pytest.warns(UserWarning, match="median coverage"):
+    with pytest.warns(UserWarning, match="Median coverage"):
         coded = lh.annotate(
             {"text": ["a"]}, "text", lh.Codebook("?", ["a", "b"]), context
         )

@@ -93,7 +93,7 @@ def test_a_model_that_would_think_is_noticed_once(smollm2_path: Path) -> None:
 
 def test_a_note_on_coverage_is_about_the_end_of_the_thought(context: lh.Context) -> None:
     coded = lh.annotate(FRAME, "text", TOPICS, context, thinking=BUDGET, **CHAT)
-    (note,) = [each for each in coded.notes if "median coverage" in each]
+    (note,) = [each for each in coded.notes if "Median coverage" in each]
     assert "inside a thought" not in note
     assert "Try a larger budget of thinking" in note
 

@@ -241,6 +241,6 @@ def test_notes_list_only_the_first_groups() -> None:
     found = lh.estimate(data, gold(), outcome="yes", by="group")
     few = next(note for note in found.notes if "have few codes" in note)
     # 12 groups, each with its number of codes in parentheses
-    assert few.count("(") == 12
-    assert re.search(r"\), and \d+ more\. The number is", few)
+    assert few.count(" (") == 13  # and one around all
+    assert re.search(r"\), and \d+ more\)\. A group needs", few)
     assert max(map(len, found.notes)) < 600

@@ -294,12 +294,10 @@ def test_rows_with_something_missing_are_left_out() -> None:
     drawn = gold()
     data.loc[drawn.rows[0], "age"] = np.nan
     data.loc[[2, 7], "label"] = None
-    with pytest.warns(
-        UserWarning, match="formula: the column 'age' has no value for 1 of"
-    ):
+    with pytest.warns(UserWarning, match="The column 'age' has no value for 1 of"):
         found = lh.estimate(data, drawn, "label == 'negative' ~ age")
     assert found.n_texts == N - 3
-    assert any("texts left out: 3 of 1200; they" in note for note in found.notes)
+    assert any("3 of 1,200 texts are left out: they" in note for note in found.notes)
     left = data.dropna(subset=["age", "label"])
     y = (left["label"] == "negative").astype(float)
     fit = smf.ols("y ~ age", left.assign(y=y)).fit().params
@@ -309,14 +307,14 @@ def test_rows_with_something_missing_are_left_out() -> None:
 @pytest.mark.filterwarnings("ignore:.*ha(s|ve) a wrong label:UserWarning")
 @pytest.mark.filterwarnings("ignore:one coded text has a leverage:UserWarning")
 def test_few_codes_are_warned_of() -> None:
-    with pytest.warns(UserWarning, match="few codes, intervals may be too short"):
+    with pytest.warns(UserWarning, match="few codes, so intervals may be too short"):
         lh.estimate(DATA, gold(n=20), outcome="negative", by="party")
     with pytest.warns(UserWarning, match=r"too few codes \(20\) for 4 coefficients"):
         lh.estimate(DATA, gold(n=20), "label == 'negative' ~ party + age")
     codes = ["neutral"] * (N_GOLD - 1) + ["negative"]
     drawn = gold().with_codes(codes)
     with pytest.warns(
-        UserWarning, match="negative: people gave this label 1 time in 240"
+        UserWarning, match="People gave the label 'negative' 1 time in 240"
     ):
         lh.estimate(DATA, drawn, outcome="negative")
 
@@ -557,13 +555,13 @@ def test_texts_without_a_group_are_warned_of_and_named() -> None:
     drawn = gold()
     with pytest.warns(
         UserWarning,
-        match=r"by: the column 'party' has no value for 3 of 1,200 texts with a label, "
+        match=r"The column 'party' has no value for 3 of 1,200 texts with a label, "
         "which are left out",
     ):
         found = lh.estimate(data, drawn, outcome="negative", by="party")
     assert found.n_texts == N - 3
     with pytest.warns(
-        UserWarning, match=r"cluster: .*'speaker' .* 1 of .* which is left"
+        UserWarning, match=r"'speaker' .* 1 of .* which is left out .cluster"
     ):
         lh.estimate(data, drawn, outcome="negative", cluster="speaker")
 
@@ -576,7 +574,7 @@ def test_a_text_with_several_missing_values_is_counted_once() -> None:
     options: Any = {"outcome": "negative", "by": "party", "cluster": "speaker"}
     with pytest.warns(
         UserWarning,
-        match=r"by, cluster: the columns 'party' \(3\), 'speaker' \(3\) have no value "
+        match=r"The columns 'party' \(3\), 'speaker' \(3\) have no value "
         r"for 4 of 1,197 texts with a label and a weight above 0, which are left out",
     ) as caught:
         found = lh.estimate(data, gold(), weights="w", **options)

@@ -116,7 +116,7 @@ def test_few_errors_are_warned_of() -> None:
     frame, code = data(3)
     options: dict[str, Any] = {"prob": "simple", "target": "texts", "outcome": "a"}
     with pytest.warns(
-        UserWarning, match=r"a: few coded texts have a wrong .* all \(1\)\)"
+        UserWarning, match=r"Few coded texts have a wrong label for 'a' .* all \(1\)\)"
     ):
         lh.estimate(frame, code, **options)
     frame, code = data(0)

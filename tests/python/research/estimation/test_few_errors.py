@@ -54,7 +54,7 @@ def test_a_rare_label_with_equal_strata(target: Any) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = lh.estimate(data, coded(data, seed), outcome="threat", target=target)
-        n_told += "threat: the correction of the labels is uncertain" in told(caught)
+        n_told += "correction of the labels for 'threat' is uncertain" in told(caught)
         truth = np.mean([each == "threat" for each in data["code"]])
         rows = [row for row in found.rows if row.method != "naive"]
         held += all(row.low <= truth <= row.high for row in rows)
@@ -82,7 +82,7 @@ def test_few_one_sided_errors_are_warned_of_for_each_target() -> None:
     code: list[str | None] = [*label[:100], *[None] * 900]
     code[1] = "b"
     for target in ("population", "texts"):
-        with pytest.warns(UserWarning, match="few coded texts have a wrong label"):
+        with pytest.warns(UserWarning, match="Few coded texts have a wrong label"):
             found = lh.estimate(
                 {"label": label}, code, outcome="a", prob="simple", target=target
             )
@@ -124,7 +124,7 @@ def test_response_that_depends_on_the_label_is_weighted_by_label() -> None:
         if rng.random() > (0.9 if label[i] else 0.5):
             given[k] = None
     with pytest.warns(
-        UserWarning, match=r"not at random: .* codes are weighted by label"
+        UserWarning, match=r"not at random: .* Codes are weighted by label"
     ):
         found = lh.estimate(data, drawn.with_codes(given), outcome="yes")
     for row in found.rows:
@@ -139,7 +139,7 @@ def test_events_and_not_codes_count_in_a_logit() -> None:
     code = [each if i < 300 else None for i, each in enumerate(label.tolist())]
     code[0] = "yes" if code[0] == "no" else "no"
     data = {"label": label.tolist(), "x": rng.normal(size=1000).tolist()}
-    with pytest.warns(UserWarning, match="the rarer outcome has [0-9]+ codes"):
+    with pytest.warns(UserWarning, match="The rarer outcome has [0-9]+ codes"):
         lh.estimate(data, code, "label == 'yes' ~ x", model="logit", prob="simple")
 
 

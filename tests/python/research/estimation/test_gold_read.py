@@ -65,8 +65,8 @@ def test_all_warnings_of_a_call_are_one(tmp_path: Path) -> None:
         lh.read_gold(path)
     (warning,) = told
     notes = warning.message.notes  # type: ignore[union-attr]
-    assert "'notes' was taken" in notes[0]
-    assert "'remarks' was taken" in notes[1]
+    assert "was taken for notes" in notes[0]
+    assert "'remarks' of" in notes[1]
     assert "2 of 20 texts" in notes[2]
 
 
@@ -113,7 +113,7 @@ def test_columns_are_found_in_any_case(tmp_path: Path) -> None:
 
 def test_notes_are_no_codes(tmp_path: Path) -> None:
     path = sheet(tmp_path, ["yes", "no"], notes=["", "hard to tell", "see page 3"])
-    with pytest.warns(UserWarning, match="the column 'notes' was taken for notes"):
+    with pytest.warns(UserWarning, match="The column 'notes' of .* was taken for notes"):
         found = lh.read_gold(path)
     assert found.coders == ["code"]
     assert lh.read_gold(path, coders=["code"]).codes == found.codes
@@ -179,7 +179,7 @@ def test_codes_of_a_data_frame_are_read_as_those_of_a_file(kind: Any) -> None:
         "label": drawn.labels[::-1],
         "party": ["A"] * 20,
     }
-    with pytest.warns(UserWarning, match="'party' was taken for notes"):
+    with pytest.warns(UserWarning, match="'party' of .* was taken for notes"):
         found = lh.read_gold(kind(columns), drawn)
     assert found.coders == ["ann"]  # the column of the model's labels is not a coder
     assert found.codes == [["yes", "no", None, None] * 5]

@@ -147,7 +147,7 @@ def test_a_column_id_that_is_unique_is_taken() -> None:
     bare = data.drop(columns="text").sort_values("party")
     assert numbers(bare, drawn) == pytest.approx(numbers(data, drawn))
     for ids in (["k"] * N, [None, *data["id"][1:]]):
-        with pytest.warns(UserWarning, match="the column 'id' has"):
+        with pytest.warns(UserWarning, match="The column 'id' has"):
             assert gold(data.assign(id=ids)).design["id"] is None
     assert gold(data, id="text").design["id"] == "text"
 

@@ -159,7 +159,7 @@ def test_a_label_without_codes_beside_a_stratum_without_codes() -> None:
     ]
     found = lh.validate(data, drawn.with_codes(codes))
     told = " ".join(found.warnings)
-    assert "a label has no coded text" in told
+    assert "A label has no coded text" in told
     assert "1 stratum of the sample (or waves) has no code" in told
 
 

@@ -233,7 +233,7 @@ def test_types_are_checked() -> None:
 
 def test_a_label_without_codes_gets_probability_0() -> None:
     data = DATA.assign(p_mixed=0.01)
-    with pytest.warns(UserWarning, match="no text has the code 'mixed'"):
+    with pytest.warns(UserWarning, match="No text has the code 'mixed'"):
         found = lh.recalibrate(data, GOLD)
     assert found.names == (*NAMES, "mixed")
     assert (found.probs[:, 3] == 0).all()
@@ -245,9 +245,24 @@ def test_a_good_model_is_said_to_need_no_help() -> None:
         data[f"p_{name}"] = np.where(DATA["code"] == name, 0.98, 0.01)
     drawn = lh.gold_sample(data, N_GOLD, text="text", label="label", seed=3)
     drawn = drawn.with_codes(data["code"].to_numpy()[drawn.rows].tolist())
-    with pytest.warns(UserWarning, match="recalibration does not help here"):
+    with pytest.warns(UserWarning, match="Recalibration does not help here"):
         found = lh.recalibrate(data, drawn)
-    assert found.notes[0].startswith("recalibration does not help")
+    assert found.notes[0].startswith("Recalibration does not help")
+
+
+def test_one_label_for_every_text_is_told() -> None:
+    """The probabilities say nothing about the codes, most of which are equal."""
+    rng = np.random.default_rng(2)
+    probs = rng.dirichlet(np.ones(3), N)
+    columns = {f"p_{name}": probs[:, j] for j, name in enumerate(NAMES)}
+    data = DATA.assign(**columns, label=np.array(NAMES)[probs.argmax(axis=1)])
+    codes = ["neutral" if i % 7 else NAMES[i // 7 % 2 * 2] for i in range(N)]
+    drawn = lh.gold_sample(data, N_GOLD, text="text", label="label", seed=3)
+    drawn = drawn.with_codes([codes[row] for row in drawn.rows])
+    with pytest.warns(UserWarning, match="The new labels are 'neutral' for every text"):
+        found = lh.recalibrate(data, drawn)
+    assert {*found.labels} == {"neutral"}
+    assert found.notes[-1].startswith("The new labels are 'neutral' for every text: the")
 
 
 def test_recalibrating_again_starts_from_the_model() -> None:

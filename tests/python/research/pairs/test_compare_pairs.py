@@ -101,7 +101,7 @@ def test_the_same_seed_draws_the_same_pairs(
 
 
 def test_an_interval_that_is_unknown_is_not_printed(context: lh.Context) -> None:
-    with pytest.warns(UserWarning, match="there are no standard errors"):
+    with pytest.warns(UserWarning, match="There are no standard errors"):
         found = lh.compare_pairs(["good", "bad"], QUESTION, context)
     (line,) = [each for each in str(found).splitlines() if "position bias" in each]
     assert "nan" not in line

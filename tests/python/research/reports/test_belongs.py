@@ -70,7 +70,8 @@ def test_results_of_other_labels_are_refused_by_name(
     for result in (own, pickle.loads(pickle.dumps(own))):
         lh.report(coded, path, **{name: result})
     told = read_report(path)
-    assert told[name]["source"] == told["source"]
+    part = told[name][0] if name == "estimates" else told[name]
+    assert part["source"] == told["source"]
     raw = coded_by(context)  # without the calibration
     assert raw.labels != coded.labels
     shorter = coded_by(context, TEXTS[:30], calibrate="batch")
@@ -219,7 +220,7 @@ def test_notes_tell_of_labels_that_say_little(context: lh.Context) -> None:
     assert "chat" not in note
     mixed = ["a", "b"] * 20
     (note,) = notes_of(mixed, np.array([0.01] * 39 + [np.nan]), BOOK, how)
-    assert note.startswith("median coverage is 0.01: ")
+    assert note.startswith("Median coverage is 0.01: ")
     assert "calibrate" not in note  # it gives labels no coverage
     assert notes_of(mixed, np.full(40, 0.06), BOOK, how) == []
     raw = np.tile([0.9, 0.1], (15, 1))
@@ -228,7 +229,7 @@ def test_notes_tell_of_labels_that_say_little(context: lh.Context) -> None:
     assert notes_of(["a"] * 13 + ["b"] * 2, None, BOOK, fitted, raw=raw) == []
     assert notes_of(["a"] * 4 + ["b"] * 11, None, BOOK, how, raw=raw) == []
     # The labels of a random model contain no information.
-    with pytest.warns(UserWarning, match="have the label|median coverage"):
+    with pytest.warns(UserWarning, match="have the label|Median coverage"):
         found = lh.annotate(ONE, "text", BOOK, context)
     assert found.notes
     assert "\nNote: " in repr(found)

@@ -294,7 +294,7 @@ def test_an_evaluation_of_another_codebook_is_refused(coded: lh.Coded) -> None:
             texts=False,
             n_examples=0,
             validation=None,
-            estimates=None,
+            estimates=(),
             robustness=None,
             evaluation={"choice_hash": "0" * 64},
         )

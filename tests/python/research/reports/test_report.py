@@ -301,7 +301,7 @@ def test_r_s_rows_of_fields_that_were_sorted_are_refused(
         "run": json.dumps(coded.run),
         "stats": dataclasses.asdict(coded.stats),
     }
-    parts = {"validation": None, "estimates": None, "robustness": None}
+    parts = {"validation": None, "estimates": [], "robustness": None}
     options = {"title": None, "texts": True, "n_examples": 3}
     path = str(tmp_path / "r.json")
     sorted_rows = {**given, "texts": texts[::-1]}

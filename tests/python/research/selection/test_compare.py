@@ -394,7 +394,9 @@ def test_ties_and_several_labels(
     split = lh.gold_split(tied, 0.2, 0.4, 0.4, seed=1)
     found = lh.compare_codebooks(None, {"one": BOOK}, split, context)
     assert found.n == 24
-    assert re.match(r"select: \d+ of 24 codes are ties, decided by", found.notes[0])
+    assert re.match(
+        r"In the part 'select', \d+ of 24 codes are ties, decided by", found.notes[0]
+    )
     ties = {sample.texts[i] for i in range(1, 60, 2)}
     shots = lh.choose_examples(split, 3, BOOK)
     assert not ties & {each.text for each in shots.examples}
@@ -404,4 +406,6 @@ def test_ties_and_several_labels(
         if split.parts[0] == "select":
             break
     found = lh.compare_codebooks(None, {"one": BOOK}, split, context)
-    assert found.notes[0].startswith("select: 1 of 24 codes is a tie, decided by the fi")
+    assert found.notes[0].startswith(
+        "In the part 'select', 1 of 24 codes is a tie, decided by the fi"
+    )

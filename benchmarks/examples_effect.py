@@ -1,0 +1,75 @@
+"""Measures how examples in the prompt change the accuracy of small models.
+
+    python benchmarks/examples_effect.py MODEL.gguf... [--page docs/selection.md]
+
+The 60 news texts of the package have four topics. Each number of examples is chosen by
+`choose_examples` from 24 texts, and the codebooks label 33 other texts. The program
+writes the table of docs/selection.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import llamaherd as lh
+import marked
+from llamaherd.core.decimals import decimals, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXTS = ROOT / "examples" / "data" / "headlines.csv"
+NUMBERS = (4, 8)
+HEAD = """\
+| model | prompt | examples | accuracy without | with | change |
+| --- | --- | ---: | ---: | ---: | ---: |
+"""
+
+
+def rows_of(model: Path) -> Iterator[str]:
+    """Yield the rows of a model: as plain text and as chat, with 4 and 8 examples."""
+    with TEXTS.open(encoding="utf-8", newline="") as file:
+        news = list(csv.DictReader(file))
+    data = {"text": [row["text"] for row in news]}
+    topics = [row["topic"] for row in news]
+    labels = ["Sports", "Business", "Science", "Politics"]
+    book = lh.Codebook("Label the topic of each news text.", labels)
+    gold = lh.gold_sample(data, len(topics), text="text", names=labels, seed=1)
+    gold = gold.with_codes([topics[row] for row in gold.rows])
+    gold = lh.gold_split(gold, 0.4, 0.55, 0.05, seed=1)
+    with lh.Model(model) as loaded, lh.Context(loaded) as context:
+        has_template = "tokenizer.chat_template" in loaded.metadata
+        for chat in (False, True) if has_template else (False,):
+            tried = {"0": book}
+            tried |= {str(k): lh.choose_examples(gold, k, book) for k in NUMBERS}
+            found = lh.compare_codebooks(data, tried, gold, context, chat=chat)
+            for i, k in enumerate(NUMBERS, start=1):
+                pairs = {(each.first, each.second): each for each in found.differences}
+                change = pairs[0, i].turned()
+                without, own = (found.candidates[at].value.value for at in (0, i))
+                yield (
+                    f"| {model.stem} | {'chat' if chat else 'plain'} | {k} "
+                    f"| {decimals(without)} | {decimals(own)} "
+                    f"| {decimals(change.value, sign='+')} "
+                    f"{limits(change.low, change.high)} |"
+                )
+
+
+def main() -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", type=Path, nargs="+")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "selection.md")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", UserWarning)
+    table = HEAD + "\n".join(row for model in options.models for row in rows_of(model))
+    marked.write(options.page, {"examples": table})
+
+
+if __name__ == "__main__":
+    main()
