@@ -108,8 +108,10 @@ def same(model: lh.Model, **settings: object) -> list[float]:
     """
     asked = [*prompts(24, 20, 60), *prompts(12, 60, 80, seed=3, head=_RULES)]
     more = {"max_tokens": 12, "ignore_eos": True, "logprobs": 0}
-    with lh.Context(model, n_seq_max=1, **settings) as context:
-        alone = [lh.generate(context, prompt, **more) for prompt in asked]
+    alone = []
+    for prompt in asked:  # each in a new context, so that it starts from nothing
+        with lh.Context(model, n_seq_max=1, **settings) as context:
+            alone.append(lh.generate(context, prompt, **more))
     with lh.Context(model, n_seq_max=40, **settings) as context:
         together = list(lh.generate_parallel(context, asked, **more))
     return _equal_shares(alone, together)

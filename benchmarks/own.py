@@ -127,17 +127,16 @@ def run_deterministic(load: Workload, model: str, n_threads: int) -> dict[str, o
 def run_alone(
     load: Workload, model: str, n_threads: int, **settings: object
 ) -> dict[str, object]:
-    """Run `generate` for one prompt after the other, without shared prefixes."""
-    with (
-        lh.Model(model) as opened,
-        lh.Context(opened, n_threads=n_threads, **settings) as ctx,
-    ):
+    """Run `generate` for each prompt in a new context, so that it starts from nothing."""
+
+    def answer(prompt: str, own: lh.SamplingParams) -> str | None:
+        with lh.Context(opened, n_threads=n_threads, **settings) as ctx:
+            return lh.generate(ctx, prompt, params=own).text
+
+    with lh.Model(model) as opened:
         params = _params(load)
         start = time.perf_counter()
-        texts = [
-            lh.generate(ctx, prompt, params=own).text
-            for prompt, own in zip(load.prompts, params, strict=True)
-        ]
+        texts = list(map(answer, load.prompts, params))
         return {"seconds": [time.perf_counter() - start], "texts": texts}
 
 

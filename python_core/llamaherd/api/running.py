@@ -133,7 +133,7 @@ def stream_pieces(
     handle: Handle | None = None
     try:
         with Interrupts() as interrupts:
-            handle = Handle(context.loop, request, owner, is_alone=False, stream=True)
+            handle = Handle(context.loop, request, owner, stream=True)
         interrupts.deliver()
         yield from handle.pieces() if with_thought else handle
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from llamaherd.memory.plan import Layout, Plan
 
 _WORTH_GROWING = 1.25  # minimum ratio of the new number of slots to the current number
+_MOST_GROWTH = 4  # maximum ratio of the memory of a cache for two calls to that of one
 _LONGEST_DRAIN = 128  # maximum number of tokens for whose computation other requests wait
 
 
@@ -55,30 +57,50 @@ def fit(
         runner.is_draining = False
         if is_alone and _has_changed_layout(sizing, runner, groups, choice):
             return runner
-    if not runner.groups and not (is_alone and choice.is_own_pool):
-        layout = runner.plan.kv_layout if is_alone else None
-        plan = _plan(sizing, groups, runner.n_hold_target, layout)
-        is_worth = not runner.plan.covers(plan)
-    elif _has_room(runner, groups):
+    may_plan_afresh = not runner.groups and not (is_alone and choice.is_own_pool)
+    keeps = is_alone and runner.plan.n_hold > 0
+    if (keeps or not may_plan_afresh) and _has_room(runner, groups):
         return runner
-    else:
-        every = [*runner.groups.values(), *groups]
-        n_hold = runner.n_hold_target
-        now, layout = runner.plan, runner.plan.kv_layout
-        plan = _plan(sizing, every, n_hold, layout, is_busy=True)
-        is_worth = _is_worth(now, plan, groups)
-        if is_worth and now.shrinks_to(plan) and runner.delayed.has_any:
-            if layout == "per_sequence":  # more streams of the same length
-                least = now.n_ctx_seq - now.n_spare
-                plan = _plan(sizing, every, n_hold, layout, is_busy=True, least=least)
-            is_worth = _is_worth(now, plan, groups) and not now.shrinks_to(plan)
-    if is_worth:
-        sizing.check_memory(plan, runner.plan.memory_bytes)
-        before = runner.plan
-        runner.resize(plan)
-        if plan.kv_layout != before.kv_layout:
-            choice.changed(before, plan, is_own=False)
+    make = _plan_for_idle if may_plan_afresh else _plan_for_busy
+    before, better = runner.plan, make(sizing, runner, groups)
+    if better is not None:
+        sizing.check_memory(better, before.memory_bytes)
+        runner.resize(better)
+        if better.kv_layout != before.kv_layout:
+            choice.changed(before, better, is_own=False)
     return runner
+
+
+def _plan_for_idle(
+    sizing: Sizing, runner: Runner, groups: Sequence[Group]
+) -> Plan | None:
+    """Return another plan for groups that find no running request; None to keep it."""
+    now = runner.plan
+    is_alone = all(group.is_alone for group in groups)
+    layout = now.kv_layout if is_alone else None
+    plan = _plan(sizing, groups, runner.n_hold_target, layout)
+    if now.covers(plan) or _can_wait(runner, groups):
+        return None
+    return _for_both(sizing, now, plan)
+
+
+def _plan_for_busy(
+    sizing: Sizing, runner: Runner, groups: Sequence[Group]
+) -> Plan | None:
+    """Return another plan for running and new groups; None to keep the current plan."""
+    every = [*runner.groups.values(), *groups]
+    n_hold = runner.n_hold_target
+    now, layout = runner.plan, runner.plan.kv_layout
+    plan = _plan(sizing, every, n_hold, layout, is_busy=True)
+    if not _is_worth(now, plan, groups):
+        return None
+    if now.shrinks_to(plan) and runner.delayed.has_any:
+        if layout == "per_sequence":  # more streams of the same length
+            least = now.n_ctx_seq - now.n_spare
+            plan = _plan(sizing, every, n_hold, layout, is_busy=True, least=least)
+        if now.shrinks_to(plan) or not _is_worth(now, plan, groups):
+            return None
+    return plan
 
 
 def change_layout(sizing: Sizing, runner: Runner, choice: LayoutChoice) -> None:
@@ -167,7 +189,8 @@ def _plan(
     """
     trees = [group.tree for group in groups if group.tree is not None]
     needs = [max(least, need) for group in groups for need in group.needs]
-    n_prefixes = min(n_hold, sum(tree.n_nodes for tree in trees))
+    n_nodes = sum(tree.n_nodes for tree in trees)
+    n_prefixes = min(n_hold, n_nodes + 1 if n_nodes else 0)  # one of an earlier prompt
     n_shared = trees[0].n_shared if len(groups) == len(trees) == 1 else 0
     work = Work(needs=needs, n_prefixes=n_prefixes, n_shared=n_shared)
     plan = sizing.plan(work, layout)
@@ -177,27 +200,79 @@ def _plan(
     next_power = 1 << (max(needs) - 1).bit_length()
     more = [*needs, *(needs if is_busy else ()), next_power]
     for wanted in (more, needs):
-        larger = sizing.plan(Work(needs=wanted, n_prefixes=n_hold), layout)
-        if larger.n_seq_max >= plan.n_seq_max and larger.capacity >= plan.capacity:
-            return _with_last_slots(sizing, wanted, n_hold, layout, larger)
+        work = replace(work, needs=wanted, n_prefixes=n_hold)
+        larger = sizing.plan(work, layout)
+        if _has_all(larger, plan):
+            return _with_last_slots(sizing, work, layout, larger)
     return plan
 
 
+def _has_all(larger: Plan, plan: Plan) -> bool:
+    return (
+        larger.n_seq_max >= plan.n_seq_max
+        and larger.capacity >= plan.capacity
+        and larger.kv_layout == plan.kv_layout
+    )
+
+
 def _with_last_slots(
-    sizing: Sizing, needs: list[int], n_hold: int, layout: Layout | None, plan: Plan
+    sizing: Sizing, work: Work, layout: Layout | None, plan: Plan
 ) -> Plan:
     """Return a plan with all slots if only a few slots more are possible, else `plan`.
 
     A later change from 7 slots to 8, the maximum, would not be worth the pause.
     """
     # Fewer needs may have more slots, because rounds of equal size are planned.
+    needs = list(work.needs)
     for n_needs in range(ceil(plan.n_seq_max * _WORTH_GROWING), len(needs), -1):
         more = [*needs, *[needs[0]] * (n_needs - len(needs))]
-        larger = sizing.plan(Work(needs=more, n_prefixes=n_hold), layout)
+        larger = sizing.plan(replace(work, needs=more), layout)
         if larger.n_seq_max > plan.n_seq_max:
             is_last = larger.n_seq_max < _WORTH_GROWING * plan.n_seq_max
-            return larger if is_last and larger.capacity >= plan.capacity else plan
+            return larger if is_last and _has_all(larger, plan) else plan
     return plan
+
+
+def _for_both(sizing: Sizing, now: Plan, plan: Plan) -> Plan:
+    """Return a plan that serves the work of two plans, or else the new plan.
+
+    Otherwise calls of few long and of many short prompts, in turns, would create a new
+    cache each time, and lose what is kept. The new plan is returned if memory does not
+    suffice for both, if both need many times the cells of each, or if the layouts differ.
+    """
+    if now.kv_layout != plan.kv_layout:
+        return plan
+    both = (now, plan)
+    longest = max(each.n_ctx_seq - each.n_spare for each in both)
+    n_others = max(each.n_seq_max for each in both) - 1
+    n_hold = max(each.n_hold for each in both)
+    others = [1 if plan.kv_layout == "unified" else longest] * n_others
+    work = Work(needs=[longest, *others], n_prefixes=n_hold)
+    larger = sizing.plan(work, plan.kv_layout)
+    n_bytes = max(each.memory_bytes for each in both)
+    is_both = larger.covers(now) and larger.covers(plan)
+    if not is_both or larger.memory_bytes > _MOST_GROWTH * n_bytes:
+        return plan
+    try:
+        sizing.check_memory(larger, now.memory_bytes)
+    except ContextError:
+        return plan
+    return larger
+
+
+def _can_wait(runner: Runner, groups: Sequence[Group]) -> bool:
+    """Return whether calls run in the current cache for now.
+
+    A change loses the prefix that a call continues. It is made when the calls that would
+    have run faster in another cache have needed as many cells, beside the prefixes that
+    their prompts share, as this prefix has.
+    """
+    if _longest(groups) > runner.plan.n_ctx_seq - runner.plan.n_spare:
+        return False
+    for group in groups:
+        n_shared = 0 if group.tree is None else group.tree.n_shared
+        runner.n_waited += sum(group.needs) - n_shared * len(group.needs)
+    return runner.n_waited <= min(map(runner.n_continued, groups))
 
 
 def _longest(groups: Sequence[Group]) -> int:

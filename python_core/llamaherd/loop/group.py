@@ -58,10 +58,6 @@ class Group:
         requests: One or more requests.
         listener: Receiver of the outputs.
         tree: Tree of the shared prefixes; None if the tree is not computed yet.
-        is_alone: Whether the group is one of many single prompts. Prefixes that the
-            prompt shares with earlier prompts are then not computed again, and the
-            layout of the cells follows the latest prompts. The logits therefore depend on
-            the earlier prompts by rounding errors.
         is_watched: Whether the listener receives the parts of the answer of a group
             with one request.
         is_counted: Whether `counts` is updated while the group runs.
@@ -69,6 +65,8 @@ class Group:
             share. The KV cells of these tokens are kept.
 
     Attributes:
+        is_alone: Whether the group has a single prompt, for one or several answers. The
+            layout of the cells then follows the latest prompts.
         is_cancelled: Whether the group must end.
         is_stopping: Whether the remaining requests of the group must not start.
         is_over: Whether `on_end` of the listener was called, or is being called.
@@ -89,7 +87,6 @@ class Group:
         listener: Listener,
         *,
         tree: PrefixTree | None = None,
-        is_alone: bool = False,
         is_watched: bool = False,
         is_counted: bool = False,
         n_again: int = 0,
@@ -97,7 +94,8 @@ class Group:
         self.requests = requests
         self.listener: Listener = listener
         self.tree = tree
-        self.is_alone = is_alone
+        first = requests[0].tokens
+        self.is_alone = all(request.tokens == first for request in requests)
         self.is_watched = is_watched
         self.is_counted = is_counted
         self.n_again = n_again

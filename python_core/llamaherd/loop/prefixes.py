@@ -1,4 +1,4 @@
-"""Prefix trees of the requests of a call, and of a single request."""
+"""Prefix trees of the requests of a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.core.request import Request
-    from llamaherd.schedule.prefix_cache import PrefixCache
 
 
 def find_prefixes(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:
@@ -32,8 +31,9 @@ def find_prefixes(prompts: Sequence[array[int]], min_tokens: int) -> PrefixTree:
 
 def call_tree(requests: Sequence[Request]) -> PrefixTree:
     """Return the prefix tree of a call, in which equal prompts share all their tokens."""
-    longest = max((r.n_cells for r in requests), default=0)
-    least = shim.min_prefix_tokens(longest)
+    if len(requests) == 1:
+        return PrefixTree(order=[0], node_of=[-1], parent=[], length=[], prompt=[])
+    least = least_tokens(requests)
     indices_of: dict[bytes, list[int]] = {}
     for i, request in enumerate(requests):
         indices_of.setdefault(request.tokens.tobytes(), []).append(i)
@@ -49,36 +49,6 @@ def call_tree(requests: Sequence[Request]) -> PrefixTree:
     )
 
 
-def single_tree(
-    request: Request, cache: PrefixCache, n_hold: int, n_again: int = 0
-) -> PrefixTree:
-    """Return the prefixes that a request shares with earlier and later requests.
-
-    Cached prefixes are reused. If an earlier prompt shares a longer prefix, that prefix
-    is held, because later prompts may share it, too.
-
-    Args:
-        request: Request.
-        cache: Prefixes of the context.
-        n_hold: Number of hold slots.
-        n_again: Number of leading tokens that later prompts will share. The KV cells of
-            these tokens are held.
-    """
-    tokens = request.tokens
-    found = cache.match(tokens)
-    lengths = [] if found is None else [found.n_tokens]
-    depth = 0 if found is None else found.depth
-    least = shim.min_prefix_tokens(request.n_cells)
-    for n in sorted({cache.shared(tokens), min(n_again, len(tokens) - 1)}):
-        is_longer = n - (lengths[-1] if lengths else 0) >= least
-        if is_longer and depth < min(n_hold, MAX_DEPTH):
-            lengths.append(n)
-            depth += 1
-    nodes = range(len(lengths))
-    return PrefixTree(
-        order=[0],
-        node_of=[len(lengths) - 1],
-        parent=[k - 1 for k in nodes],
-        length=lengths,
-        prompt=[0 for _ in nodes],
-    )
+def least_tokens(requests: Sequence[Request]) -> int:
+    """Return the minimum number of tokens that a prefix of a call adds to its parent."""
+    return shim.min_prefix_tokens(max((r.n_cells for r in requests), default=0))

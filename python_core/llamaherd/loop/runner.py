@@ -13,9 +13,10 @@ from llamaherd.core.outcome import Finish, Output, Status
 from llamaherd.core.request import too_long
 from llamaherd.loop.delayed import Delayed
 from llamaherd.loop.open_groups import OpenGroups
-from llamaherd.loop.prefixes import call_tree, single_tree
+from llamaherd.loop.prefixes import call_tree, least_tokens
 from llamaherd.loop.slot_times import SlotWatch
 from llamaherd.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
+from llamaherd.schedule.beginnings import with_beginnings
 from llamaherd.schedule.client import State
 from llamaherd.schedule.decision import Kind, Limits
 from llamaherd.schedule.fallback import is_guilty, isolate
@@ -53,6 +54,8 @@ class Runner:
         groups: Groups that have not ended.
         n_batches: Number of decoded batches.
         is_draining: Whether no client starts, so that the running clients end.
+        n_waited: Number of cells of the calls for which the cache was not changed because
+            of held prefixes.
         delayed: Clients that the last optional change of the cache has interrupted.
     """
 
@@ -64,6 +67,7 @@ class Runner:
         self._numbers = count()
         self._n_lost = 0
         self.n_batches = 0
+        self.n_waited = 0
         self.is_draining = False
         self._forget_all()
 
@@ -91,6 +95,12 @@ class Runner:
     def n_prefixes(self) -> int:
         """Number of held prefixes."""
         return len(self._cache.held)
+
+    def n_continued(self, group: Group) -> int:
+        """Return the length of the held prefix with which a group starts; 0 for none."""
+        prefix = self._cache.match(group.requests[0].tokens)
+        is_held = prefix is not None and prefix.state is State.HELD
+        return prefix.n_tokens if prefix is not None and is_held else 0
 
     @property
     def n_hold_target(self) -> int:
@@ -177,15 +187,18 @@ class Runner:
         if group.is_stopping or group.is_cancelled or not requests:
             self._end_if_over(group)
             return
+        is_whole = len(requests) == len(group.requests)
+        tree = with_beginnings(
+            group.tree if is_whole and group.tree else call_tree(requests),
+            requests,
+            self._cache,
+            least=least_tokens(requests),
+            max_depth=min(plan.n_hold, MAX_DEPTH),
+            n_again=group.n_again,
+        )
         max_cached_depth = MAX_DEPTH
-        if group.is_alone:
-            tree = single_tree(requests[0], self._cache, plan.n_hold, group.n_again)
-        else:
-            is_whole = len(requests) == len(group.requests)
-            tree = group.tree if is_whole and group.tree else call_tree(requests)
-            tree = tree.limited(min(plan.n_hold, MAX_DEPTH))
-            if plan.kv_layout == "unified":  # same call, same positions
-                max_cached_depth = int(tree.n_shared > 0)
+        if plan.kv_layout == "unified" and not group.is_alone:
+            max_cached_depth = tree.n_common  # the others would fill the pool
         clients = make_clients(
             requests,
             indices,
@@ -238,6 +251,7 @@ class Runner:
         finally:
             self._scheduler.resized(_limits(self.plan))
             self._cache.n_again = 0
+            self.n_waited = 0
             surplus = self._scheduler.surplus_prefixes()
             for prefix in surplus:
                 self._release(prefix)

@@ -169,8 +169,7 @@ class Actor:
         group = Group(
             order.requests,
             _Teller(order.chunk, self._outbox),
-            tree=None if order.is_alone else call_tree(order.requests),
-            is_alone=order.is_alone,
+            tree=call_tree(order.requests),
             is_watched=order.is_watched,
             is_counted=True,
             n_again=order.n_again,

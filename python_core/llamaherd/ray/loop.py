@@ -314,7 +314,6 @@ class HerdLoop(ThreadedLoop):
         order = HandIn(
             chunk=chunk.number,
             requests=[for_wire(group.requests[i]) for i in indices],
-            is_alone=group.is_alone,
             is_watched=group.is_watched,
             n_again=group.n_again,
             n_on_node=sum(

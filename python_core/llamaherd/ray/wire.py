@@ -51,13 +51,12 @@ class HandIn:
 
     Attributes:
         chunk: Number of the chunk, to which outputs refer.
-        is_alone: See `Group`, also for `is_watched` and `n_again`.
+        is_watched: See `Group`, also for `n_again`.
         n_on_node: Number of actors that share the memory of the node.
     """
 
     chunk: int
     requests: Sequence[Request]
-    is_alone: bool = False
     is_watched: bool = False
     n_again: int = 0
     n_on_node: int = 1

@@ -50,7 +50,6 @@ class Handle(ProcessBound):
         loop: Loop that runs the request.
         request: Request.
         owner: Object to keep alive: the context, or a Llama with the model.
-        is_alone: See `Group`.
         stream: Whether pieces of the text are read, starting with the first token.
         n_again: See `Group`.
     """
@@ -61,7 +60,6 @@ class Handle(ProcessBound):
         request: Request,
         owner: object,
         *,
-        is_alone: bool = True,
         stream: bool = False,
         n_again: int = 0,
     ) -> None:
@@ -81,9 +79,7 @@ class Handle(ProcessBound):
         self._error: BaseException | None = None
         self._is_done = False
         self._link = _Link(self, owner)
-        self._group = Group(
-            [request], self._link, is_alone=is_alone, is_watched=stream, n_again=n_again
-        )
+        self._group = Group([request], self._link, is_watched=stream, n_again=n_again)
         loop.hand_in(self._group)
 
     @property

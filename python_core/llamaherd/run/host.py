@@ -107,10 +107,7 @@ class Host(ClosedByWith):
 
         Returns:
             A handle to wait for the result, to read the text during generation, in
-            threads or asyncio, or to cancel the request. A prefix that the prompt
-            shares with earlier prompts is not computed again. Logits may then differ by
-            rounding errors from the logits of a call with this prompt alone, unless the
-            context is `deterministic`.
+            threads or asyncio, or to cancel the request.
 
         Raises:
             TypeError: An argument has the wrong type.

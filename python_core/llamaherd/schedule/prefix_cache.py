@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from llamaherd.schedule.client import State
 
 if TYPE_CHECKING:
     from array import array
 
-    from llamaherd.core.request import Request
     from llamaherd.schedule.client import Client
 
 _HEAD = 8  # minimum number of tokens of a prefix, except prefixes that are whole prompts
 _MAX_GONE = 64  # number of evicted prefixes that are remembered
 _MAX_SEEN = 32  # number of prompts remembered for each head (the first tokens)
+
+
+class Shared(NamedTuple):
+    """What a prompt shares with earlier prompts.
+
+    Attributes:
+        n_tokens: Maximum number of first tokens that an earlier prompt shares.
+        continues: Whether this earlier prompt is a prefix of the prompt, as in a
+            conversation, and no other earlier prompt shares as many tokens.
+    """
+
+    n_tokens: int
+    continues: bool
 
 
 class PrefixCache:
@@ -34,7 +46,8 @@ class PrefixCache:
         self._idle: dict[int, Client] = {}  # least recently used first
         self._gone: deque[int] = deque(maxlen=_MAX_GONE)  # hashes of evicted prefixes
         self.n_again = 0
-        self._seen: dict[bytes, deque[array[int]]] = {}  # prompts by head
+        # Prompts by head, and whether they are whole.
+        self._seen: dict[bytes, deque[tuple[array[int], bool]]] = {}
 
     @property
     def n_idle(self) -> int:
@@ -66,11 +79,16 @@ class PrefixCache:
                 best = prefix if prefix.request.tokens == tokens[:n] else best
         return best
 
-    def find(self, request: Request) -> Client | None:
-        """Return the prefix that equals the request, or None."""
-        for prefix in self._prefixes.get(_head(request.tokens), ()):
-            is_enough = prefix.request.is_whole or not request.is_whole
-            if is_enough and prefix.request.tokens == request.tokens:
+    def find(self, tokens: array[int], *, is_whole: bool) -> Client | None:
+        """Return the prefix with these tokens, or None.
+
+        Args:
+            tokens: int32[n].
+            is_whole: Whether the prefix must keep the logits after its last token.
+        """
+        for prefix in self._prefixes.get(_head(tokens), ()):
+            is_enough = prefix.request.is_whole or not is_whole
+            if is_enough and prefix.request.tokens == tokens:
                 return prefix
         return None
 
@@ -112,22 +130,26 @@ class PrefixCache:
         else:
             self._prefixes.pop(head, None)
 
-    def shared(self, tokens: array[int]) -> int:
-        """Return the length of the prefix shared with an earlier prompt.
+    def shared(self, tokens: array[int]) -> Shared:
+        """Return what a prompt shares with earlier prompts, see `note`."""
+        most, continues = 0, False
+        for other, is_prompt in self._seen.get(_head(tokens), ()):
+            # Most prompts share no more than an earlier one: a single comparison.
+            if tokens[: most + 1] == other[: most + 1] and most < len(tokens):
+                n = n_common(tokens, other)
+                continues = is_prompt and n == len(other) > most
+                most = n
+            elif continues and tokens[:most] == other[:most]:
+                continues = False  # the earlier prompt was continued in several ways
+        return Shared(most, continues)
 
-        The prompt itself is remembered. Its last token is never included, see `match`.
-        """
+    def note(self, tokens: array[int], *, is_prompt: bool) -> None:
+        """Remember the tokens of a prompt, or of a prefix of a call, for `shared`."""
         head = _head(tokens)
         seen = self._seen.setdefault(head, deque(maxlen=_MAX_SEEN))
-        most = 0
-        for other in seen:
-            # Most prompts share no more than an earlier one: a single comparison.
-            if tokens[: most + 1] == other[: most + 1]:
-                most = n_common(tokens, other)
-        seen.append(tokens)
+        seen.append((tokens, is_prompt))
         if len(self._seen) > _MAX_SEEN:
             del self._seen[next(iter(self._seen))]
-        return min(most, len(tokens) - 1)
 
 
 def _head(tokens: array[int]) -> bytes:

@@ -44,6 +44,32 @@ class PrefixTree:
         return depth
 
     @property
+    def roots(self) -> list[tuple[int, int]]:
+        """Roots of the tree, and prompts that continue no node, in depth-first order.
+
+        Each is the index of a prompt and the length of the root, 0 for a whole prompt.
+        """
+        roots: list[tuple[int, int]] = []
+        n_nodes = 0
+        for i in self.order:
+            if self.node_of[i] < 0:
+                roots.append((i, 0))
+            new = range(n_nodes, self.node_of[i] + 1)  # nodes that start at this prompt
+            roots += ((self.prompt[k], self.length[k]) for k in new if self.parent[k] < 0)
+            n_nodes += len(new)
+        return roots
+
+    @property
+    def n_common(self) -> int:
+        """Number of nested nodes, from a root downwards, that all prompts continue."""
+        n = 0
+        while n < self.n_nodes and self.parent.count(n - 1) == 1:
+            if n - 1 in self.node_of:
+                break
+            n += 1
+        return n
+
+    @property
     def n_shared(self) -> int:
         """Number of tokens of the prefix that all prompts share; 0 if they share none."""
         is_one = self.parent.count(-1) == 1 and -1 not in self.node_of
@@ -85,6 +111,42 @@ class PrefixTree:
             order += indices_of[i]
         return PrefixTree(
             order=order, node_of=node_of, parent=parent, length=length, prompt=prompt
+        )
+
+    def below(self, lengths: Sequence[Sequence[int]]) -> PrefixTree:
+        """Return the tree with further nodes above its roots.
+
+        Args:
+            lengths: For each of `roots`, the lengths of the new nodes, ascending.
+        """
+        parent: list[int] = []
+        length: list[int] = []
+        prompt: list[int] = []
+        node_of = [-1] * len(self.node_of)
+        renumbered: list[int] = []
+        left = iter(lengths)
+
+        def add(above: int, n_tokens: int, i: int) -> int:
+            parent.append(above)
+            length.append(n_tokens)
+            prompt.append(i)
+            return len(parent) - 1
+
+        def add_above(i: int) -> int:
+            above = -1
+            for n_tokens in next(left):
+                above = add(above, n_tokens, i)
+            return above
+
+        for i in self.order:
+            for k in range(len(renumbered), self.node_of[i] + 1):  # new nodes
+                old = self.parent[k]
+                above = renumbered[old] if old >= 0 else add_above(self.prompt[k])
+                renumbered.append(add(above, self.length[k], self.prompt[k]))
+            node = self.node_of[i]
+            node_of[i] = renumbered[node] if node >= 0 else add_above(i)
+        return PrefixTree(
+            order=self.order, node_of=node_of, parent=parent, length=length, prompt=prompt
         )
 
     def limited(self, max_depth: int) -> PrefixTree:

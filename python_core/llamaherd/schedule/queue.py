@@ -174,18 +174,18 @@ def make_clients(
             k = len(prefixes)
             parent = prefixes[tree.parent[k]] if tree.parent[k] >= 0 else None
             of = requests[tree.prompt[k]].tokens
-            prefix_request = Request(
-                tokens=of[: tree.length[k]],
-                max_tokens=0,
-                priority=request.priority,
-                is_whole=tree.length[k] == len(of),
-            )
-            prefix = cache.find(prefix_request)
+            tokens, is_whole = of[: tree.length[k]], tree.length[k] == len(of)
+            prefix = cache.find(tokens, is_whole=is_whole)
             if prefix is None:
                 prefix = Client(
                     id=next(ids),
                     call=call,
-                    request=prefix_request,
+                    request=Request(
+                        tokens=tokens,
+                        max_tokens=0,
+                        priority=request.priority,
+                        is_whole=is_whole,
+                    ),
                     parent=parent,
                     is_cached=depths[k] <= max_cached_depth,
                 )

@@ -53,6 +53,7 @@ class Scheduler:
         self._n_slots_used = 0
         self._n_hold_used = 0  # prefixes that are running, held or paused
         self._n_admitted = 0
+        self._has_new_call = False  # whether a call of several prompts was added
         self._raised: dict[Client, None] = {}  # prefixes whose priority increased
 
     # ---- state ----
@@ -82,6 +83,7 @@ class Scheduler:
     def add(self, queue: Queue) -> None:
         """Add a call."""
         self._turns.add(queue)
+        self._has_new_call |= not queue.is_single
         for client in tuple(queue.clients):
             self._raise_prefixes(client)
             self._owners.take_over(client, queue)
@@ -137,10 +139,8 @@ class Scheduler:
         cells = self._limits.n_cells
         free = math.inf if cells is None else cells - n_cells_taken
         actions = self._raise_submitted()
+        free += self._clear_pool(actions)
         while True:
-            if self._cache.n_idle and self._is_pool_to_be_cleared():
-                free += self._evict(actions)
-                continue
             client, heap = self._next()
             if self._has_skipped_prefix(client, heap):
                 continue
@@ -311,17 +311,22 @@ class Scheduler:
         """Return whether only prefixes wait, and too few hold slots are free."""
         return not self._running and not self._paused and self._turns.has_any
 
-    def _is_pool_to_be_cleared(self) -> bool:
-        """Return whether to clear the unused pool of KV cells before the next call.
+    def _clear_pool(self, actions: list[Action]) -> int:
+        """Evict the prefixes that a new call does not continue from an unused pool.
 
-        Equal calls then find equal pools.
+        Otherwise each step of the call would read their cells. A single prompt leaves
+        them to later prompts.
 
-        Before a single prompt the pool is not cleared, because the prompt may continue
-        the prefixes of earlier prompts.
+        Returns:
+            Number of cells that become free.
         """
-        is_idle = not self._running and not self._paused
+        is_due, self._has_new_call = self._has_new_call, False
         is_pool = self._limits.n_cells is not None
-        return is_pool and is_idle and not all(q.is_single for q in self._turns.queues)
+        free = 0
+        if is_due and is_pool and not self._running and not self._paused:
+            while self._cache.n_idle:
+                free += self._evict(actions)
+        return free
 
     # ---- internal: transitions ----
 

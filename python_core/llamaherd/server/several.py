@@ -41,8 +41,10 @@ def start_several(
         ValueError: A field is out of range.
         ContextClosedError: The context was closed.
     """
+    # An answer that max_tokens cuts off is an answer here, but a failure of the call:
+    # with "return", answers that wait for a slot would then not start.
     options = GenerateOptions(
-        **parsed.options, params=parsed.params, n=parsed.n, on_error="return"
+        **parsed.options, params=parsed.params, n=parsed.n, on_error="continue"
     )
     work = prepare_generate(ctx, parsed.prompts, options)
     if options.logprobs is not None and isinstance(work.call, Call):

@@ -67,6 +67,22 @@ def test_a_long_conversation_of_plain_requests_computes_two_turns_each_time(
 
 
 @LAYOUTS
+def test_plain_requests_that_extend_each_other_compute_each_turn_once(
+    layout: Layout,
+) -> None:
+    loop = loop_of(layout)
+    counts = []
+    for i in range(1, 21):
+        asked = request(range(i * N_TURN))
+        result = Handle(loop, asked, None).result(60)
+        assert_right(result, asked)
+        counts.append(result.stats.n_prefill_tokens)
+    # The second turn shows that it is a conversation. A prompt's last token, whose
+    # logits are needed, is computed again.
+    assert counts == [N_TURN, 2 * N_TURN, *[N_TURN + 1] * 18]
+
+
+@LAYOUTS
 @pytest.mark.parametrize("n_forks", [2, 5])
 def test_forks_of_a_conversation_compute_their_common_part_once(
     layout: Layout, n_forks: int

@@ -45,14 +45,13 @@ def test_prompts_that_come_one_by_one_get_all_slots(
     n_first: int, n_seq_max: int | None, *, deterministic: bool
 ) -> None:
     sizing: Any = Limited(n_seq_max, deterministic=deterministic)
-    prompts = [
-        Group([request([i], 20)], SimpleNamespace(), is_alone=True) for i in range(90)
-    ]
+    prompts = [Group([request([i], 20)], SimpleNamespace()) for i in range(90)]
     runner: Any = SimpleNamespace(
         groups=OpenGroups(),
         plan=sizing.plan(SimpleNamespace(needs=[1], n_prefixes=0, n_shared=0)),
     )
     runner.n_hold_target, runner.is_draining = MAX_HOLD, False
+    runner.n_waited, runner.n_continued = 0, lambda _: 0
     runner.resize = lambda plan: setattr(runner, "plan", plan)
     n_changes = 0
     while prompts:

@@ -114,7 +114,7 @@ def test_a_prefix_in_the_engine_gets_the_priority_of_an_urgent_prompt(
     ended: list[str] = []
 
     def add(name: str, prompts: list[Request]) -> None:
-        runner.add(Group(prompts, Order(name, ended), is_alone=len(prompts) == 1))
+        runner.add(Group(prompts, Order(name, ended)))
         runner.run_slice()
 
     stem = [3] * 2000
@@ -137,7 +137,7 @@ def test_an_urgent_prompt_that_is_cancelled_leaves_no_trace_of_its_prefix() -> N
     ended: list[str] = []
     prompts = [[request([3] * 2000 + [i], 5) for i in range(3)]]
     prompts.append([request([3] * 2000 + [9], 5, priority=1)])
-    groups = [Group(p, Order("", ended), is_alone=len(p) == 1) for p in prompts]
+    groups = [Group(p, Order("", ended)) for p in prompts]
     runner.add(groups[0])
     runner.run_slice()
     (prefix,) = (c for c in runner._live.values() if c.is_prefix)

@@ -85,9 +85,9 @@ def waiting(n: int, asked: Callable[[int], Request]) -> tuple[Runner, list[Group
     sizes = plan(n_slots=1, n_hold=2)
     runner = Runner(FakeEngine(sizes.n_ctx, sizes.n_sequences, pooled=False), sizes)
     ends = Ends()
-    runner.add(Group([long_request()], ends, is_alone=True))
+    runner.add(Group([long_request()], ends))
     runner.run_slice()
-    groups = [Group([asked(i)], ends, is_alone=True) for i in range(n)]
+    groups = [Group([asked(i)], ends) for i in range(n)]
     for group in groups:
         runner.add(group)
     return runner, groups, ends

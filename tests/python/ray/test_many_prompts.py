@@ -107,7 +107,6 @@ class ByHand:
                     )
                 ],
                 self.ends,
-                is_alone=True,
             )
             for i in range(n)
         ]

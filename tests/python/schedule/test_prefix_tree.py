@@ -118,4 +118,31 @@ def test_the_prefix_shared_with_an_earlier_prompt_is_the_longest(
             (sum(takewhile(bool, map(int.__eq__, prompt, other))) for other in earlier),
             default=0,
         )
-        assert cache.shared(prompt) == min(expected, len(prompt) - 1)
+        assert cache.shared(prompt).n_tokens == expected
+        cache.note(prompt, is_prompt=True)
+
+
+@given(prompts_.filter(bool), st.data())
+def test_nodes_above_the_roots_change_nothing_below_them(
+    prompts: list[array[int]], data: st.DataObject
+) -> None:
+    tree = find_prefixes(prompts, min_tokens=2)
+    above = [
+        sorted(data.draw(st.sets(st.integers(1, max(1, length or len(prompts[i]))))))
+        for i, length in tree.roots
+    ]
+    longer = tree.below(above)
+    assert longer.order == tree.order
+    assert longer.n_nodes == tree.n_nodes + sum(map(len, above))
+    assert all(parent < k for k, parent in enumerate(longer.parent))
+
+    def chain(tree: PrefixTree, node: int) -> list[int]:
+        return [*chain(tree, tree.parent[node]), tree.length[node]] if node >= 0 else []
+
+    root_of = {}
+    for k, (i, length) in enumerate(tree.roots):
+        root_of[tuple(prompts[i][:length]) if length else i] = above[k]
+    for i, node in enumerate(tree.node_of):
+        old = chain(tree, node)
+        new = root_of[tuple(prompts[i][: old[0]]) if old else i]
+        assert chain(longer, longer.node_of[i]) == [*new, *old]

@@ -143,6 +143,14 @@ def test_an_answer_that_is_cut_keeps_its_text(client: Client) -> None:
     assert [each["finish_reason"] for each in got["choices"]] == ["length"] * 3
 
 
+def test_cut_answers_do_not_end_those_that_wait_for_a_slot(ctx: lh.Context) -> None:
+    ask = {"messages": ASK, "response_format": SCHEMA, "max_tokens": 2, "n": 3}
+    with lh.Context(ctx.model, n_seq_max=1) as narrow, served(narrow) as client:
+        status, got = client.post(CHAT, ask)
+    assert status == 200
+    assert [each["finish_reason"] for each in got["choices"]] == ["length"] * 3
+
+
 BAD_FORMS: list[tuple[dict[str, Any], str, str]] = [
     ({"response_format": "json"}, "response_format", "must be an object"),
     ({"response_format": {"type": "xml"}}, "response_format", "response_format.type"),

@@ -242,8 +242,9 @@ def test_documents_and_questions_share_a_tree(smollm2: lh.Model) -> None:
     assert out.stats.n_prompt_tokens == sum(map(len, prompts))
 
 
-def test_equal_prompts_are_computed_once(context: lh.Context, prompts: list[str]) -> None:
-    out = lh.generate_parallel(context, prompts[:1] * 20, max_tokens=8)
+def test_equal_prompts_are_computed_once(smollm2: lh.Model, prompts: list[str]) -> None:
+    with lh.Context(smollm2, n_seq_max=4) as context:
+        out = lh.generate_parallel(context, prompts[:1] * 20, max_tokens=8)
     n_prompt = len(lh.model.tokens.prompt_tokens(context.model, "p", prompts[0]))
     assert out.stats.n_prefill_tokens == n_prompt
     assert out.stats.n_generated_tokens == 8

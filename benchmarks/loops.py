@@ -1,0 +1,155 @@
+"""Time of loops of single calls, in turns with llama-cpp-python's loops.
+
+    loops.py model.gguf [STEPS]
+
+People call a function once per text, in a loop, and each text follows the same
+instruction. Both libraries use the same number of threads and flash attention; each step
+of a loop is timed with one library, then with the other. The program prints the median
+milliseconds of a step without the first three, which meet the instruction for the first
+time, and the ratio of the medians.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+from llama_cpp import Llama
+from llamaherd.memory import hardware
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Step = Callable[[int], object]
+
+NOVEL = Path(__file__).with_name("data") / "pride_and_prejudice.txt"
+LABELS = [" good", " bad", " new", " old", " other"]
+N_FIRST = 3  # steps that are not counted
+N_SHORT = 20  # prompts of a call that alternates with a long prompt
+N_CTX = 4096
+
+
+class Texts:
+    """Prompts as token ids, from a novel.
+
+    Args:
+        model: Model whose tokens are used.
+    """
+
+    def __init__(self, model: lh.Model) -> None:
+        novel = NOVEL.read_text(encoding="utf-8")[20_000:220_000]
+        self._tokens = lh.tokenize(model, novel)
+
+    def part(self, first: int, n: int) -> list[int]:
+        """Return n tokens."""
+        return self._tokens[first : first + n]
+
+    def prompt(self, n_instruction: int, k: int, n_own: int = 8) -> list[int]:
+        """Return an instruction with the k-th text."""
+        return [*self.part(0, n_instruction), *self.part(5000 + 31 * k, n_own)]
+
+    def short(self, k: int) -> list[list[int]]:
+        """Return short prompts for step k."""
+        return [self.part(37 * (N_SHORT * k + i), 12) for i in range(N_SHORT)]
+
+
+def complete(llama: Llama, prompt: Sequence[int], n: int) -> object:
+    """Complete a prompt with llama-cpp-python, which keeps its last prompt."""
+    return llama.create_completion(list(prompt), max_tokens=n, temperature=0)
+
+
+def conversation(texts: Texts, answer: Callable[[list[int]], object]) -> Step:
+    """Return a step that adds a question and an answer of given tokens to a prompt."""
+    talk = texts.part(0, 60)
+
+    def turn(k: int) -> None:
+        talk.extend(texts.part(400 * k, 25))
+        answer(talk)
+        talk.extend(texts.part(9000 + 50 * k, 12))
+
+    return turn
+
+
+def cases(
+    context: lh.Context, exact: lh.Context, llama: Llama, texts: Texts
+) -> dict[str, tuple[Step, Step]]:
+    """Return for each loop a step of llamaherd and a step of llama-cpp-python."""
+
+    def ours(n_instruction: int, n: int, on: lh.Context = context) -> Step:
+        return lambda k: lh.generate(on, texts.prompt(n_instruction, k), max_tokens=n)
+
+    def theirs(n_instruction: int, n: int) -> Step:
+        return lambda k: complete(llama, texts.prompt(n_instruction, k), n)
+
+    def mixed(k: int) -> object:
+        prompt = texts.prompt(450, k)
+        if k % 3 == 0:
+            return lh.generate(context, prompt, max_tokens=4)
+        if k % 3 == 1:
+            return context.submit(prompt, max_tokens=4).result()
+        return lh.generate_parallel(context, [prompt], max_tokens=4)
+
+    def in_turns(k: int) -> object:
+        if k % 2:
+            return lh.generate(context, texts.prompt(600, k), max_tokens=4)
+        return lh.generate_parallel(context, texts.short(k), max_tokens=4)
+
+    def in_turns_of_theirs(k: int) -> object:
+        prompts = [texts.prompt(600, k)] if k % 2 else texts.short(k)
+        return [complete(llama, prompt, 4) for prompt in prompts]
+
+    def classify(k: int) -> object:
+        return lh.classify_parallel(context, [texts.prompt(450, k)], LABELS)
+
+    return {
+        "generate, instruction of 450 tokens": (ours(450, 4), theirs(450, 4)),
+        "the same, deterministic": (ours(450, 4, exact), theirs(450, 4)),
+        "generate, instruction of 2,000 tokens": (ours(2000, 4), theirs(2000, 4)),
+        "three kinds of calls": (mixed, theirs(450, 4)),
+        "classify, 5 labels / one token": (classify, theirs(450, 1)),
+        "short prompts, one token": (ours(0, 1), theirs(0, 1)),
+        "turns of a conversation": (
+            conversation(texts, lambda talk: lh.generate(context, talk, max_tokens=12)),
+            conversation(texts, lambda talk: complete(llama, talk, 12)),
+        ),
+        "20 short, 1 long in turns": (in_turns, in_turns_of_theirs),
+    }
+
+
+def milliseconds(step: Step, k: int) -> float:
+    """Return the time of a step."""
+    start = perf_counter()
+    step(k)
+    return 1000 * (perf_counter() - start)
+
+
+def main() -> None:
+    """Print the table."""
+    path, n_steps = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 15
+    warnings.simplefilter("ignore")
+    options: dict[str, Any] = {"n_threads": hardware.n_cores()}
+    llama = Llama(path, n_ctx=N_CTX, verbose=False, flash_attn=True, **options)
+    print("| loop | llamaherd, ms | llama-cpp-python, ms | ratio |\n|---|--:|--:|--:|")
+    with (
+        lh.Model(path) as model,
+        lh.Context(model, **options) as context,
+        lh.Context(model, deterministic=True, **options) as exact,
+    ):
+        texts = Texts(model)
+        for name, (ours, theirs) in cases(context, exact, llama, texts).items():
+            times = [
+                (milliseconds(ours, k), milliseconds(theirs, k))
+                for k in range(N_FIRST + n_steps)
+            ]
+            one, other = (median(column) for column in zip(*times[N_FIRST:], strict=True))
+            print(f"| {name} | {one:.0f} | {other:.0f} | {one / other:.2f} |", flush=True)
+    llama.close()
+
+
+if __name__ == "__main__":
+    main()
