@@ -54,6 +54,7 @@ JSON = _Json(
     markers='"thinking": {"start": ..., "end": ...}',
     template="use /v1/completions, or start the server with --template FILE",
     frame="table",
+    let_code="let people code it first",
     functions=(
         ("annotate", "/v1/annotate"),
         ("classify", "/v1/classify"),
