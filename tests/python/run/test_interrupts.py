@@ -44,7 +44,9 @@ def interrupted_at(k: int) -> Iterator[list[int]]:
 
     At the end of a `with` block, the signal is sent at the next line: between the last
     line and `__exit__`, Python checks for no signals, and an error there would leave a
-    lock locked. The function yields the number of lines so far, in a list.
+    lock locked. In a `__del__` method it is sent afterwards, because Python prints what
+    such a method raises, and goes on. The function yields the number of lines so far, in
+    a list.
     """
     n_lines = [0]
     is_pressed = [k < 1]
@@ -59,12 +61,18 @@ def interrupted_at(k: int) -> Iterator[list[int]]:
         withs.add(place)
         return is_left
 
+    def is_finalizing(frame: FrameType | None) -> bool:
+        while frame is not None and frame.f_code.co_name != "__del__":
+            frame = frame.f_back
+        return frame is not None
+
     def trace(frame: FrameType, event: str, _: object) -> Any:
         if "llamaherd" not in frame.f_code.co_filename:
             return None
         if event == "line":
             n_lines[0] += 1
-            if not (ends_with_block(frame) or n_lines[0] < k or is_pressed[0]):
+            is_not_here = ends_with_block(frame) or is_finalizing(frame)
+            if not (is_not_here or n_lines[0] < k or is_pressed[0]):
                 is_pressed[0] = True
                 signal.raise_signal(signal.SIGINT)
         return trace
