@@ -135,6 +135,7 @@ stage_valgrind() {
   # instructions of a llama.cpp that is compiled for this processor. Runs only a fifth of
   # the random scenarios: with all of them this stage would take four times as long.
   LLAMAHERD_TEST_SCENARIOS=400 valgrind --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite \
+    --suppressions=tests/capi/valgrind.supp \
     build/test/tests/capi/units
 }
 
