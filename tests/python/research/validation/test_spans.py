@@ -230,7 +230,7 @@ def test_gamma_is_computed_where_alpha_is(tmp_path: Path) -> None:
     assert math.isnan(whole.low)  # only one text has passages
     assert found.measures["model and people", "gamma", ""].value < whole.value
     note = (
-        r"gamma, between people: expected disorder 1\.\d{3} \(± \d\.\d%\) from \d+ random"
+        r"Gamma, between people: expected disorder 1\.\d{3} \(± \d\.\d%\) from \d+ random"
     )
     assert any(re.match(note, each) for each in found.notes)
     assert not without.notes
