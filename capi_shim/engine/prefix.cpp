@@ -31,12 +31,14 @@ int32_t Prefix::first_row(const Client& client) const {
   return is_whole_ ? client.n_tokens() - 1 : kNoRow;
 }
 
-// After prefill the cells belong to all forks of the prefix.
+// After prefill the cells belong to all forks of the prefix. Cells of padding that
+// libllama did not remove would fail each fork, so that such a prefix fails instead.
 void Prefix::settle(const StepServices& step, BatchPart& part, LogitRow& row) {
   Client& client = *part.client;
   try {
     if (part.n_rows > 0) keep_row(step, part, row);
     if (client.n_pending(step.kv.positions()) > 0) return;
+    step.kv.verify(client.seq_id);
     client.state = LH_STATE_HELD;
     step.kv.share(client.seq_id);
   } catch (const std::exception& e) {

@@ -540,6 +540,7 @@ bool llama_memory_seq_rm(llama_memory_t memory, llama_seq_id seq_id, llama_pos f
   Context& ctx = of(memory);
   if (from < 0) from = 0;
   if (to < 0) to = INT32_MAX;
+  if (fake::settings().fail_cut && from > 0) return false;
   if (from == 0) ctx.n_lost.erase(seq_id);
   const auto size = static_cast<int32_t>(fake::tokens_of(ctx, seq_id).size());
   if (fake::settings().recurrent && from > 0 && from < size) return false;

@@ -41,6 +41,7 @@ struct Settings {
                                // is repeated
   bool fail_state = false;     // state_seq_get_data returns no data
   bool fail_copy = false;      // memory_seq_cp has no memory left
+  bool fail_cut = false;       // memory_seq_rm removes no cells after a position
   int32_t uniform_rows = 1;    // the number of rows of every computation must be a
                                // multiple of this
   int32_t decode_ms = 0;       // time of a decode unless aborted

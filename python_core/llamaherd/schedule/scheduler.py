@@ -183,9 +183,12 @@ class Scheduler:
         if len(clients) > 1:
             self._pause(clients[-1])
             return Action(Kind.PAUSE, clients[-1])
-        if self._cache.needed:
+        client = clients[0] if clients else self._paused[0][2]
+        if self._cache.needed and not client.is_prefix:
             return self._give_up_held()
-        return Action(Kind.FAIL, clients[0] if clients else self._paused[0][2])
+        # A prefix fails, and its children start without it: if a held prefix were
+        # released instead, two prefixes could replace each other forever.
+        return Action(Kind.FAIL, client)
 
     # ---- events ----
 

@@ -302,6 +302,26 @@ TEST_CASE("a deterministic engine computes rows in multiples and keeps no paddin
   CHECK(fake::counts().n_violations == 0);
 }
 
+TEST_CASE("a prefix whose padding is not removed is not held") {
+  fake::reset();
+  fake::settings().eos_share = 0.0;
+  fake::settings().uniform_rows = lh::kUniformRows;
+  const auto model = toy::model();
+  lh_engine engine(*model, toy::deterministic_params(64, 4));
+  for (const bool fails : {true, false}) {
+    fake::settings().fail_cut = fails;
+    toy::submit(engine, Request(100, kHello, 0));
+    toy::run(engine);
+    CHECK(engine.get(100).finish == (fails ? LH_FINISH_ERROR : LH_FINISH_NONE));
+    if (fails) engine.release(100);
+  }
+  const std::vector<int32_t> prompt = toy::tokens("hello you");
+  toy::submit(engine, Request(1, prompt, 5).fork_from(100));
+  toy::run_all(engine);
+  CHECK(engine.get(1).text == fake::answer(prompt, 5));
+  CHECK(fake::counts().n_violations == 0);
+}
+
 TEST_CASE("a deterministic engine keeps its rows where a group has one answer left") {
   fake::reset();
   fake::settings().eos_share = 0.0;

@@ -269,6 +269,37 @@ def test_prefixes_that_need_few_hold_slots_do_not_pass_a_deep_one_forever() -> N
     assert n_calls >= MOST_PASSED
 
 
+def test_two_prefixes_do_not_replace_each_other_forever() -> None:
+    """A call may take over prefixes, which all start before its prompts."""
+    cache = PrefixCache()
+    scheduler = Scheduler(Limits(n_slots=2, n_hold=2, n_cells=100), cache)
+    stems = ([1] * 60, [2] * 60)
+    first, second = prefixes = [
+        Client(id=i, call=0, request=request(stem, 0), n_unsubmitted=1)
+        for i, stem in enumerate(stems)
+    ]
+    prompts = [
+        Client(id=2 + i, call=0, index=i, request=request([*stem, 3]), parent=prefix)
+        for i, (stem, prefix) in enumerate(zip(stems, prefixes, strict=True))
+    ]
+    for prefix in prefixes:
+        cache.insert(prefix)
+    scheduler.add(Queue(0, [*prefixes, *prompts]))
+    assert started(scheduler) == [first]
+    scheduler.held(first)
+    assert [action.client for action in scheduler.admit(60)] == [second]
+    action = scheduler.make_room()
+    assert (action.kind, action.client) == (Kind.FAIL, second)
+    scheduler.ended(second)
+    starts = scheduler.admit(60)
+    assert [
+        (each.client, each.fork_from) for each in starts if each.client in prompts
+    ] == [
+        (prompts[0], first.id),
+        (prompts[1], None),
+    ]
+
+
 def test_states_are_saved_and_restored_before_forks_are_pending() -> None:
     cache = PrefixCache()
     scheduler = Scheduler(Limits(n_slots=2, n_hold=1, n_cells=None), cache)
