@@ -80,7 +80,7 @@ $(TEMPLATES): | $(DEV)
 
 .PHONY: help setup demo docs test quick test-changed nightly check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh tidy type versions header check-r \
-        test-long test-long-1 test-long-2 test-long-3 test-capi-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-pythons test-clients test-delays test-cluster test-r test-pages test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
+        test-long test-long-1 test-long-2 test-long-3 test-long-4 test-capi-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-pythons test-clients test-delays test-cluster test-r test-pages test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report
 
 help: ## print this list
@@ -123,8 +123,8 @@ nightly: ## run everything that CI can run: linters, types, `make test` and all 
 test-long: system-dev setup $(DEV) models ## run the tests that `make test` omits: long tests, all examples of property tests
 	@scripts/test.sh capi_long // python_long
 
-test-long-1 test-long-2 test-long-3: system-dev setup $(DEV) models
-	@SHARD=$(@:test-long-%=%)/3 scripts/test.sh python_long
+test-long-1 test-long-2 test-long-3 test-long-4: system-dev setup $(DEV) models
+	@SHARD=$(@:test-long-%=%)/4 scripts/test.sh python_long
 
 test-capi-long: system-dev $(DEV) models
 	@scripts/test.sh capi_long

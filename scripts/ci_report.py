@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 LONG = ROOT / "tests/long.md"
-N_SHARDS = 3
+N_SHARDS = 4
 MARKS = re.compile("<!-- times -->\n.*?<!-- /times -->\n", re.DOTALL)
 
 
