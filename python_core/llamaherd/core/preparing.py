@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from contextvars import Token
-    from types import TracebackType
+    from collections.abc import Iterator
 
 
 class AbandonedError(BaseException):
@@ -19,7 +19,7 @@ class AbandonedError(BaseException):
 
 
 class Preparing:
-    """Work on a request before its prompts run, within a `with` block.
+    """Work on a request before its prompts run, within `with preparing.entered()`.
 
     All steps of the work ask `check_wanted`: each text that is tokenized, each
     conversation that is rendered, each constraint that is compiled. A step itself is
@@ -31,7 +31,6 @@ class Preparing:
 
     def __init__(self) -> None:
         self.is_wanted = True
-        self._token: Token[Preparing | None] | None = None
 
     def end(self) -> None:
         """End the work at its next step. Any thread may call this method."""
@@ -42,17 +41,14 @@ class Preparing:
         if not self.is_wanted:
             raise AbandonedError
 
-    def __enter__(self) -> None:
-        self._token = _current.set(self)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._token is not None:
-            _current.reset(self._token)
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Let `check_wanted` ask about this work in this thread."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
 
 
 _current: ContextVar[Preparing | None] = ContextVar("preparing", default=None)

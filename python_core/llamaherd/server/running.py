@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from llamaherd.core.errors import CutOffError
-from llamaherd.core.preparing import AbandonedError, Preparing
+from llamaherd.core.preparing import AbandonedError, Preparing, check_wanted
 from llamaherd.core.results import Result
 from llamaherd.server.errors import ApiError, stopping, timed_out
 from llamaherd.server.several import SeveralAnswers, as_cut
@@ -97,8 +97,8 @@ class Running:
         """
 
         def work() -> _T:
-            with self.preparing:
-                self.preparing.check()
+            with self.preparing.entered():
+                check_wanted()
                 return prepare()
 
         self._pending = threads.submit(work)

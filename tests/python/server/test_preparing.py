@@ -165,7 +165,7 @@ def test_a_preparation_ends_with_the_server(chat_model: lh.Model, held: _Held) -
 def test_only_the_work_of_the_request_ends() -> None:
     check_wanted()
     preparing = Preparing()
-    with preparing:
+    with preparing.entered():
         check_wanted()
         preparing.end()
         with pytest.raises(AbandonedError):
