@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import click
 
-from llamaherd.core.words import LanguageTerms
+from llamaherd.core.words import OF_LANGUAGES, LanguageTerms
 
 _COMMANDS = (
     ("annotate", "`llamaherd annotate`"),
@@ -36,15 +36,11 @@ class _CommandLine(LanguageTerms):
 
     command: click.Command | None = None
 
-    def call(self, function: str) -> str:
-        """Return the command, or other means, that does the work of a function."""
-        return dict(self.functions).get(function, f"{function}() of Python or R")
-
     def argument(self, function: str, name: str) -> str:
         """Return the option for an argument, of this command or of another one."""
         if self._option(name) is not None:
             return self.setting(name, "...")
-        return f"{function}() of Python or R has the argument {name}"
+        return f"{function}(){self.elsewhere} has the argument {name}"
 
     def constant(self, value: bool | None) -> str:
         return "none" if value is None else str(value).lower()
@@ -113,6 +109,7 @@ COMMAND_LINE = _CommandLine(
     frame="table",
     let_code="let people fill in its sheet, or code it with `llamaherd code`",
     functions=_COMMANDS,
+    elsewhere=OF_LANGUAGES,
 )
 
 

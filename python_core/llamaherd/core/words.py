@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+OF_LANGUAGES = " of Python or R"  # for functions that commands and servers lack
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageTerms:
@@ -41,7 +43,9 @@ class LanguageTerms:
         template: Advice for a model without a chat template.
         frame: A table of data in memory, without an article.
         let_code: Advice for a gold sample without codes.
-        functions: Pairs of the name of a function, and of its name here if it differs.
+        functions: Pairs of the name of a function, and of what does its work here, if
+            this differs.
+        elsewhere: Words after a function that nothing here does the work of.
         fetch: Advice to download a model: the words before the name of the model.
         fetched: The words of this advice after the name of the model.
         memory: Setting of the memory of a server's models.
@@ -67,6 +71,7 @@ class LanguageTerms:
         "write it to a file, let people code it, and read the file with read_gold()"
     )
     functions: tuple[tuple[str, str], ...] = ()
+    elsewhere: str = ""
     fetch: str = "`llamaherd models download "
     fetched: str = "` downloads it"
     memory: str = "--memory"
@@ -78,8 +83,8 @@ class LanguageTerms:
         return repr(model)
 
     def call(self, function: str) -> str:
-        """Return how the caller runs a function, such as "validate()"."""
-        return f"{dict(self.functions).get(function, function)}()"
+        """Return how the caller does the work of a function, such as "validate()"."""
+        return dict(self.functions).get(function, f"{function}(){self.elsewhere}")
 
     def argument(self, function: str, name: str) -> str:
         """Return the statement that a function has an argument."""
@@ -155,7 +160,7 @@ PYTHON = LanguageTerms(
     thinking="a Thinking",
     markers="Thinking(start=, end=)",
     template=_TEMPLATE,
-    functions=(("write_gold", "GoldSample.write"),),
+    functions=(("write_gold", "GoldSample.write()"),),
 )
 R = _R(
     language="R",
@@ -172,9 +177,9 @@ R = _R(
     markers="thinking(start =, end =)",
     template=_TEMPLATE,
     functions=(
-        ("annotate", "annotate_texts"),
-        ("start_server", "server_start"),
-        ("stop_server", "server_stop"),
+        ("annotate", "annotate_texts()"),
+        ("start_server", "server_start()"),
+        ("stop_server", "server_stop()"),
     ),
     fetch='download_model("',
     fetched='") downloads it',

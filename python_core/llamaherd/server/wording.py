@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from llamaherd.core.words import LanguageTerms
+from llamaherd.core.words import OF_LANGUAGES, LanguageTerms
 
 _MOST = 60  # characters of a value in a message
 
@@ -17,10 +17,6 @@ class _Json(LanguageTerms):
 
     def model(self, model: object) -> str:  # noqa: ARG002 - clients see no path
         return "the model"
-
-    def call(self, function: str) -> str:
-        """Return the path that does the work of a function."""
-        return dict(self.functions).get(function, f"{function}() of Python or R")
 
     def constant(self, value: bool | None) -> str:
         return json.dumps(value)
@@ -60,6 +56,7 @@ JSON = _Json(
         ("classify", "/v1/classify"),
         ("generate", "/v1/completions"),
     ),
+    elsewhere=OF_LANGUAGES,
 )
 # Terms for paths whose requests have no field `chat`.
 JSON_WITHOUT_CHAT = replace(JSON, chat="/v1/chat/completions")
