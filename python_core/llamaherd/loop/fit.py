@@ -261,7 +261,7 @@ def _for_both(sizing: Sizing, now: Plan, plan: Plan) -> Plan:
 
 
 def _can_wait(runner: Runner, groups: Sequence[Group]) -> bool:
-    """Return whether calls run in the current cache for now.
+    """Return whether calls run in the current cache, and its change waits.
 
     A change loses the prefix that a call continues. It is made when the calls that would
     have run faster in another cache have needed as many cells, beside the prefixes that

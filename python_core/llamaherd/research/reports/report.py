@@ -33,7 +33,6 @@ from llamaherd.research.validation.validation import Validation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.argument import Name
     from llamaherd.research.reports.report_data import Contents
 
     EstimatesGiven = Estimates | Sequence[Estimates] | Mapping[str, Estimates] | None
@@ -254,7 +253,7 @@ def checked_report_path(path: object) -> Path:
     return file
 
 
-def _check(name: Name, value: Any, kind: type) -> None:  # noqa: ANN401 - anything
+def _check(name: str, value: Any, kind: type) -> None:  # noqa: ANN401 - anything
     if isinstance(value, SpanValidation):
         raise ArgumentTypeError(
             f"must be the result of {call('validate')}, not of "
@@ -265,6 +264,5 @@ def _check(name: Name, value: Any, kind: type) -> None:  # noqa: ANN401 - anythi
         )
     if not isinstance(value, kind):
         raise ArgumentTypeError(
-            f"must be a {kind.__name__}, not {checks.shown(value)}",
-            argument=name,
+            f"must be a {kind.__name__}, not {checks.shown(value)}", argument=name
         )
