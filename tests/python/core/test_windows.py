@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _IMPORT_ALL = """
 import asyncio, concurrent.futures, ctypes, importlib, multiprocessing, os, pkgutil
 import shutil, signal, socket, sqlite3, subprocess, sys, tempfile, webbrowser
-import cffi, click, uvicorn, starlette, narwhals, jinja2, llama_cpp, llamaherd.native.shim
+import cffi, click, uvicorn, starlette, narwhals, numpy, jinja2, jsonschema, llama_cpp
+import psutil, tqdm, llamaherd.native.shim
 
 class Posix:
     def find_spec(self, name, path=None, target=None):
