@@ -27,6 +27,7 @@ ENGINE = "llamaherd.native.shim"
 UNUSED = (
     "cffi",
     "click",
+    "filelock",
     "jinja2",
     "jsonschema",
     "llama_cpp",

@@ -24,7 +24,8 @@ _IMPORT_ALL = """
 import asyncio, concurrent.futures, ctypes, importlib, multiprocessing, os, pkgutil
 import shutil, signal, socket, sqlite3, subprocess, sys, tempfile, webbrowser
 import cffi, click, uvicorn, starlette, narwhals, numpy, jinja2, jsonschema, llama_cpp
-import psutil, tqdm, llamaherd.native.shim
+import filelock, httpx, huggingface_hub.hf_api, platformdirs, psutil, tqdm
+import llamaherd.native.shim
 
 class Posix:
     def find_spec(self, name, path=None, target=None):
