@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
+from urllib.parse import urldefrag, urlsplit
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
@@ -150,3 +151,15 @@ def is_meant(path: str, file_or_quantization: str | None) -> bool:
     if file_or_quantization.lower().endswith(".gguf"):
         return path == file_or_quantization
     return quantization_of(path) == file_or_quantization.upper()
+
+
+def address_hash(url: str) -> str:
+    """Return a hash of an address without its fragment, in hexadecimal."""
+    return hashlib.sha256(urldefrag(url)[0].encode(errors="surrogatepass")).hexdigest()
+
+
+def shown_url(url: str) -> str:
+    """Return an address without credentials and query, for messages."""
+    parts = urlsplit(url)
+    host = parts.netloc.rsplit("@", 1)[-1]
+    return f"{parts.scheme}://{host}{parts.path}"

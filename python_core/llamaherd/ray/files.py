@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core import files
 from llamaherd.core.errors import ModelLoadError
 from llamaherd.core.files import sha256_of
-from llamaherd.hub.folders import model_cache_dir
+from llamaherd.hub.cache import model_cache_dir
 from llamaherd.model.file import ModelFile, parts_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from llamaherd.cli import serve_run
 from llamaherd.cli.main import main
 from llamaherd.core import locks
 from llamaherd.core.errors import ArgumentError, DownloadError, JournalError
-from llamaherd.hub.downloads import FetchOptions, downloaded
-from llamaherd.hub.quantizations import Offer
-from llamaherd.hub.transfer import FileRequest
+from llamaherd.hub.download import FileRequest, download
+from llamaherd.hub.progress import FetchOptions
 from llamaherd.journal.copying import keep_journal
 from llamaherd.journal.journal import Journal
 from llamaherd.remote import processes
@@ -54,10 +53,10 @@ def locked(folder: Path) -> None:
 
 
 def fetched(folder: Path) -> None:
-    asked = FileRequest(url="https://localhost/a.gguf", target=folder / "a.gguf")
-    downloaded(
-        asked, "x", Offer(files=(), quantization=None), {}, FetchOptions(cache=folder)
+    asked = FileRequest(
+        url="https://localhost/a.gguf", target=folder / "a.gguf", source="x"
     )
+    download(asked, FetchOptions(cache=folder))
 
 
 # Name of a file of the user, and a function that would replace it.

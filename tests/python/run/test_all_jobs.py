@@ -18,7 +18,7 @@ import pytest
 from hub_server import Hub, serving
 from llamaherd import _r
 from llamaherd.core.progress import JobProgress
-from llamaherd.hub import downloads
+from llamaherd.hub import download
 from llamaherd.native.embedder import NativeEmbedder
 from llamaherd.native.engine import NativeEngine
 from llamaherd.optimize.requantize import Requantized
@@ -42,7 +42,7 @@ GATES: dict[str, tuple[Any, str]] = {
     "annotate": ENGINE,
     "embed": (NativeEmbedder, "run"),
     "optimize": (Requantized, "quantize"),
-    "fetch": (downloads, "download"),
+    "fetch": (download, "download"),
     "herd": (Herd, "__init__"),
 }
 CLASSES = {"embed": lh.EmbedJob, "optimize": lh.OptimizeJob}

@@ -1,24 +1,29 @@
-"""Folders of model files and their content."""
+"""Model files on this machine: their folders, and the records of downloads."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import platformdirs
+
 from llamaherd.core import checks
-from llamaherd.core.errors import ArgumentTypeError
-from llamaherd.core.words import words
+from llamaherd.core.errors import ArgumentTypeError, DownloadError
+from llamaherd.core.files import sha256_of
+from llamaherd.core.words import setting, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OPTIMIZED = "optimized"  # folder for files that model_optimize creates
+# Maximum length of a name in bytes. File systems allow 255 bytes, and an incomplete
+# file has a longer name.
+_LONGEST_NAME = 255 - len("..part.json.lock")
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 
 
@@ -49,7 +54,7 @@ def model_cache_dir() -> Path:
     named = os.environ.get("LLAMAHERD_CACHE_DIR")
     if named:
         return Path(named).expanduser()
-    return _user_cache() / "llamaherd" / "models"
+    return platformdirs.user_cache_path("llamaherd", appauthor=False) / "models"
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
@@ -69,13 +74,16 @@ def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
 
 
 def hub_cache() -> Path:
-    """Return the cache folder of huggingface_hub, which other programs share."""
+    """Return the cache folder of huggingface_hub, which other programs share.
+
+    The package reads these variables only once, when it is imported.
+    """
     named = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
     if named:
         return Path(named).expanduser()
     home = os.environ.get("HF_HOME")
-    base = Path(home).expanduser() if home else _plain_cache() / "huggingface"
-    return base / "hub"
+    plain = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    return Path(home or plain).expanduser() / "hub"
 
 
 def list_cached_models(
@@ -114,6 +122,39 @@ def note_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
+def safe_name(name: str) -> str:
+    """Return a file name without characters that could lead to another folder.
+
+    Raises:
+        DownloadError: No file can have the name.
+    """
+    safe = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", name)
+    if safe in {"", ".", ".."}:
+        raise DownloadError(f"{name!r} cannot be the name of a file")
+    n_bytes = len(safe.encode(errors="replace"))
+    if n_bytes > _LONGEST_NAME:
+        raise DownloadError(
+            f"the name {name[:60]!r}... has {n_bytes} bytes; the name of a file "
+            f"may have at most {_LONGEST_NAME} here"
+        )
+    return safe
+
+
+def check_content(path: Path, expected: str) -> None:
+    """Check the SHA-256 of a file.
+
+    Raises:
+        DownloadError: The file has another SHA-256.
+    """
+    digest = sha256_of(path)
+    if digest != expected:
+        raise DownloadError(
+            f'"{path}" has the SHA-256 {digest}, not {expected}: it is '
+            f"another file, or was changed; {setting('force', True)} downloads "
+            "it again"
+        )
+
+
 def _gguf_files(folder: Path) -> Iterator[Path]:
     if not folder.is_dir():
         return
@@ -145,13 +186,3 @@ def _source_in_hub_cache(path: Path) -> str:
         if folder.name.startswith("models--"):
             return "hf:" + folder.name[len("models--") :].replace("--", "/", 1)
     return ""
-
-
-def _plain_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-
-
-def _user_cache() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local").expanduser()
-    return _plain_cache()
