@@ -15,7 +15,7 @@ from llamaherd.loop.threads import warn_of_foreign
 from llamaherd.memory import hardware
 from llamaherd.model.model import Model
 from llamaherd.run.embed_job import EmbedJob, EmbedWork
-from llamaherd.run.embedders import EmbedSpec, make_embedder, reads_at_once
+from llamaherd.run.embedders import EmbedSpec, lent_embedder, reads_at_once
 from llamaherd.run.embedding import EmbedCall, EmbedSizes
 from llamaherd.run.host import Host
 
@@ -114,8 +114,8 @@ def prepare_embed(
         sizes=sizes,
         n_threads=options.n_threads,
     )
-    make = partial(make_embedder, model, spec) if host is None else host.embedder(spec)
-    return EmbedWork(model, call, make, sizes, texts)
+    lend = partial(lent_embedder, model) if host is None else host.lent_embedder
+    return EmbedWork(model, call, partial(lend, spec), sizes, texts)
 
 
 def _as_model(value: object) -> Model:
@@ -150,11 +150,11 @@ def _sizes(model: Model, longest: int, *, is_alone: bool) -> EmbedSizes:
     most = max(32, _ROW_BYTES // (4 * model.n_vocab))
     n_texts = 1 if is_alone else _MAX_TEXTS
     if reads_at_once(model):
-        n = max(longest, 1 if is_alone else min(_BATCH_ENCODER, most))
+        n = max(longest, min(_BATCH_ENCODER, most))
         return EmbedSizes(n_batch=n, n_ctx=n, n_texts=n_texts)
     if model.info.is_recurrent or model.info.is_hybrid:
         n_texts = min(n_texts, 16)
-    n_ctx = max(longest, 1 if is_alone else _BATCH_DECODER)
+    n_ctx = max(longest, _BATCH_DECODER)
     return EmbedSizes(
         n_batch=min(_BATCH_DECODER, most, n_ctx), n_ctx=n_ctx, n_texts=n_texts
     )

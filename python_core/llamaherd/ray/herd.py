@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from contextlib import nullcontext
 from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,7 +31,8 @@ from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from llamaherd.model.adapters import LoraOption
     from llamaherd.ray.wire import ActorInfo
@@ -225,10 +227,11 @@ class Herd(Host):
             raise ContextError(self._problem)
         return self._like
 
-    def embedder(self, spec: EmbedSpec) -> Callable[[], Embedder]:
-        """Return a factory of embedders that run on the actors."""
-        return lambda: HerdEmbedder(
-            self._members, spec, patience_s=self._patience_s, silence_s=self._silence_s
+    def lent_embedder(self, spec: EmbedSpec) -> AbstractContextManager[Embedder]:
+        """Lend an embedder that runs on the actors."""
+        patience_s, silence_s = self._patience_s, self._silence_s
+        return nullcontext(
+            HerdEmbedder(self._members, spec, patience_s=patience_s, silence_s=silence_s)
         )
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from llamaherd.asks.options import GenerateOptions, SubmitSettings
@@ -12,12 +11,13 @@ from llamaherd.asks.settings import takes
 from llamaherd.core.errors import ContextClosedError
 from llamaherd.core.process_bound import ClosedByWith
 from llamaherd.model.conversations import single
-from llamaherd.run.embedders import make_embedder
+from llamaherd.run.embedders import lent_embedder
 from llamaherd.run.handle import Handle
 from llamaherd.run.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
 
@@ -82,9 +82,9 @@ class Host(ClosedByWith):
         """Return the number of running and waiting requests."""
         return self.loop.load
 
-    def embedder(self, spec: EmbedSpec) -> Callable[[], Embedder]:
-        """Return a factory of embedders that run on this host."""
-        return partial(make_embedder, self.model, spec)
+    def lent_embedder(self, spec: EmbedSpec) -> AbstractContextManager[Embedder]:
+        """Lend an embedder that runs on this host."""
+        return lent_embedder(self.model, spec)
 
     @takes(GenerateOptions, SubmitSettings)
     def submit(
