@@ -40,51 +40,14 @@ def namespaces(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def costs(found: dict[str, Any]) -> list[str]:
-    """Return a table of the time and memory that actors need before they answer."""
-    actors = found["actors"]
-    load_s, memory_mb = max(actors["load_s"]), max(actors["memory_mb"])
-    return [
-        "| SmolLM2-135M, a file of 92 MB | |",
-        "| --- | ---: |",
-        f"| from `Herd(...)` until two actors are ready, s | {actors['ready_s']:.1f} |",
-        f"| part of this time for loading the model, s | {load_s:.1f} |",
-        f"| resident memory of a ready actor, MB | {memory_mb:.0f} |",
-    ]
-
-
 def kills(found: dict[str, Any]) -> list[str]:
     """Return sentences on the time of a call during which actors are killed."""
     return [
         f"{found['n_kills']} times one of two workers was killed (SIGKILL) while they",
         f"answered {found['n_prompts']:,} prompts: {found['n_lost']} answers were lost,",
         "no answer was delivered twice, and all answers were the same as on one",
-        f"machine. The herd needed {found['wall_s']:.0f} s, and one context needed",
+        f"machine. The cluster needed {found['wall_s']:.0f} s, and one context needed",
         f"{found['wall_alone_s']:.0f} s.",
-    ]
-
-
-def ray_data(found: dict[str, Any]) -> list[str]:
-    """Return a table of the figures of `examples/ray_data.py`."""
-    return [
-        "| model | texts | texts/s | most memory of the driver, MB |",
-        "| --- | ---: | ---: | ---: |",
-        *(
-            f"| {name} | {each['n']:,} | {each['per_s']:.0f} | {each['peak_mb']:.0f} |"
-            for name, each in found.items()
-        ),
-    ]
-
-
-def slurm(found: dict[str, Any]) -> list[str]:
-    """Return sentences on a SLURM array in which tasks were killed."""
-    tasks, cpus, rows = found["n_tasks"], found["n_cpus"], found["n_rows"]
-    return [
-        f"An array of {tasks} tasks on a SLURM of one node, {cpus} at a time, over",
-        f"{rows:,} rows: one task was requeued while it ran; the processes of another",
-        "task were killed (SIGKILL), and the task was requeued. All tasks were done",
-        f"after {found['wall_s']:.0f} s, and the merged table had the same bytes as the",
-        "table that `llamaherd run` writes.",
     ]
 
 
@@ -93,10 +56,7 @@ def main() -> None:
     parts = {}
     for name, source, lines_of in (
         ("namespaces", "namespaces", namespaces),
-        ("actors", "namespaces", costs),
         ("kills", "kills", kills),
-        ("ray data", "ray_data", ray_data),
-        ("slurm", "slurm", slurm),
     ):
         file = FOLDER / f"{source}.json"
         if not file.exists():

@@ -1,4 +1,4 @@
-"""A call on a herd over two real nodes, whose cable is cut during the call.
+"""A call on a cluster of two real nodes, whose cable is cut during the call.
 
 Needs root, for network namespaces. Figures are written to build/cluster/namespaces.json,
 from which report.py writes them to docs/cluster.md.
@@ -103,9 +103,7 @@ def test_a_cable_that_is_whole(
 ) -> None:
     _, told, journal = start
     wall_s = check(told, expected, journal)
-    ready = next(line for line in told.lines if "ready_s" in line)
     note("whole", wall_s=wall_s, n=N)
-    note("actors", **{key: ready[key] for key in ("ready_s", "load_s", "memory_mb")})
 
 
 def test_a_cable_that_is_cut_for_a_while(

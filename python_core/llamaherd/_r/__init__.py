@@ -30,6 +30,12 @@ from llamaherd._r.chats import (
     chat_turns,
     chat_undo,
 )
+from llamaherd._r.clusters import (
+    cluster_actors,
+    cluster_result,
+    cluster_start,
+    clusters_end,
+)
 from llamaherd._r.coding import (
     annotate_result,
     annotate_roles,
@@ -61,12 +67,6 @@ from llamaherd._r.gold import (
     gold_size,
     gold_unlabelled,
     gold_write,
-)
-from llamaherd._r.herds import (
-    herd_actors,
-    herd_result,
-    herd_start,
-    herds_end,
 )
 from llamaherd._r.methods import methods_text
 from llamaherd._r.models import (
@@ -196,6 +196,10 @@ __all__ = [
     "classify_result",
     "classify_start",
     "close",
+    "cluster_actors",
+    "cluster_result",
+    "cluster_start",
+    "clusters_end",
     "code_result",
     "code_start",
     "codebook_make",
@@ -239,10 +243,6 @@ __all__ = [
     "gold_unlabelled",
     "gold_write",
     "hardware_profile",
-    "herd_actors",
-    "herd_result",
-    "herd_start",
-    "herds_end",
     "is_closed",
     "job_cancel",
     "job_columns",

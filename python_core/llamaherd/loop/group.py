@@ -78,7 +78,7 @@ class Group:
         counts: Counts of the group's batches so far.
         n_fallbacks: Number of the group's batches that were refused because of their
             content.
-        actors: Statistics of each process of a herd.
+        actors: Statistics of each process of a cluster.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Group:
 
 
 class GroupLoop(Protocol):
-    """Protocol of a loop that runs groups of requests: `Loop`, or the loop of a herd."""
+    """Protocol of a loop that runs groups of requests: `Loop`, or the loop of a cluster."""
 
     @property
     def plan(self) -> Plan | None:

@@ -24,7 +24,7 @@ def as_context(value: object) -> Host:
     """Return a host unchanged, or the context of a `llama_cpp.Llama`.
 
     Raises:
-        TypeError: `value` is neither a context, a herd nor a Llama.
+        TypeError: `value` is neither a context, a cluster nor a Llama.
     """
     if isinstance(value, Host):
         return value

@@ -1,4 +1,4 @@
-"""Interface of hosts: objects on which calls run, such as a context or a herd."""
+"""Interface of hosts: objects on which calls run, such as a context or a cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Host(ClosedByWith):
-    """Host of calls: a `Context` in this process, or a herd in other processes.
+    """Host of calls: a `Context` in this process, or a cluster of other processes.
 
     Attributes:
         model: Model of the host.

@@ -49,7 +49,7 @@ class HostedCall(Generic[_R]):
     """A call and the host that it runs on: the work of a `Job`.
 
     Args:
-        host: Context or herd.
+        host: Context or cluster.
         call: The call, whose results become the results of the job.
         owner: Object to keep alive, such as a Llama whose model the context uses.
         prompts: Prompts as the caller gave them; the results get the index of a Series.

@@ -48,7 +48,7 @@ class Runnable(Protocol[_R_co]):
 
 
 class Job(ProcessBound, Generic[_R]):
-    """Work that runs in a thread: a call to a model, a download, the start of a herd.
+    """Work that runs in a thread: a call to a model, a download, the start of a cluster.
 
     A job may be used in any thread. In asyncio, `await job` returns its results.
 

@@ -1,8 +1,7 @@
-"""Herds: contexts whose prompts run on Ray actors."""
+"""Clusters: Ray actors in a context's place."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ from llamaherd._r.boundary import boundary, clean
 from llamaherd._r.starts import StartProgress
 from llamaherd.core.errors import ClusterError
 from llamaherd.ray import connect
-from llamaherd.ray.herd import Herd
+from llamaherd.ray.cluster import Cluster
+from llamaherd.ray.config import Config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,58 +26,57 @@ _REMEDIES = {
 _ARGUMENT = "cluster"  # name of the argument `address` in R
 
 
-class HerdWork:
-    """Work of a `Job`: starts a herd, which may take minutes.
+class ClusterWork:
+    """Work of a `Job`: starts the actors of a cluster, which may take minutes.
 
     Args:
         model: Model of the actors, with its settings for GPUs.
         cluster: "local", or the address of a cluster.
-        options: Further arguments of `Herd`.
+        options: Arguments of `Context`; optionally `n_actors` and `num_cpus`.
     """
 
     problem = ""
 
     def __init__(self, model: lh.Model, cluster: str, options: Mapping[str, Any]) -> None:
-        address = None if cluster == "local" else cluster
-        self._model = model
-        self._options = {
-            "address": address,
-            "n_gpu_layers": model.n_gpu_layers,
-            **options,
-        }
-        # Created before the start, so that the herd can be closed during the start.
-        self._herd = Herd.__new__(Herd)
+        context = dict(options)
+        self._address = None if cluster == "local" else cluster
+        self._config = Config(
+            model,
+            concurrency=context.pop("n_actors", None),
+            num_cpus=context.pop("num_cpus", None),
+            context=context,
+        )
         self._is_cancelled = False
         self._is_complete = False
 
     @property
     def progress(self) -> StartProgress:
-        """Progress of the start; `n_done` is 1 when the herd is ready."""
+        """Progress of the start; `n_done` is 1 when the actors are ready."""
         return StartProgress(n_done=int(self._is_complete))
 
     def cancel(self) -> None:
         """End all actors, including actors that are still starting."""
         self._is_cancelled = True
-        if hasattr(self._herd, "_loop"):
-            self._herd.close()
 
-    def run(self) -> Herd:
-        """Start the herd.
+    def run(self) -> Cluster:
+        """Start the actors.
 
         Raises:
-            ClusterError: No cluster could be used; see `Herd`.
+            ClusterError: No cluster could be used; see `Cluster`.
         """
         try:
             with _own_libraries():
-                Herd.__init__(self._herd, self._model, **self._options)
+                cluster = Cluster(
+                    self._config,
+                    address=self._address,
+                    is_cancelled=lambda: self._is_cancelled,
+                )
         except ClusterError as error:
             raise _of_cluster(error) from None
         except lh.BadArgumentError as error:
             raise _of_argument(error) from None
-        if self._is_cancelled:
-            self._herd.close()
         self._is_complete = True
-        return self._herd
+        return cluster
 
 
 @contextmanager
@@ -118,41 +117,34 @@ def _of_argument(error: lh.BadArgumentError) -> lh.BadArgumentError:
 
 
 @boundary
-def herd_start(
+def cluster_start(
     model: lh.Model, cluster: str, options: Mapping[str, Any]
-) -> dict[str, lh.Job[Herd]]:
-    """Start a herd.
-
-    Args:
-        model: Model of the actors.
-        cluster: "local", or the address of a cluster.
-        options: Arguments of `Context`; optionally `n_actors` and `num_cpus`.
-    """
-    return {"job": lh.Job(HerdWork(model, cluster, options))}
+) -> dict[str, lh.Job[Cluster]]:
+    """Start the actors of a cluster; see `ClusterWork`."""
+    return {"job": lh.Job(ClusterWork(model, cluster, options))}
 
 
 @boundary
-def herd_result(job: lh.Job[Herd]) -> dict[str, Herd]:
-    """Wait until the herd has started, and return it as `python`."""
+def cluster_result(job: lh.Job[Cluster]) -> dict[str, Cluster]:
+    """Wait until the actors are ready, and return the cluster as `python`."""
     return {"python": job.results()}
 
 
 @boundary
-def herds_end() -> None:
-    """Close all herds and leave the cluster, at the end of R."""
+def clusters_end() -> None:
+    """Close all clusters and leave Ray, at the end of R."""
     connect.end()
 
 
 @boundary
-def herd_actors(context: lh.Context | Herd) -> dict[str, list[Any]] | None:
+def cluster_actors(context: lh.Context | Cluster) -> dict[str, list[Any]] | None:
     """Return the actors as columns; None for another type of context."""
-    if not isinstance(context, Herd):
+    if not isinstance(context, Cluster):
         return None
-    rows = [dataclasses.asdict(actor) for actor in context.actors]
+    actors = context.actors
     return {
-        "actor": [row["actor"] for row in rows],
-        "node": [clean(row["node"]) for row in rows],
-        "n_threads": [row["n_threads"] for row in rows],
-        "memory_bytes": [float(row["memory_bytes"]) for row in rows],
-        "n_starts": [row["n_starts"] for row in rows],
+        "actor": list(range(len(actors))),
+        "node": [clean(actor.node) for actor in actors],
+        "n_threads": [actor.n_threads for actor in actors],
+        "memory_bytes": [float(actor.memory_bytes) for actor in actors],
     }
