@@ -25,8 +25,7 @@ from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.core.stats import Stats
 from llamaherd.model.model import Model
 from llamaherd.native import shim
-from llamaherd.run.context import Context
-from llamaherd.run.contexts_of_llamas import as_context
+from llamaherd.run.context import Context, as_context
 from llamaherd.run.handle import Handle
 from llamaherd.run.interrupts import Interrupts
 

@@ -15,7 +15,7 @@ from llamaherd.core.thinking import Thinking
 from llamaherd.journal.recording import recorded
 from llamaherd.model.conversations import single
 from llamaherd.run.call import Call
-from llamaherd.run.contexts_of_llamas import as_context
+from llamaherd.run.context import as_context
 from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:

@@ -53,19 +53,12 @@ def files_of(model: Model) -> tuple[list[SourceFile], int]:
     """Return the files of a model and of its adapters, and the number of model files.
 
     Raises:
-        ModelLoadError: The model has no files: it comes from a Llama, or its files were
-            removed.
+        ModelLoadError: The files were removed.
     """
-    if model.path is None:
-        raise ModelLoadError(
-            "a model of a llama_cpp.Llama cannot be loaded elsewhere: give its path"
-        )
     paths = parts_of(model.path.absolute())
     loras = [lora.path for lora in model.loras]
-    if any(lora is None for lora in loras):
-        raise ModelLoadError("the file of the model's LoRA adapter is unknown")
     try:
-        found = [_source_file(path) for path in (*paths, *filter(None, loras))]
+        found = [_source_file(path) for path in (*paths, *loras)]
     except OSError as error:
         raise ModelLoadError(f"the model's file is gone: {error}") from None
     return found, len(paths)

@@ -173,8 +173,7 @@ def prepare_coding(
     why = f"has no effect: only {setting('method', 'generate')} generates tokens"
     warn_notes([f"{name} {why}" for name in idle])
     context = open_context(ctx)
-    file = context.model.file
-    settings = checked_settings(codebook, "model" if file is None else file.name, given)
+    settings = checked_settings(codebook, context.model.file.name, given)
     if settings.chat and writes_date(context.model, settings.template):
         known = settings.date or (settings.journal and first_day(settings.journal))
         with chat_date(known or None) as day:
