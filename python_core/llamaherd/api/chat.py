@@ -105,7 +105,6 @@ class Chat(Conversation, ClosedByWith):
             # A unified pool lets all turns and forks of a conversation share KV cells.
             self._owned = Context(ctx, kv_layout="unified")
         self.context: Host = self._owned or as_context(ctx)
-        self._owner: object = ctx  # to keep alive
 
     # ---- questions ----
 
@@ -274,7 +273,7 @@ class Chat(Conversation, ClosedByWith):
             handle = Handle(
                 self.context.loop,
                 asked.request,
-                self._owner,
+                self.context,
                 stream=True,
                 n_again=asked.n_again,
             )
@@ -305,6 +304,4 @@ class Chat(Conversation, ClosedByWith):
         seed = settings.get("seed", DEFAULT_SEED)
         if seed is not None and seed >= 0:
             settings["seed"] = shim.derive_seed(seed, _SEEDS_OF_FORKS + i)
-        forked = Chat(self.context, turns=self.messages, **settings)
-        forked._owner = self._owner
-        return forked
+        return Chat(self.context, turns=self.messages, **settings)

@@ -135,7 +135,7 @@ def prepare_generate(
     file = options.journal if journal is None else journal
     made = call if file is None else recorded(call, context, file)
     tell = _tell(options) if tells_cut else None
-    return HostedCall(context, made, ctx, prompts, tell)
+    return HostedCall(context, made, prompts, tell)
 
 
 def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:
@@ -206,9 +206,9 @@ def generate(
         n_ctx = context.options["n_ctx"]
         requests, _ = make_requests(context.model, single(prompt), options, n_ctx=n_ctx)
         is_all = options.stream == "all"
-        return stream_pieces(context, requests[0], ctx, with_thought=is_all)
+        return stream_pieces(context, requests[0], with_thought=is_all)
     call = _make_call(context, single(prompt), options)
-    work = HostedCall(context, call, ctx, tell=_tell(options))
+    work = HostedCall(context, call, tell=_tell(options))
     return run_to_end(lambda: work, False, [prompt], none_answered)[0]
 
 

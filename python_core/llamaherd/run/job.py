@@ -13,7 +13,7 @@ from llamaherd.core.keeping import keep_made, keeping, kept
 from llamaherd.core.process_bound import ProcessBound
 from llamaherd.core.progress import JobProgress
 from llamaherd.loop.threads import check_may_wait, start_thread, wait_for
-from llamaherd.run.looking import wait_or_look
+from llamaherd.run.hosted import wait_or_look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

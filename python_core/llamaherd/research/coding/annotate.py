@@ -118,7 +118,7 @@ def annotated(
     """Run `annotate` without warnings from notes."""
     coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
     return run_to_end(
-        lambda: HostedCall(coding.context, coding, context),
+        lambda: HostedCall(coding.context, coding),
         progress,
         (),
         lambda _: coding.nothing(),
@@ -135,7 +135,7 @@ def start_annotate(
 ) -> Job[Coded]:
     """Start `annotate` in the background and return its job; same arguments."""
     coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
-    return start(lambda: HostedCall(coding.context, coding, context))
+    return start(lambda: HostedCall(coding.context, coding))
 
 
 def prepare_coding(
