@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Generator
 from contextlib import closing
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from llamaherd.loop.group import Group, GroupLoop
     from llamaherd.run.host import Host
 
-_LOOK_S = 1.0  # maximum delay until a dead thread is noticed
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -204,20 +202,3 @@ def steps_of(call: LoopCall[_T], loop: GroupLoop) -> Steps[_T]:
         results: _T = yield from call.steps(loop)
         return results
     return call.run(loop)
-
-
-async def wait_or_look(event: asyncio.Event, look: Callable[[], object]) -> None:
-    """Wait until the event is set, or for a second; then clear it and call `look`.
-
-    Args:
-        event: Event that a listener of the loop sets.
-        look: Function that checks whether the loop's thread has died. It may raise an
-            error, which ends the wait.
-    """
-    timer = asyncio.get_running_loop().call_later(_LOOK_S, event.set)
-    try:
-        await event.wait()
-    finally:
-        timer.cancel()
-    event.clear()
-    look()

@@ -9,7 +9,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from llamaherd.run.hosted import wait_or_look
+from llamaherd.loop.threads import wait_or_look
 from llamaherd.server.errors import stopping
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import pytest
 import tiny_models
 from fake_calls import assert_right, request
 from fake_engine import make_loop
+from llamaherd.loop import threads
 from llamaherd.loop.loop import Loop
 from llamaherd.ray.loop import HerdLoop
-from llamaherd.run import hosted
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
 from llamaherd.run.hosted import run_steps
@@ -39,7 +39,7 @@ SAID: ContextVar[str] = ContextVar("SAID", default="")
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosted, "_LOOK_S", 0.01)
+    monkeypatch.setattr(threads, "_LOOK_S", 0.01)
 
 
 @pytest.fixture
