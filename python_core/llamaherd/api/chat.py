@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from llamaherd.api.conversation import Conversation
+from llamaherd.api.cut_off import warn_of_cut
 from llamaherd.api.generate import generate_parallel, start_parallel
 from llamaherd.api.questions import make_batch, make_question, options_of
 from llamaherd.api.replies import Reply
@@ -17,7 +18,6 @@ from llamaherd.asks.interfaces import CHAT_DEFAULTS
 from llamaherd.asks.options import ChatSettings, GenerateOptions
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
-from llamaherd.core.cut_off import warn_of_cut
 from llamaherd.core.keeping import keeping
 from llamaherd.core.process_bound import ClosedByWith
 from llamaherd.core.results import Result, Results

@@ -16,7 +16,6 @@ from llamaherd.core.errors import (
     ContextError,
     ModelClosedError,
 )
-from llamaherd.core.in_use import InUse
 from llamaherd.core.preparing import check_wanted
 from llamaherd.core.process_bound import ClosedByWith
 from llamaherd.core.words import words
@@ -24,6 +23,7 @@ from llamaherd.hub.fetch import model_path
 from llamaherd.memory.device import Placement, memory_of_model
 from llamaherd.model.adapters import checked_loras
 from llamaherd.model.file import ModelFile
+from llamaherd.model.in_use import InUse
 from llamaherd.model.of_llama import (
     chat_of,
     check_llama,
