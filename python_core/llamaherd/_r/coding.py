@@ -142,10 +142,7 @@ def annotate_start(
         options: Arguments of `annotate` that the R user gave, and `versions`.
     """
     codebook, settings = _codebook(content), _settings(options)
-    file = context.model.file
-    name = checked_settings(
-        codebook, "model" if file is None else file.name, settings
-    ).journal
+    name = checked_settings(codebook, context.model.file.name, settings).journal
     if settings.get("journal") is True and name is not None:
         settings["journal"] = name  # R reports the path; Python would also print it
     job = lh.start_annotate({_TEXT: list(texts)}, _TEXT, codebook, context, **settings)

@@ -164,7 +164,7 @@ def prepare_classify(
         n=n,
         seed=seed if n > 1 else 0,
     )
-    return HostedCall(context, made_call, ctx, prompts)
+    return HostedCall(context, made_call, prompts)
 
 
 @takes(ClassifyOptions, ClassifySettings)

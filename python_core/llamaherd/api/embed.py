@@ -13,7 +13,7 @@ from llamaherd.core.errors import ArgumentTypeError, ModelLoadError
 from llamaherd.core.words import words
 from llamaherd.loop.threads import warn_of_foreign
 from llamaherd.memory import hardware
-from llamaherd.model.model import Model
+from llamaherd.model.model import Model, model_of_llama
 from llamaherd.run.embed_job import EmbedJob, EmbedWork
 from llamaherd.run.embedders import EmbedSpec, lent_embedder, reads_at_once
 from llamaherd.run.embedding import EmbedCall, EmbedSizes
@@ -124,7 +124,7 @@ def _as_model(value: object) -> Model:
     if isinstance(value, Host):
         return value.model
     try:
-        return Model.from_llama(value)  # type: ignore[arg-type]
+        return model_of_llama(value)  # type: ignore[arg-type]
     except TypeError:
         raise ArgumentTypeError(
             "must be a llamaherd.Model, a llamaherd.Context or a llama_cpp.Llama, "

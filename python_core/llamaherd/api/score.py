@@ -134,7 +134,7 @@ def prepare_score(
     thinks = isinstance(options.thinking, Thinking)
     requests = [request for request, _, _ in made]
     made_call = scoring(context, requests, options, convert)
-    return HostedCall(context, made_call, ctx, prompts)
+    return HostedCall(context, made_call, prompts)
 
 
 def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
@@ -267,7 +267,7 @@ def _prepare_perplexity(
 
     requests = [request for request, _, _ in made]
     made_call = scoring(context, requests, options, convert, name="texts")
-    return HostedCall(context, made_call, ctx, texts)
+    return HostedCall(context, made_call, texts)
 
 
 def _nothing_predicted(n: int) -> PerplexityResults:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from llamaherd.api.cut_off import cut_note
 from llamaherd.cli.conventions import (
     EXPECTED,
     ExitStatus,
@@ -20,7 +21,6 @@ from llamaherd.cli.conventions import (
 )
 from llamaherd.cli.model_flags import fits_file_to_memory
 from llamaherd.cli.streams import is_of_stdout
-from llamaherd.core.cut_off import cut_note
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.progress import say
 

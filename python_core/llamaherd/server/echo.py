@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from llamaherd.model.model import Model
     from llamaherd.run.host import Host
-    from llamaherd.run.steps import Steps
+    from llamaherd.run.hosted import Steps
     from llamaherd.server.api_shape import ParsedRequest
     from llamaherd.server.work_threads import Submitting
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -397,6 +398,18 @@ def test_a_cancelled_download_is_kept(hub: Hub, cache: Path) -> None:
     assert hub.gets()[0]["range"] == f"bytes={seen[-1]}-"
 
 
+def test_ctrl_c_keeps_what_came(hub: Hub) -> None:
+    def interrupt(done: int, _total: int | None) -> None:
+        if done > 1_000_000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lh.download_model(f"{SOURCE}:Q8_0", progress=interrupt)
+    hub.requests.clear()
+    assert get(f"{SOURCE}:Q8_0").read_bytes() == Q8
+    assert int(hub.gets()[0]["range"].removeprefix("bytes=").rstrip("-")) >= 1_000_000
+
+
 # ---- memory and disk ------------------------------------------------------------------
 
 
@@ -428,6 +441,21 @@ def test_a_full_disk_is_seen_before(
     with pytest.raises(lh.DownloadError, match="has 1 MB free, but 3 MB remain"):
         get(f"{SOURCE}:Q4_K_M")
     assert list(cache.rglob("*.gguf")) == []
+
+
+def test_a_disk_that_becomes_full_is_told_and_goes_on_later(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_number: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(download.os, "fsync", full)
+        with pytest.raises(lh.DownloadError, match=r"No space left.*3 MB are kept"):
+            get(f"{SOURCE}:Q4_K_M")
+    assert len(hub.gets()) == 1
+    assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
+    assert hub.gets()[1]["range"] == f"bytes={len(Q4) - 1}-"
 
 
 # ---- tokens ---------------------------------------------------------------------------

@@ -13,12 +13,12 @@ import pytest
 import tiny_models
 from fake_calls import assert_right, request
 from fake_engine import make_loop
+from llamaherd.loop import threads
 from llamaherd.loop.loop import Loop
 from llamaherd.ray.loop import ClusterLoop
-from llamaherd.run import looking
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
-from llamaherd.run.steps import run_steps
+from llamaherd.run.hosted import run_steps
 from llamaherd.server.awaited import AwaitedJob
 from local_ray import LocalActor, local_cluster
 from waiting import HANGS_S, wait_until
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.loop.threaded import ThreadedLoop
-    from llamaherd.run.steps import Steps
+    from llamaherd.run.hosted import Steps
 
     Wait = Callable[[], object]
 
@@ -39,7 +39,7 @@ SAID: ContextVar[str] = ContextVar("SAID", default="")
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "_LOOK_S", 0.01)
+    monkeypatch.setattr(threads, "_LOOK_S", 0.01)
 
 
 @pytest.fixture

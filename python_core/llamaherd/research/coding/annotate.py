@@ -118,7 +118,7 @@ def annotated(
     """Run `annotate` without warnings from notes."""
     coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
     return run_to_end(
-        lambda: HostedCall(coding.context, coding, context),
+        lambda: HostedCall(coding.context, coding),
         progress,
         (),
         lambda _: coding.nothing(),
@@ -135,7 +135,7 @@ def start_annotate(
 ) -> Job[Coded]:
     """Start `annotate` in the background and return its job; same arguments."""
     coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
-    return start(lambda: HostedCall(coding.context, coding, context))
+    return start(lambda: HostedCall(coding.context, coding))
 
 
 def prepare_coding(
@@ -173,8 +173,7 @@ def prepare_coding(
     why = f"has no effect: only {setting('method', 'generate')} generates tokens"
     warn_notes([f"{name} {why}" for name in idle])
     context = open_context(ctx)
-    file = context.model.file
-    settings = checked_settings(codebook, "model" if file is None else file.name, given)
+    settings = checked_settings(codebook, context.model.file.name, given)
     if settings.chat and writes_date(context.model, settings.template):
         known = settings.date or (settings.journal and first_day(settings.journal))
         with chat_date(known or None) as day:

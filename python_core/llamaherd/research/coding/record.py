@@ -117,13 +117,13 @@ def model_record(model: Model) -> dict[str, Any]:
         if key.startswith("general.")
     }
     return {
-        "file": None if file is None else file.name,
-        "size_bytes": None if file is None else file.size_bytes,
+        "file": file.name,
+        "size_bytes": file.size_bytes,
         "sha256": _hash_of(file),
         "n_gpu_layers": model.n_gpu_layers,
         "loras": [
             {
-                "file": None if lora.path is None else lora.path.name,
+                "file": lora.path.name,
                 "scale": lora.scale,
                 "sha256": _hash_of(lora.file),
             }
@@ -133,10 +133,8 @@ def model_record(model: Model) -> dict[str, Any]:
     }
 
 
-def _hash_of(file: ModelFile | None) -> str | None:
+def _hash_of(file: ModelFile) -> str | None:
     """Return the SHA-256 of a file as it was loaded; None if it is no longer known."""
-    if file is None:
-        return None
     known = _HASHES.get(file.state)
     if known is not None:
         return known

@@ -98,7 +98,7 @@ def compare_pairs(
                 texts, question, context, n_pairs, design, labels, layout, level, settings
             )
         )
-        return HostedCall(run[0].context, run[0], context)
+        return HostedCall(run[0].context, run[0])
 
     found = run_to_end(prepare, progress)
     with keeping(found):
@@ -123,7 +123,7 @@ def start_compare_pairs(
     run = _prepared(
         texts, question, context, n_pairs, design, labels, layout, level, settings
     )
-    return start(lambda: HostedCall(run.context, run, context))
+    return start(lambda: HostedCall(run.context, run))
 
 
 def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
