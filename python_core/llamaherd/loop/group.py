@@ -162,7 +162,7 @@ class Group:
 
 
 class GroupLoop(Protocol):
-    """Protocol of a loop that runs groups of requests: `Loop`, or the loop of a cluster."""
+    """Protocol of a loop that runs groups of requests: `Loop`, or `ClusterLoop`."""
 
     @property
     def plan(self) -> Plan | None:
