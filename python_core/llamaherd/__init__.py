@@ -118,9 +118,9 @@ from llamaherd.research.pairs.agreement import ComparisonAgreement, pair_agreeme
 from llamaherd.research.pairs.compare import compare_pairs, start_compare_pairs
 from llamaherd.research.pairs.comparison import PairComparison, TextStrength
 from llamaherd.research.pairs.design import ComparedPair
+from llamaherd.research.plots.plot import plot
 from llamaherd.research.reports.methods import MethodsText
 from llamaherd.research.reports.methods_text import methods_text
-from llamaherd.research.reports.plots import plot
 from llamaherd.research.reports.report import report
 from llamaherd.research.reports.reproduce import reproduce
 from llamaherd.research.reports.reproduction import Reproduction

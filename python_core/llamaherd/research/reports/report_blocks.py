@@ -6,14 +6,48 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.decimals import decimals, percents
+from llamaherd.research.plots import drawing
+from llamaherd.research.plots.description import WIDTH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from llamaherd.research.plots.description import Plot
 
     Block = dict[str, Any]
 
 LONGEST = 4000  # maximum number of characters shown of a text
 _CONTROLS = {i: 0x2400 + i for i in range(32) if chr(i) not in "\n\t"} | {127: 0x2421}
+
+
+class Drawn:
+    """Draws the plots of a report, if matplotlib is installed.
+
+    Args:
+        draw: Function that returns content of a block from a plot, its number and its
+            description for screen readers.
+
+    Attributes:
+        missing: Message if matplotlib is not installed; otherwise "".
+    """
+
+    def __init__(self, draw: Callable[[Plot, int, str], Block]) -> None:
+        self.missing = ""
+        self._draw = draw
+        self._n = 0
+
+    def block(self, make: Callable[[], Plot]) -> Block | None:
+        """Draw the plot that a function returns; None without matplotlib."""
+        if self.missing:
+            return None
+        self._n += 1
+        plot = make()
+        try:
+            content = self._draw(plot, self._n, f"{plot.title}. {plot.alt}")
+        except ImportError:
+            self.missing = f"There are no plots in this report: {drawing.MISSING}"
+            return None
+        return {"kind": "picture", "narrow": plot.width < WIDTH, **content}
 
 
 def shown(text: object) -> str:
