@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.research.plots.description import (
     Axis,
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from llamaherd.research.plots.description import Range
+
+
+_MOST = 100  # rows or panels that a plot shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ def rows_plot(
         is_share: True for shares and coefficients of agreement, whose axis begins at 0.
         spans: For each row, the range drawn behind its values.
     """
+    rows, values, note = _first(rows, values, by="row")
     low, high = _range(values, is_share=is_share)
     marks: list[Mark] = []
     thick = 0.25 / (len(series) + 1)
@@ -86,8 +90,19 @@ def rows_plot(
         y=Axis.of_rows(rows),
         marks=marks,
         series=Series(names=series),
+        note=note,
         alt=described([rows[v.row] for v in values], [v.value for v in values]),
     )
+
+
+def _first(
+    names: list[str], values: Sequence[Value], *, by: Literal["row", "panel"]
+) -> tuple[list[str], Sequence[Value], str]:
+    """Return the first rows or panels with their values, and a note on the others."""
+    if len(names) <= _MOST:
+        return names, values, ""
+    kept = [v for v in values if (v.row if by == "row" else v.panel) < _MOST]
+    return names[:_MOST], kept, f"the first {_MOST} of {len(names):,} {by}s"
 
 
 def _range(values: Iterable[Value], *, is_share: bool) -> Range:
@@ -151,6 +166,7 @@ def panels_plot(
         from_zero: Indices of the panels that show 0; None for all.
         n_columns: Number of panels side by side, if there is room.
     """
+    panels, values, note = _first(list(panels), values, by="panel")
     lines = [
         Line(x=[0.0, 0.0], y=[len(rows) - 0.4, -0.6], panel=panel) for panel in from_zero
     ]
@@ -170,5 +186,6 @@ def panels_plot(
         series=Series(names=series),
         panels=panels,
         n_columns=n_columns,
+        note=note,
         alt=described([panels[v.panel] for v in values], [v.value for v in values]),
     )

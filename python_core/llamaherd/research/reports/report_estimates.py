@@ -111,7 +111,7 @@ def _estimates(
         if fields.get("simultaneous")
         else None,
         *(note_block(shown(note)) for note in fields["notes"] if note not in shared),
-        table_block(head, rows, numbers={2, 3, 4}),
+        table_block(head, rows, numbers={2, 3, 4}, part="estimates"),
         draw(lambda: estimates_plot(whole)),
     ]
 
@@ -165,5 +165,5 @@ def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
     caption = "Labels of each variant corrected by the same codes (DSL)"
     return [
         *(note_block(shown(note)) for note in found["notes"]),
-        table_block(head, rows, caption=caption, numbers={2, 3}),
+        table_block(head, rows, caption=caption, numbers={2, 3}, part="robustness"),
     ]

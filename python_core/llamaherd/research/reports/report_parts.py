@@ -151,7 +151,7 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
             ]
             for each in summary
         ]
-        blocks.append(table_block(head, rows))
+        blocks.append(table_block(head, rows, part="summary"))
         blocks.append(draw(lambda: labels_plot(summary, n)))
         n_labelled = summary[0]["n_labelled"]
         if n_labelled < n:
@@ -177,7 +177,7 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
             for each in counts
         ]
         head = ["label", "passages", "different texts", "share", "mean length"]
-        blocks.append(table_block(head, rows))
+        blocks.append(table_block(head, rows, part="labels"))
         answered = sum(each is not None for each in contents["labels"]["values"])
         blocks.append(draw(lambda: passages_plot(counts, answered)))
         blocks.append(text_block("The mean length is in characters."))
@@ -266,6 +266,7 @@ def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
                 for each in fields["accuracy"]["per_label"]
             ],
             caption="By labels: texts, and shares with their intervals",
+            part="validation",
         ),
         draw(lambda: scores_plot(whole)),
         None if fields.get("several") else draw(lambda: confusion_plot(whole)),

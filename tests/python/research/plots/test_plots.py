@@ -550,6 +550,32 @@ def test_names_of_rows_stay_different_and_fit() -> None:
     assert lines[-1].endswith("...")
 
 
+def test_a_plot_of_very_many_groups_shows_the_first_ones() -> None:
+    fields = {
+        "formula": None,
+        "model": "mean",
+        "level": 0.95,
+        "n_texts": 5000,
+        "n_gold": 900,
+        "grouped_by": ["id"],
+        "rows": [
+            {"outcome": "y", "term": "share", "group": f"g{i}", "method": "dsl"}
+            | {"estimate": 0.5, "low": 0.4, "high": 0.6}
+            for i in range(1000)
+        ],
+    }
+    plot = intervals.estimates_plot(fields)
+    assert plot.note == "the first 100 of 1,000 rows"
+    assert len(plot.y.names) == len(values(plot)) == 100
+    fitted = fitting.fit(plot)
+    assert fitted.height <= 30
+    assert fitted.row_size == 1
+    terms = [row | {"term": f"x{i}", "group": ""} for i, row in enumerate(fields["rows"])]
+    plot = intervals.estimates_plot({**fields, "formula": "y ~ g", "rows": terms})
+    assert len(plot.panels) == 100
+    assert plot.note == "the first 100 of 1,000 panels"
+
+
 def test_a_narrow_plot_has_more_lines_and_fewer_columns(
     validation: lh.Validation,
 ) -> None:
