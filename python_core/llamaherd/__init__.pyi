@@ -132,7 +132,7 @@ from .research.pairs.comparison import TextStrength as TextStrength
 from .research.pairs.design import ComparedPair as ComparedPair
 from .research.reports.methods import MethodsText as MethodsText
 from .research.reports.methods_text import methods_text as methods_text
-from .research.reports.plots import plot as plot
+from .research.plots.plot import plot as plot
 from .research.reports.report import report as report
 from .research.reports.reproduce import reproduce as reproduce
 from .research.reports.reproduction import Reproduction as Reproduction

@@ -276,7 +276,7 @@ print.llamaherd_coded <- function(
     show_lines(console_lines(coding$recalibration$line))
   }
   cat(sprintf("Steps: %s\n", as_text(coding$run$steps$methods)), sep = "")
-  show_lines(notes_wrapped(sprintf("Note: %s", as_text(coding$run$notes))))
+  show_lines(notes_wrapped(sprintf("Note: %s", as_sentences(coding$run$notes))))
   data <- without_coding(x)
   if (inherits(data, "tbl_df") && tibble) {
     print(data, ..., n = n, width = width)

@@ -217,6 +217,11 @@ first_rows <- function(lines, n) {
   as.character(unlist(short))
 }
 
+# Ends notes with a period, unless they have another end.
+as_sentences <- function(notes) {
+  sub("([^.!?:])$", "\\1.", as_text(notes))
+}
+
 # Wraps sentences to the width of the console, but not the rows of tables, which begin with spaces.
 notes_wrapped <- function(lines) {
   is_note <- !grepl("^( |$)", lines)

@@ -83,7 +83,7 @@ format.llamaherd_summary <- function(x, ..., digits = 4L) {
     sprintf("%s, intervals of %s", method_names[[x$method]], percent(x$level)),
     "",
     trimws(do.call(paste, c(list(format(c("", rownames(table)))), columns)), "right"),
-    if (length(x$notes) > 0) c("", console_lines(x$notes))
+    if (length(x$notes) > 0) c("", console_lines(as_sentences(x$notes)))
   )
 }
 

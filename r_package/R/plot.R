@@ -2,14 +2,12 @@
 #'
 #' @description
 #' Plots objects of this package with their confidence intervals. The colours are distinct for all
-#' kinds of colour vision. If ggplot2 is installed, the plot is a ggplot object, which can be
-#' modified and saved; otherwise it is drawn with base graphics. `options(llamaherd.graphics =
-#' "base")` always uses base graphics. Python computes the numbers that are plotted, so Python must
-#' be installed.
+#' kinds of colour vision. The plot is a ggplot object, which can be modified and saved; it needs
+#' the package ggplot2. Python computes the numbers that are plotted, so Python must be installed.
 #'
-#' Texts fit the open graphics device: long names are wrapped, shortened or written smaller. If a
-#' plot with many rows is too small to read, plot it on a higher device, such as `pdf("plot.pdf",
-#' height = 10)`.
+#' Texts fit the graphics device that is open when `plot()` is called: long names are wrapped,
+#' shortened or written smaller. If a plot with many rows is too small to read, plot it on a higher
+#' device, such as `pdf("plot.pdf", height = 10)`.
 #'
 #' @param x Return value of [annotate_texts()], [classify_parallel()], [validate()],
 #'   [validate_spans()], [coverage_curve()], [agreement()], [estimate()], [robustness()],
@@ -22,10 +20,9 @@
 #'   `"numbers"` (a Bland-Altman plot of labels that are numbers). For a validation of passages:
 #'   `"measures"` (all labels together) or `"labels"` (F1 and alpha of each label).
 #' @param ... Must be empty, except for tables without labels, which are plotted as data frames.
-#' @returns The plot, which is drawn when it is printed: at the console by itself, in a function, a
-#'   loop or [source()] by [print()]. With ggplot2 it is a ggplot object, to which themes and scales
-#'   can be added; `ggplot2::autoplot()` returns the same object. Otherwise it is the data frame
-#'   that is drawn.
+#' @returns A ggplot object, to which layers, themes and scales can be added. It is drawn when it is
+#'   printed: at the console by itself, in a function, a loop or [source()] by [print()].
+#'   `ggplot2::autoplot()` returns the same object.
 #' @details
 #' * Labels: number of texts or prompts with each label; the shade of a colour shows the probability
 #'   of the label.
@@ -39,8 +36,9 @@
 #'   their units differ.
 #' * Robustness: share of each label in each variant and the range of the shares; with a gold sample
 #'   the estimates in each variant.
-#' * Comparison of codebooks: agreement with codes against seconds per text. The best candidate and
-#'   all candidates that cannot be distinguished from it have one colour, the others another colour.
+#' * Comparison of codebooks: agreement with codes and seconds per text, side by side. The best
+#'   candidate and all candidates that cannot be distinguished from it have one colour, the others
+#'   another colour.
 #' * Comparison in pairs: strengths with intervals; for more than 50 texts, only the strongest and
 #'   weakest 25.
 #' * Result of [generate_parallel()]: the times at which each prompt waited for a slot, was
@@ -58,18 +56,53 @@ NULL
 
 #' @rdname plots
 #' @export
-plot.llamaherd_coded <- function(x, ...) draw(picture_coded(x, rlang::current_env()))
+plot.llamaherd_coded <- function(x, ...) {
+  error_call <- rlang::current_env()
+  check_coded_rows(x, "x", error_call)
+  coding <- attr(x, "llamaherd")
+  columns <- unclass(x)
+  if (identical(coding$codebook$type, "spans")) {
+    spans <- columns[[coding$columns[["spans"]] %||% "spans"]]
+    if (!is.list(spans)) {
+      abort_argument("x", "coded texts with their list column of passages", x, error_call)
+    }
+    passages <- lapply(unname(spans), passages_json)
+    given <- list(spans = passages, names = as_py_list(coding$span_labels))
+    return(drawn("passages", given, error_call))
+  }
+  probs <- unname(coding$probs[coding$names])
+  has_probs <- length(probs) == length(coding$names) && all(probs %in% names(x))
+  given <- list(
+    labels = text_list(value_text(columns[[coding$label %||% ""]])),
+    names = as_py_list(coding$names),
+    probs = if (has_probs) unname(lapply(columns[probs], as_py_numbers)),
+    several = identical(coding$codebook$type, "multiple"),
+    things = "texts"
+  )
+  drawn("labels", given, error_call)
+}
 
 #' @rdname plots
 #' @export
 plot.llamaherd_table <- function(x, type = c("labels", "time"), ...) {
-  error_call <- rlang::current_env()
-  if (is.null(attr(x, "logprobs"))) {
+  logprobs <- attr(x, "logprobs")
+  if (is.null(logprobs)) {
     return(plot(plain_frame(x), ...))
   }
-  type <- check_choice(type, c("labels", "time"))
-  make <- if (type == "labels") picture_classes else picture_timeline
-  draw(make(x, error_call))
+  error_call <- rlang::current_env()
+  if (check_choice(type, c("labels", "time")) == "time") {
+    return(drawn("timeline", timing_given(x), error_call))
+  }
+  columns <- unclass(x)
+  names <- colnames(logprobs)
+  given <- list(
+    labels = text_list(value_text(columns$label)),
+    names = as_py_list(names),
+    probs = unname(lapply(columns[paste0("p_", names)], as_py_numbers)),
+    several = FALSE,
+    things = "prompts"
+  )
+  drawn("labels", given, error_call)
 }
 
 #' @rdname plots
@@ -79,9 +112,14 @@ plot.llamaherd_validation <- function(
   type = c("measures", "labels", "confusion", "calibration", "coverage", "numbers"),
   ...
 ) {
+  error_call <- rlang::current_env()
   known <- c("measures", "labels", "confusion", "calibration", "coverage", "numbers")
   type <- if (missing(type)) known[[1]] else check_choice(type, known)
-  draw(picture_validation(x, type, rlang::current_env()))
+  needs_prob <- c(calibration = "bins", coverage = "coverage")
+  if (type %in% names(needs_prob) && is.null(x[[needs_prob[[type]]]])) {
+    abort_no_prob(error_call)
+  }
+  drawn("validation", list(json = x$json, type = type), error_call)
 }
 
 #' @rdname plots
@@ -89,54 +127,83 @@ plot.llamaherd_validation <- function(
 plot.llamaherd_span_validation <- function(x, type = c("measures", "labels"), ...) {
   known <- c("measures", "labels")
   type <- if (missing(type)) known[[1]] else check_choice(type, known)
-  draw(picture_span_validation(x, type, rlang::current_env()))
+  columns <- list(
+    part = text_list(x$part),
+    measure = text_list(x$measure),
+    label = text_list(ifelse(is.na(x$label), "", x$label)),
+    n = as_py_list(x$n)
+  )
+  numbers <- lapply(unclass(x)[c("value", "low", "high")], as_py_numbers)
+  given <- list(columns = c(columns, numbers), level = attr(x, "level"), type = type)
+  drawn("span_validation", given, rlang::current_env())
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_coverage <- function(x, ...) {
-  draw(picture_coverage(x, rlang::current_env()))
+  columns <- lapply(unclass(x)[names(x)], as_py_numbers)
+  given <- list(coverage = c(columns, n = attr(x, "n")), level = attr(x, "level"))
+  drawn("coverage", given, rlang::current_env())
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_agreement <- function(x, ...) {
-  draw(picture_agreement(x, rlang::current_env()))
+  numbers <- lapply(unclass(x)[c("value", "low", "high")], as_py_numbers)
+  counts <- lapply(unclass(x)[c("n_units", "n_coders")], as_py_list)
+  columns <- c(list(name = text_list(x$coefficient)), numbers, counts)
+  given <- list(columns = columns, level = attr(x, "level"))
+  drawn("agreement", given, rlang::current_env())
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_estimates <- function(x, ...) {
-  draw(picture_estimates(x, rlang::current_env()))
+  drawn("estimates", estimates_for_report(x), rlang::current_env())
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_robustness <- function(x, ...) {
-  draw(picture_robustness(x, rlang::current_env()))
+  error_call <- rlang::current_env()
+  if (!is.null(x$estimates)) {
+    return(drawn("variants", variants_for_report(x), error_call))
+  }
+  given <- list(
+    variants = as_py_list(x$summary$variant),
+    names = as_py_list(x$ranges$label),
+    n_texts = nrow(x$labels),
+    flips = as_py_numbers(x$summary$flips),
+    shares = rows_of(unname(as.matrix(x$summary[-(1:2)])))
+  )
+  drawn("robustness", given, error_call)
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_codebooks <- function(x, ...) {
-  draw(picture_comparison(x, rlang::current_env()))
+  drawn("comparison", list(json = x$json), rlang::current_env())
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_pairs <- function(x, ...) {
-  draw(picture("pairs", pairs_given(x), rlang::current_env()))
+  drawn("pairs", pairs_given(x), rlang::current_env())
 }
 
 #' @rdname plots
 #' @export
 plot.llamaherd_result <- function(x, ...) {
-  draw(picture_timeline(x, rlang::current_env()))
+  drawn("timeline", timing_given(x), rlang::current_env())
 }
 
 #' @rdname plots
 #' @export
-plot.llamaherd_stats <- function(x, ...) draw(picture_stats(x, rlang::current_env()))
+plot.llamaherd_stats <- function(x, ...) {
+  names <- c("n_prompts", "wall_s", "prefill_s", "decode_s", "n_prefill_tokens")
+  names <- c(names, "n_decode_tokens", "prefill_tokens_per_s", "decode_tokens_per_s")
+  drawn("time", lapply(unclass(x)[names], as.double), rlang::current_env())
+}
 
 #' @export
 plot.llamaherd_fixed <- function(x, ...) {
@@ -150,59 +217,57 @@ plot.llamaherd_fixed <- function(x, ...) {
   )
 }
 
-# Draws the plot with ggplot2 if it is installed, unless the option `llamaherd.graphics` selects
-# base graphics.
-draw <- function(picture) {
-  local_point()
-  wanted <- getOption("llamaherd.graphics", "ggplot2")
-  check_choice(wanted, c("ggplot2", "base"), "llamaherd.graphics")
-  if (wanted == "ggplot2" && requireNamespace("ggplot2", quietly = TRUE)) {
-    return(ggplot_of(picture, device_size()))
+autoplot_llamaherd <- function(object, ...) plot(object, ...)
+
+timing_given <- function(x) {
+  columns <- lapply(attr(x, "timing"), as_py_numbers)
+  if (is.null(attr(x, "timing"))) {
+    columns <- list(queue_s = list(), first_token_s = list(), wall_s = list())
   }
-  structure(picture$data, class = c("llamaherd_plot", "data.frame"), picture = picture)
+  c(columns, n_slots = as.integer(attr(x, "stats")$n_slots %||% 0L))
 }
 
-# Returns the size of the open graphics device in inches. dev.size() would open a device, which in
-# a script is the file Rplots.pdf.
-device_size <- function() {
-  if (grDevices::dev.cur() > 1) grDevices::dev.size() else c(7, 7)
+# Returns the ggplot of an object. `kind` and `given`, the content of the object, are the arguments
+# of plot_description() in Python, whose texts fit the open graphics device.
+drawn <- function(kind, given, error_call) {
+  check_ggplot2(error_call)
+  # dev.size() would open a device, which in a script is the file Rplots.pdf.
+  size <- if (grDevices::dev.cur() > 1) grDevices::dev.size() else c(7, 7)
+  found <- py_call(
+    "plot_description",
+    kind,
+    given,
+    size[[1]],
+    size[[2]],
+    error_call = error_call
+  )
+  ggplot_of(found)
 }
 
-#' @export
-print.llamaherd_plot <- function(x, ...) {
-  draw_base(attr(x, "picture"))
-  invisible(x)
-}
-
-# ggplot2::autoplot() returns a ggplot, also if the option selects base graphics.
-autoplot_llamaherd <- function(object, ...) {
-  rlang::local_options(llamaherd.graphics = "ggplot2")
-  plot(object, ...)
-}
-
-# The colours of Okabe and Ito are distinct for all kinds of colour vision; their yellow is left
-# out, because it is too light for lines on white. The shades of one hue are also distinct in grey.
-okabe_ito <- c(
-  "#0072B2",
-  "#D55E00",
-  "#009E73",
-  "#E69F00",
-  "#CC79A7",
-  "#56B4E9",
-  "#000000"
-)
-shades <- c("#08306B", "#3787C0", "#9AC8E1", "#DBE9F6")
-blues <- c("#F7FBFF", "#6BAED6", "#154E86")
-plot_symbols <- c(21L, 22L, 24L, 23L, 25L)
-phase_colours <- c("#C8C8C8", "#E69F00", "#0072B2")
-small <- 0.95 # size of names and notes relative to the titles of axes, in base graphics
-
-colours_for <- function(n) rep_len(okabe_ito, n)
-symbols_for <- function(n) rep_len(plot_symbols, n)
-
-# Returns shades for shares, with enough contrast to black or white text.
-shades_of_shares <- function(share) {
-  grDevices::rgb(grDevices::colorRamp(blues)(share), maxColorValue = 255)
+check_ggplot2 <- function(
+  error_call,
+  is_installed = requireNamespace("ggplot2", quietly = TRUE)
+) {
+  if (identical(getOption("llamaherd.graphics"), "base")) {
+    abort(
+      c(
+        "Plots are drawn with ggplot2 only: {.code options(llamaherd.graphics)} is gone.",
+        i = "Remove the option; {.code install.packages(\"ggplot2\")} installs ggplot2."
+      ),
+      "argument",
+      error_call
+    )
+  }
+  if (!is_installed) {
+    abort(
+      c(
+        "Plots need the R package ggplot2, which is not installed.",
+        i = "Install it with {.code install.packages(\"ggplot2\")}."
+      ),
+      "package",
+      error_call
+    )
+  }
 }
 
 percent <- function(level) sprintf("%g%%", 100 * level)

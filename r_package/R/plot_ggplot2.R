@@ -1,363 +1,206 @@
-# Draws shapes by ggplot2.
+# Draws a plot by ggplot2, from the description that plot_description() in Python returns: marks
+# with their positions, and texts that fit the device. See `description.py` and `fitting.py`.
 
-# Returns a ggplot whose texts fit a device of `size`, its width and height in inches.
-ggplot_of <- function(picture, size = c(6.5, 3.6)) {
-  picture$title <- in_lines(picture$title, 8.8 * size[[1]])
-  picture$x <- in_lines(picture$x, 9.2 * size[[1]])
-  picture$size <- size
-  picture$panel <- panel_inches(picture)
-  plot <- switch(
-    picture$shape,
-    bars = ggplot_bars(picture),
-    forest = ggplot_forest(picture),
-    panels = ggplot_panels(picture),
-    matrix = ggplot_matrix(picture),
-    curve = ggplot_curve(picture),
-    tradeoff = ggplot_tradeoff(picture),
-    scatter = ggplot_scatter(picture),
-    timeline = ggplot_timeline(picture)
-  )
-  lines <- max(10, floor(10 * picture$panel[[2]]))
+ggplot_of <- function(found) {
+  series <- as_text(found$series)
+  marks <- lapply(found$marks, mark_data, series, as_text(found$panels))
+  # The data of the plot are those of the first mark of a series.
+  plot <- ggplot2::ggplot(Find(\(data) !is.null(data$series), marks))
+  size <- min(found$row_size, found$column_size)
+  for (i in seq_along(marks)) {
+    plot <- plot + mark_layers(found$marks[[i]], marks[[i]], size, found$neutral)
+  }
+  if (length(found$panels) > 0) {
+    plot <- plot +
+      ggplot2::facet_wrap(
+        ggplot2::vars(!!rlang::sym("panel")),
+        scales = "free_x",
+        ncol = found$n_columns
+      )
+  }
+  label <- \(text) if (nzchar(text)) text
   plot +
+    axis_scales(found) +
+    series_scales(found, series) +
     ggplot2::labs(
-      title = picture$title,
-      x = picture$x,
-      y = if (nzchar(picture$y)) in_lines(picture$y, lines)
-    )
+      title = found$title,
+      x = label(found$x),
+      y = label(found$y),
+      alt = found$alt
+    ) +
+    plot_theme(found)
 }
 
-# Returns the symbol of a column, because R CMD check would report its name as an undefined
-# variable.
-of_data <- function(name) rlang::sym(name)
+# Returns aesthetics with names of columns as text, because R CMD check would report bare names as
+# undefined variables.
+aes_of <- function(...) ggplot2::aes(!!!lapply(c(...), rlang::sym))
 
-ggplot_theme <- function(grid = "x") {
-  none <- ggplot2::element_blank()
-  line <- ggplot2::element_line(colour = "#E5E5E5", linewidth = 0.3)
-  ggplot2::theme_minimal(base_size = 12) +
-    ggplot2::theme(
-      plot.title = ggplot2::element_text(face = "bold", size = 13),
-      plot.title.position = "plot",
-      panel.grid.minor = none,
-      panel.grid.major.x = if (grepl("x", grid)) line else none,
-      panel.grid.major.y = if (grepl("y", grid)) line else none,
-      legend.position = "bottom",
-      legend.margin = ggplot2::margin(0, 0, 0, 0)
-    )
+# Returns the positions of a mark as a data frame. Equal names of panels or series are made
+# distinct, because R requires distinct levels.
+mark_data <- function(mark, series, panels) {
+  positions <- intersect(c("x", "x_end", "y", "y_end", "at", "low", "high"), names(mark))
+  data <- as.data.frame(lapply(mark[positions], numbers_of))
+  as_factor <- function(at, names) {
+    factor(as.integer(unlist(at)) + 1L, seq_along(names), make.unique(names))
+  }
+  if (length(mark$series) > 0) {
+    data$series <- rep_len(as_factor(mark$series, series), nrow(data))
+  }
+  if (length(mark$panel) > 0) {
+    data$panel <- rep_len(as_factor(mark$panel, panels), nrow(data))
+  }
+  data
 }
 
-# Returns axes of numbers, whose ticks have a point, also if the plot is printed later.
-x_scale <- function(...) ggplot2::scale_x_continuous(labels = tick_labels, ...)
-y_scale <- function(...) ggplot2::scale_y_continuous(labels = tick_labels, ...)
+# Returns the layers that draw a mark. `size` is the size of texts in the panel relative to the
+# usual size.
+mark_layers <- function(mark, data, size, neutral) {
+  switch(
+    mark$mark,
+    Points = point_layers(mark, data),
+    Rects = rect_layer(data, neutral),
+    Band = band_layer(mark, data),
+    Line = line_layer(mark, data),
+    Texts = text_layer(mark, data, size)
+  )
+}
 
-# Returns the scales of series, whose names in the legend are cut to the width of the device.
-series_scales <- function(series, size, guide) {
-  n <- nlevels(series)
-  names <- in_one_line(levels(series), floor(7.5 * size[[1]]))
-  arguments <- list(NULL, labels = names, guide = guide)
+point_layers <- function(mark, data) {
+  aes <- aes_of(x = "x", y = "y", colour = "series", fill = "series", shape = "series")
+  if (length(mark$size) > 0) {
+    size <- 1.5 * numbers_of(mark$size)
+    return(ggplot2::geom_point(aes, data, size = size, alpha = 0.5))
+  }
+  interval <- if (mark$along == "x") {
+    aes_of(x = "low", xend = "high", y = "y", yend = "y", colour = "series")
+  } else {
+    aes_of(x = "x", xend = "x", y = "low", yend = "high", colour = "series")
+  }
+  ends <- data[!is.na(data$low) & !is.na(data$high), , drop = FALSE]
   list(
-    rlang::exec(ggplot2::scale_shape_manual, !!!arguments, values = symbols_for(n)),
-    rlang::exec(ggplot2::scale_fill_manual, !!!arguments, values = colours_for(n)),
-    rlang::exec(ggplot2::scale_colour_manual, !!!arguments, values = colours_for(n))
+    if (nrow(ends) > 0) ggplot2::geom_segment(interval, ends, linewidth = 0.6),
+    ggplot2::geom_point(aes, data, size = 2.2, na.rm = TRUE)
   )
 }
 
-ggplot_bars <- function(picture) {
-  data <- picture$data
-  single <- is.null(picture$legend)
-  total <- tapply(data$n, data$row, sum)
-  notes <- data.frame(row = factor(levels(data$row), levels(data$row)), n = c(total))
-  notes$text <- paste0(" ", picture$notes)
-  fill <- if (single) okabe_ito[[1]] else shades[seq_len(nlevels(data$part))]
-  size <- fitted_rows(data$row, picture)$size
-  wide <- 0.08 * size * (max(nchar(picture$notes)) + 1)
-  room <- 0.02 + wide / max(0.55 * picture$size[[1]] - wide, 0.5)
-  ggplot2::ggplot(data, ggplot2::aes(x = !!of_data("n"), y = !!of_data("row"))) +
-    ggplot2::geom_col(
-      ggplot2::aes(fill = !!of_data("part")),
-      width = 0.7,
-      colour = "#333333",
-      linewidth = 0.2,
-      position = ggplot2::position_stack(reverse = TRUE)
-    ) +
-    ggplot2::geom_text(
-      ggplot2::aes(label = !!of_data("text")),
-      data = notes,
-      hjust = 0,
-      size = 3.6 * size
-    ) +
-    ggplot2::scale_fill_manual(
-      picture$legend,
-      values = fill,
-      guide = if (single) "none" else ggplot2::guide_legend(title.position = "top")
-    ) +
-    x_scale(expand = ggplot2::expansion(c(0, room))) +
-    ggplot_theme() +
-    row_scale(data$row, picture)
+rect_layer <- function(data, neutral) {
+  ends <- c(xmin = "x", xmax = "x_end", ymin = "y", ymax = "y_end")
+  if (is.null(data$series)) {
+    return(ggplot2::geom_rect(aes_of(ends), data, fill = neutral))
+  }
+  aes <- aes_of(ends, fill = "series")
+  ggplot2::geom_rect(aes, data, colour = "#808080", linewidth = 0.2)
 }
 
-ggplot_forest <- function(picture) {
-  data <- picture$data
-  n <- nlevels(data$series)
-  has_spans <- !is.null(picture$spans)
-  apart <- 0.6
-  dodge <- ggplot2::position_dodge2(width = apart, reverse = TRUE, padding = 0)
-  plot <- ggplot2::ggplot(
+# geom_ribbon() would sort the positions, and those of steps are equal.
+band_layer <- function(mark, data) {
+  data <- data[!is.na(data$low) & !is.na(data$high), , drop = FALSE]
+  back <- data[rev(seq_len(nrow(data))), , drop = FALSE]
+  edge <- rbind(data, back)
+  edge$end <- c(data$low, back$high)
+  ends <- if (mark$along == "x") c(x = "end", y = "at") else c(x = "at", y = "end")
+  alpha <- if (mark$is_light) 0.25 else 1
+  ggplot2::geom_polygon(aes_of(ends, fill = "series"), edge, alpha = alpha)
+}
+
+line_layer <- function(mark, data) {
+  if (!is.null(data$series)) {
+    return(ggplot2::geom_path(
+      aes_of(x = "x", y = "y", colour = "series"),
+      data,
+      linewidth = 0.7
+    ))
+  }
+  type <- if (mark$is_dashed) "dashed" else "solid"
+  aes <- aes_of(x = "x", y = "y")
+  ggplot2::geom_path(aes, data, colour = "#777777", linetype = type, linewidth = 0.4)
+}
+
+text_layer <- function(mark, data, size) {
+  data$text <- as_text(mark$text)
+  is_white <- rep_len(c(as.logical(unlist(mark$is_white)), FALSE), nrow(data))
+  ggplot2::geom_text(
+    aes_of(x = "x", y = "y", label = "text"),
     data,
-    ggplot2::aes(x = !!of_data("value"), y = !!of_data("row"))
+    hjust = c(left = -0.08, center = 0.5, right = 1)[[mark$align]],
+    vjust = if (mark$align == "right") -0.4 else 0.5,
+    colour = ifelse(is_white, "white", "black"),
+    size = size * text_points / ggplot2::.pt
   )
-  if (has_spans) {
-    plot <- plot +
-      ggplot2::geom_linerange(
-        ggplot2::aes(
-          xmin = !!of_data("low"),
-          xmax = !!of_data("high"),
-          y = !!of_data("row")
-        ),
-        data = picture$spans,
-        inherit.aes = FALSE,
-        colour = "#D9D9D9",
-        linewidth = 3
-      )
+}
+
+text_points <- 9 # size of texts, except of the titles of the plot and of its axes
+
+# Returns the scales of both axes. Names are at whole numbers, from top to bottom; ticks of numbers
+# have a point, also if the plot is printed later.
+axis_scales <- function(found) {
+  named <- function(names) list(breaks = seq_along(names) - 1, labels = as_text(names))
+  counted <- list(labels = tick_labels)
+  limits <- unlist(found$x_limits)
+  x <- if (length(found$columns) > 0) named(found$columns) else counted
+  if (length(found$columns) == 0) {
+    x$n.breaks <- found$n_ticks
   }
-  limits <- picture$limits %||% c(0, 1)
-  if (limits[[1]] < 0 && limits[[2]] > 0) {
-    plot <- plot +
-      ggplot2::geom_vline(xintercept = 0, colour = "#999999", linewidth = 0.4)
+  if (!is.null(limits)) {
+    x <- c(x, list(limits = limits, expand = c(0, 0)))
   }
-  if (!all(is.na(data$low))) {
-    plot <- plot +
-      ggplot2::geom_linerange(
-        ggplot2::aes(
-          xmin = !!of_data("low"),
-          xmax = !!of_data("high"),
-          colour = !!of_data("series")
-        ),
-        position = if (n > 1) dodge else "identity",
-        linewidth = 0.6,
-        na.rm = TRUE
-      )
-  }
-  guide <- if (n > 1) {
-    ggplot2::guide_legend(ncol = legend_columns(levels(data$series), picture$size))
+  y <- if (length(found$rows) > 0) named(found$rows) else counted
+  y_limits <- unlist(found$y_limits)
+  y <- c(y, list(limits = y_limits, expand = c(0, 0)))
+  is_reversed <- !is.null(y_limits) && y_limits[[1]] > y_limits[[2]]
+  scale_y <- if (is_reversed) ggplot2::scale_y_reverse else ggplot2::scale_y_continuous
+  list(rlang::exec(ggplot2::scale_x_continuous, !!!x), rlang::exec(scale_y, !!!y))
+}
+
+# Returns the scales of the series, whose legends become one.
+series_scales <- function(found, series) {
+  symbols <- c(circle = 21L, square = 22L, triangle = 24L, diamond = 23L, down = 25L)
+  has_legend <- length(found$legend) > 0
+  guide <- if (has_legend) {
+    ggplot2::guide_legend(ncol = found$legend_columns, title.position = "top")
   } else {
     "none"
   }
-  plot +
-    ggplot2::geom_point(
-      ggplot2::aes(
-        fill = !!of_data("series"),
-        shape = !!of_data("series"),
-        colour = !!of_data("series")
-      ),
-      position = if (n > 1) dodge else "identity",
-      size = 2.2,
-      na.rm = TRUE
-    ) +
-    series_scales(data$series, picture$size, guide) +
-    x_scale(limits = limits) +
-    ggplot_theme() +
-    row_scale(data$row, picture)
-}
-
-# Draws a panel for each row of the data, with one row per series.
-ggplot_panels <- function(picture) {
-  data <- picture$data
-  n <- nlevels(data$series)
-  grid <- panel_grid(picture)
-  levels(data$row) <- make.unique(cut_middle(levels(data$row), grid$width))
-  ggplot2::ggplot(
-    data,
-    ggplot2::aes(
-      x = !!of_data("value"),
-      y = !!of_data("series"),
-      colour = !!of_data("series")
+  scale <- function(make, values) {
+    names <- make.unique(series)
+    make(
+      if (nzchar(found$legend_title)) found$legend_title,
+      values = rlang::set_names(values, names),
+      labels = if (has_legend) rlang::set_names(as_text(found$legend), names) else names,
+      limits = names,
+      guide = guide
     )
-  ) +
-    ggplot2::geom_vline(xintercept = 0, colour = "#999999", linewidth = 0.4) +
-    ggplot2::geom_linerange(
-      ggplot2::aes(xmin = !!of_data("low"), xmax = !!of_data("high")),
-      linewidth = 0.6,
-      na.rm = TRUE
-    ) +
-    ggplot2::geom_point(
-      ggplot2::aes(fill = !!of_data("series"), shape = !!of_data("series")),
-      size = 2.2,
-      na.rm = TRUE
-    ) +
-    series_scales(data$series, picture$size, "none") +
-    ggplot2::facet_wrap(
-      ggplot2::vars(!!of_data("row")),
-      scales = "free_x",
-      ncol = grid$n_columns
-    ) +
-    x_scale(n.breaks = grid$n_breaks) +
-    ggplot_theme() +
-    row_scale(data$series, picture, grid$inches) +
-    ggplot2::theme(
-      strip.text = ggplot2::element_text(hjust = 0),
-      panel.spacing.x = ggplot2::unit(0.2, "inches")
-    )
-}
-
-ggplot_matrix <- function(picture) {
-  data <- picture$data
-  many <- nlevels(data$row) > 20
-  columns <- ggplot_columns(levels(data$column), picture$size)
-  named <- rlang::set_names(columns$names, levels(data$column))
-  size <- fitted_rows(data$row, picture)$size
-  plot <- ggplot2::ggplot(data, ggplot2::aes(!!of_data("column"), !!of_data("row"))) +
-    ggplot2::geom_tile(
-      ggplot2::aes(fill = !!of_data("share")),
-      colour = "white",
-      linewidth = 0.5
-    )
-  if (!many) {
-    data$ink <- ifelse(data$share > 0.6, "white", "black")
-    plot <- plot +
-      ggplot2::geom_text(
-        ggplot2::aes(label = big(!!of_data("n"))),
-        data = data,
-        colour = data$ink,
-        size = 3.6 * size
-      )
   }
-  plot +
-    ggplot2::scale_fill_gradientn(
-      picture$legend,
-      colours = shades_of_shares((0:10) / 10),
-      limits = c(0, 1),
-      labels = percent,
-      guide = ggplot2::guide_colourbar(
-        barwidth = 12,
-        barheight = 0.8,
-        title.position = "top"
-      )
-    ) +
-    ggplot2::scale_x_discrete(labels = \(x) unname(named[x])) +
-    ggplot_theme("") +
-    row_scale(data$row, picture) +
-    ggplot2::theme(axis.text.x = columns$text)
-}
-
-ggplot_curve <- function(picture) {
-  data <- picture$data
-  plot <- ggplot2::ggplot(data, ggplot2::aes(!!of_data("x"), !!of_data("y"))) +
-    ggplot2::geom_line(
-      ggplot2::aes(linetype = picture$named),
-      data = picture$reference,
-      colour = "#777777"
-    ) +
-    ggplot2::scale_linetype_manual(NULL, values = "dashed")
-  ends <- ggplot2::aes(ymin = !!of_data("low"), ymax = !!of_data("high"))
-  plot <- if (picture$steps && nrow(data) > 1) {
-    plot +
-      ggplot2::geom_ribbon(ends, fill = okabe_ito[[6]], alpha = 0.35) +
-      ggplot2::geom_line(colour = okabe_ito[[1]], linewidth = 0.7)
-  } else {
-    plot +
-      ggplot2::geom_linerange(ends, colour = okabe_ito[[1]], linewidth = 0.5) +
-      ggplot2::geom_point(colour = okabe_ito[[1]], size = 2)
-  }
-  plot +
-    ggplot2::coord_cartesian(xlim = picture$limits$x, ylim = picture$limits$y) +
-    x_scale() +
-    y_scale() +
-    ggplot_theme("xy")
-}
-
-ggplot_tradeoff <- function(picture) {
-  data <- picture$data
-  n <- nlevels(data$series)
-  columns <- legend_columns(levels(data$series), picture$size)
-  guide <- if (n > 1) ggplot2::guide_legend(ncol = columns) else "none"
-  names <- names_beside(picture)
-  ends <- ggplot2::aes(ymin = !!of_data("low"), ymax = !!of_data("high"))
-  ggplot2::ggplot(
-    data,
-    ggplot2::aes(
-      x = !!of_data("x"),
-      y = !!of_data("y"),
-      colour = !!of_data("series"),
-      fill = !!of_data("series"),
-      shape = !!of_data("series")
-    )
-  ) +
-    ggplot2::geom_linerange(ends, linewidth = 0.6, na.rm = TRUE) +
-    ggplot2::geom_segment(
-      ggplot2::aes(
-        x = !!of_data("from_x"),
-        y = !!of_data("from_y"),
-        xend = !!of_data("end"),
-        yend = !!of_data("y")
-      ),
-      data = names,
-      inherit.aes = FALSE,
-      colour = "#999999",
-      linewidth = 0.3
-    ) +
-    ggplot2::geom_point(size = 2.4) +
-    ggplot2::geom_text(
-      ggplot2::aes(!!of_data("x"), !!of_data("y"), label = !!of_data("name")),
-      data = names,
-      inherit.aes = FALSE,
-      hjust = 0,
-      size = 3.6
-    ) +
-    series_scales(data$series, picture$size, guide) +
-    ggplot2::coord_cartesian(xlim = picture$limits$x, ylim = picture$limits$y) +
-    x_scale() +
-    y_scale() +
-    ggplot_theme("xy")
-}
-
-ggplot_scatter <- function(picture) {
-  data <- picture$data
-  lines <- picture$lines
-  lines$x <- max(data$x)
-  point <- ggplot2::aes(!!of_data("x"), !!of_data("y"))
-  ggplot2::ggplot(data, point) +
-    ggplot2::geom_hline(
-      yintercept = lines$y,
-      colour = "#555555",
-      linetype = c("solid", "dashed", "dashed")[seq_along(lines$y)]
-    ) +
-    ggplot2::geom_point(colour = okabe_ito[[1]], alpha = 0.5, size = 2 * data$size) +
-    ggplot2::geom_text(
-      ggplot2::aes(!!of_data("x"), !!of_data("y"), label = !!of_data("name")),
-      data = lines,
-      hjust = 1,
-      vjust = -0.5,
-      size = 3
-    ) +
-    x_scale() +
-    y_scale() +
-    ggplot_theme("xy")
-}
-
-ggplot_timeline <- function(picture) {
-  data <- picture$data
-  phases <- picture$phases
-  n <- nrow(data)
-  long <- data.frame(
-    place = rep(seq_len(n), 3),
-    phase = factor(rep(phases, each = n), phases),
-    from = c(rep(0, n), data$waited, data$first),
-    to = c(data$waited, data$first, data$end)
+  list(
+    scale(ggplot2::scale_fill_manual, as_text(found$colours)),
+    scale(ggplot2::scale_colour_manual, as_text(found$colours)),
+    scale(ggplot2::scale_shape_manual, unname(symbols[as_text(found$symbols)]))
   )
-  ggplot2::ggplot(long) +
-    ggplot2::geom_rect(ggplot2::aes(
-      xmin = !!of_data("from"),
-      xmax = !!of_data("to"),
-      ymin = !!of_data("place") - 0.5,
-      ymax = !!of_data("place") + 0.5,
-      fill = !!of_data("phase")
-    )) +
-    ggplot2::scale_fill_manual(
-      NULL,
-      values = phase_colours,
-      guide = ggplot2::guide_legend(ncol = legend_columns(phases, picture$size))
-    ) +
-    ggplot2::scale_y_reverse(labels = tick_labels, expand = ggplot2::expansion(0.01)) +
-    x_scale(expand = ggplot2::expansion(c(0, 0.02))) +
-    ggplot_theme()
+}
+
+plot_theme <- function(found) {
+  none <- ggplot2::element_blank()
+  grid <- ggplot2::element_line(colour = "#E5E5E5", linewidth = 0.3)
+  is_named <- function(names) length(names) > 0
+  columns <- list(size = text_points * found$column_size)
+  if (found$is_tilted) {
+    columns <- c(columns, angle = 40, hjust = 1, vjust = 1)
+  }
+  names <- ggplot2::element_text(size = text_points * found$row_size)
+  ggplot2::theme_minimal(base_size = 10) +
+    ggplot2::theme(
+      plot.title = ggplot2::element_text(face = "bold", size = 11),
+      plot.title.position = "plot",
+      axis.text.x = rlang::exec(ggplot2::element_text, !!!columns),
+      axis.text.y = names,
+      panel.grid.minor = none,
+      panel.grid.major.x = if (is_named(found$columns)) none else grid,
+      panel.grid.major.y = if (is_named(found$rows) || found$is_whole) none else grid,
+      panel.spacing.x = ggplot2::unit(0.2, "inches"),
+      strip.text = ggplot2::element_text(hjust = 0, size = 10),
+      legend.position = "bottom",
+      legend.margin = ggplot2::margin(0, 0, 0, 0),
+      legend.key.height = ggplot2::unit(0.17, "inches"),
+      legend.text = ggplot2::element_text(size = text_points)
+    )
 }

@@ -508,5 +508,5 @@ print_variants <- function(rows, notes) {
     unlist(lines),
     if (more > 0) sprintf("... and %s more %s", big(more), plural(more, "estimate"))
   ))
-  show_lines(notes_wrapped(sprintf("Note: %s", as_text(notes))))
+  show_lines(notes_wrapped(sprintf("Note: %s", as_sentences(notes))))
 }

@@ -26,9 +26,8 @@ found <- compare_codebooks(
   context,
   measure = "macro_f1"
 )
-options(llamaherd.graphics = "base")
 grDevices::pdf(NULL)
-shape <- plot(found)
+shown <- plot(found)
 choice <- best_codebook(found, name = "plain")
 first <- evaluate_codebook(choice, job$sheet, context)
 again <- NULL
@@ -66,7 +65,10 @@ results <- list(
   summary = found$summary,
   pairs = found$pairs,
   tied = found$tied,
-  plotted = shape[c("name", "y", "low", "high")],
+  plotted = list(
+    name = shown$scales$get_scales("y")$labels,
+    value = shown$data$x[as.integer(shown$data$panel) == 1]
+  ),
   hash = choice$hash,
   value = first$value,
   first = c(first$first, second$first),

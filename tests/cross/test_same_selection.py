@@ -97,7 +97,7 @@ def test_r_says_what_python_says(
     )
     assert from_r["tied"] == [found.names[i] for i in found.tied]
     assert from_r["plotted"]["name"] == list(found.names)
-    np.testing.assert_allclose(from_r["plotted"]["y"], table["macro_f1"], rtol=1e-9)
+    np.testing.assert_allclose(from_r["plotted"]["value"], table["macro_f1"], rtol=1e-9)
     assert from_r["hash"] == [choice.hash]
     assert from_r["value"]["value"] == pytest.approx([first.value.value])
     assert from_r["value"]["high"] == pytest.approx([first.value.high])

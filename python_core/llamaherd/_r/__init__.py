@@ -93,7 +93,7 @@ from llamaherd._r.pairs import (
     compare_pairs_start,
     pair_agreement,
 )
-from llamaherd._r.plots import plot_picture
+from llamaherd._r.plots import plot_description
 from llamaherd._r.ready import codebook_ready, codebooks_ready, models_recommended
 from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd._r.remote import (
@@ -265,7 +265,7 @@ __all__ = [
     "pair_agreement",
     "perplexity_result",
     "perplexity_start",
-    "plot_picture",
+    "plot_description",
     "recalibrate_columns",
     "reliability",
     "remote_at",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.research.reports.report_data import evaluation_dict, plain
+from llamaherd.research.plots.result_dicts import plain
+from llamaherd.research.reports.report_data import evaluation_dict
 from llamaherd.research.selection.choice import CodebookChoice
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""Shapes of plots as plain lists, which R draws with its graphics."""
+"""Descriptions of plots as plain lists, which R draws with ggplot2."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from dataclasses import dataclass
@@ -14,32 +15,16 @@ from llamaherd._r.contents import estimates_of
 from llamaherd._r.pairs import comparison_given
 from llamaherd._r.quotes import spans_label
 from llamaherd.core.errors import ArgumentError
-from llamaherd.research.reports import (
-    pair_pictures,
-    passage_pictures,
-    pictures,
-    selection_pictures,
-    validation_pictures,
-)
-from llamaherd.research.reports.plots import OF_VALIDATION
-from llamaherd.research.reports.report_data import label_summary
-from llamaherd.research.reports.shapes import (
-    PHASES,
-    Bars,
-    Curve,
-    Forest,
-    Matrix,
-    Panels,
-    Scatter,
-    Timeline,
-    Tradeoff,
-)
+from llamaherd.research.plots import counts, fitting, intervals, planes
+from llamaherd.research.plots.description import NEUTRAL
+from llamaherd.research.plots.plot import OF_SPANS, OF_VALIDATION
+from llamaherd.research.plots.result_dicts import label_summary
 from llamaherd.research.selection.comparison import CodebookComparison
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from llamaherd.research.reports.shapes import Picture, Point
+    from llamaherd.research.plots.description import Plot
 
     Given = Mapping[str, Any]
 
@@ -52,21 +37,25 @@ class _Timing:
 
 
 @boundary
-def plot_picture(kind: str, given: Given) -> dict[str, Any]:
-    """Return the shape of a plot.
+def plot_description(
+    kind: str, given: Given, width: float, height: float
+) -> dict[str, Any]:
+    """Return the description of a plot, with texts that fit a size in inches.
 
     Args:
         kind: Key of `_MAKERS`.
         given: Content of the object to plot; see the functions in `_MAKERS`.
+        width: Width of the graphics device.
+        height: Height of the graphics device.
 
     Returns:
-        "shape", the name of the dataclass in lower case; "title", "x", "y", "alt"; and
-        the fields of the shape, with points as columns and indices from 1.
+        The fields of `Fitted`; "marks", each with the name of its class as "mark" and its
+        fields; names, colours and symbols of the series; limits of the axes.
     """
-    return _plain(_MAKERS[kind](given))
+    return _plain(_MAKERS[kind](given), width, height)
 
 
-def _labels(given: Given) -> Picture:
+def _labels(given: Given) -> Plot:
     """Plot `labels`; `probs` has a list for each of the `names`, or is None."""
     probs = given["probs"]
     summary = label_summary(
@@ -75,28 +64,28 @@ def _labels(given: Given) -> Picture:
         None if probs is None else np.array(probs, dtype=np.float64).T,
         several=given["several"],
     )
-    return pictures.labels_picture(summary, len(given["labels"]), given["things"])
+    return counts.labels_plot(summary, len(given["labels"]), given["things"])
 
 
-def _passages(given: Given) -> Picture:
+def _passages(given: Given) -> Plot:
     """Plot `spans`, the passages of each text as JSON or None; `names` are the labels."""
     labels = [None if each is None else spans_label(each) for each in given["spans"]]
-    counts = passage_pictures.passage_counts(labels, given["names"])
-    return passage_pictures.passages_picture(counts, len(labels))
+    passages = counts.passage_counts(labels, given["names"])
+    return counts.passages_plot(passages, len(labels))
 
 
-def _span_validation(given: Given) -> Picture:
+def _span_validation(given: Given) -> Plot:
     """Plot the `columns` of a validation of passages, with `level` and `type`."""
     columns = given["columns"]
     rows = [
         dict(zip(columns, values, strict=True))
         for values in zip(*columns.values(), strict=True)
     ]
-    make = passage_pictures.OF_SPANS[given["type"]]
+    make = OF_SPANS[given["type"]]
     return make({"rows": rows, "level": given["level"]})
 
 
-def _validation(given: Given) -> Picture:
+def _validation(given: Given) -> Plot:
     """Plot a validation, given as `json`; `type` is the type of plot."""
     try:
         return OF_VALIDATION[given["type"]](json.loads(given["json"]))
@@ -104,33 +93,33 @@ def _validation(given: Given) -> Picture:
         raise error.moved(argument="type") from None
 
 
-def _agreement(given: Given) -> Picture:
+def _agreement(given: Given) -> Plot:
     """Plot the `columns` of coefficients with the `level` of their intervals."""
     columns = given["columns"]
     rows = [
         dict(zip(columns, values, strict=True))
         for values in zip(*columns.values(), strict=True)
     ]
-    return validation_pictures.agreement_picture(rows, given["level"])
+    return intervals.agreement_plot(rows, given["level"])
 
 
-def _coverage(given: Given) -> Picture:
-    return validation_pictures.coverage_picture(dict(given))
+def _coverage(given: Given) -> Plot:
+    return planes.coverage_plot(dict(given))
 
 
-def _robustness(given: Given) -> Picture:
-    return pictures.robustness_picture(dict(given))
+def _robustness(given: Given) -> Plot:
+    return intervals.robustness_plot(dict(given))
 
 
-def _estimates(given: Given) -> Picture:
-    return pictures.estimates_picture(estimates_of(given))
+def _estimates(given: Given) -> Plot:
+    return intervals.estimates_plot(estimates_of(given))
 
 
-def _variants(given: Given) -> Picture:
-    return pictures.variants_picture(estimates_of(given))
+def _variants(given: Given) -> Plot:
+    return intervals.variants_plot(estimates_of(given))
 
 
-def _timeline(given: Given) -> Picture:
+def _timeline(given: Given) -> Plot:
     """Plot `queue_s`, `first_token_s` and `wall_s` of all prompts, and `n_slots`."""
     columns = (given[name] for name in ("queue_s", "first_token_s", "wall_s"))
     ran = [
@@ -138,26 +127,26 @@ def _timeline(given: Given) -> Picture:
         for queue, first, wall in zip(*columns, strict=True)
         if not math.isnan(wall)
     ]
-    return pictures.timeline_picture(ran, int(given["n_slots"]))
+    return counts.timeline_plot(ran, int(given["n_slots"]))
 
 
-def _time(given: Given) -> Picture:
-    counts = {name: int(n) for name, n in given.items() if name.startswith("n_")}
-    return pictures.time_picture({**given, **counts})
+def _time(given: Given) -> Plot:
+    whole = {name: int(n) for name, n in given.items() if name.startswith("n_")}
+    return counts.time_plot({**given, **whole})
 
 
-def _comparison(given: Given) -> Picture:
+def _comparison(given: Given) -> Plot:
     """Plot a comparison of codebooks, given as `json`."""
     stored = CodebookComparison.from_json(given["json"])
-    return selection_pictures.comparison_picture(stored)
+    return intervals.comparison_plot(stored)
 
 
-def _pairs(given: Given) -> Picture:
+def _pairs(given: Given) -> Plot:
     """Plot strengths; see `comparison_given` for the content."""
-    return pair_pictures.strengths_picture(comparison_given(given))
+    return intervals.strengths_plot(comparison_given(given))
 
 
-_MAKERS: dict[str, Callable[[Given], Picture]] = {
+_MAKERS: dict[str, Callable[[Given], Plot]] = {
     "labels": _labels,
     "passages": _passages,
     "span_validation": _span_validation,
@@ -174,104 +163,33 @@ _MAKERS: dict[str, Callable[[Given], Picture]] = {
 }
 
 
-def _plain(picture: Picture) -> dict[str, Any]:
-    words = {name: clean(getattr(picture.words, name)) for name in _WORDS}
-    fields: dict[str, Any]
-    if isinstance(picture, Bars):
-        fields = {
-            "rows": _clean(picture.rows),
-            "parts": _clean([name for name, _ in picture.parts]),
-            "lengths": [lengths for _, lengths in picture.parts],
-            "notes": _clean(picture.notes),
-            "legend": picture.legend,
-        }
-    elif isinstance(picture, Forest):
-        fields = {
-            "rows": _clean(picture.rows),
-            "series": _clean(picture.series),
-            **_columns(picture.points),
-            "limits": picture.limits,
-            "spans": [span or (math.nan, math.nan) for span in picture.spans],
-        }
-    elif isinstance(picture, Panels):
-        fields = {
-            "rows": _clean(picture.panels),
-            "series": _clean(picture.series),
-            **_columns(picture.points),
-        }
-    elif isinstance(picture, Matrix):
-        fields = {
-            "rows": _clean(picture.rows),
-            "columns": _clean(picture.columns),
-            "counts": picture.counts,
-            "shares": picture.shares,
-            "legend": picture.legend,
-        }
-    elif isinstance(picture, Scatter):
-        fields = {
-            "at": picture.x,
-            "value": picture.y,
-            "size": picture.sizes,
-            "lines": [height for height, _ in picture.lines],
-            "named": _clean([name for _, name in picture.lines]),
-        }
-    elif isinstance(picture, Curve):
-        fields = _curve(picture)
-    elif isinstance(picture, Tradeoff):
-        fields = _tradeoff(picture)
-    else:
-        fields = _phases(picture)
-    return {"shape": type(picture).__name__.lower(), **words, **fields}
-
-
-def _curve(picture: Curve) -> dict[str, Any]:
-    (x0, y0), (x1, y1), name = picture.reference
+def _plain(plot: Plot, width: float, height: float) -> dict[str, Any]:
+    """Return a description as plain lists, with texts fitted to a size in inches."""
+    fitted = fitting.fit(plot, width, height)
     return {
-        "at": picture.x,
-        "value": picture.y,
-        "low": picture.low,
-        "high": picture.high,
-        "steps": picture.is_steps,
-        "limits": picture.limits,
-        "reference": {"x": [x0, x1], "y": [y0, y1]},
-        "named": name,
+        **_cleaned(dataclasses.asdict(fitted)),
+        "alt": clean(f"{plot.title}. {plot.alt}"),
+        "x_limits": plot.x.limits or (fitted.right and (0.0, fitted.right)),
+        "y_limits": plot.y.limits,
+        "is_whole": plot.y.is_whole,
+        "marks": [
+            {"mark": type(mark).__name__, **_cleaned(dataclasses.asdict(mark))}
+            for mark in plot.marks
+        ],
+        "series": _cleaned(list(plot.series.names)),
+        "colours": [plot.series.colour(i) for i in range(len(plot.series.names))],
+        "symbols": [plot.series.symbol(i) for i in range(len(plot.series.names))],
+        "legend_title": clean(plot.series.title),
+        "is_area": plot.series.is_area,
+        "neutral": NEUTRAL,
     }
 
 
-def _tradeoff(picture: Tradeoff) -> dict[str, Any]:
-    return {
-        "names": _clean(picture.names),
-        "at": picture.x,
-        "value": picture.y,
-        "low": picture.low,
-        "high": picture.high,
-        "of": [kind + 1 for kind in picture.kinds],
-        "series": _clean(picture.series),
-        "limits": picture.limits,
-    }
-
-
-def _phases(picture: Timeline) -> dict[str, Any]:
-    return {
-        "phases": list(PHASES),
-        "waited": picture.waited_s,
-        "first": picture.first_s,
-        "end": picture.end_s,
-    }
-
-
-def _columns(points: Sequence[Point]) -> dict[str, list[Any]]:
-    return {
-        "row": [point.row + 1 for point in points],
-        "of": [point.series + 1 for point in points],
-        "value": [point.value for point in points],
-        "low": [point.low for point in points],
-        "high": [point.high for point in points],
-    }
-
-
-def _clean(names: Sequence[str]) -> list[str]:
-    return [clean(name) for name in names]
-
-
-_WORDS = ("title", "x", "y", "alt")
+def _cleaned(value: Any) -> Any:  # noqa: ANN401 - plain data
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {name: _cleaned(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cleaned(each) for each in value]
+    return value

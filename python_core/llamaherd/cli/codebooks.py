@@ -263,8 +263,8 @@ def evaluate(
 
 def _save_plot(found: CodebookComparison, path: str) -> None:
     """Save the plot of a comparison to a file; the ending of its name is the format."""
-    from llamaherd.research.reports.drawing_style import MISSING  # noqa: PLC0415 - optional
-    from llamaherd.research.reports.plots import plot  # noqa: PLC0415
+    from llamaherd.research.plots.drawing import MISSING  # noqa: PLC0415 - optional
+    from llamaherd.research.plots.plot import plot  # noqa: PLC0415
 
     try:
         import matplotlib as mpl  # noqa: PLC0415 - optional

@@ -76,6 +76,11 @@ def first_rows(
     return [*rows[:most], f"... and {n - most:,} more"]
 
 
+def as_sentence(note: str) -> str:
+    """Return a note with a period at its end, unless it has another end."""
+    return note if note.endswith((".", "!", "?", ":")) else f"{note}."
+
+
 def shape_of(shape: Sequence[int]) -> str:
     """Return the shape of an array: "3 values", "2 x 3 values", "a single value"."""
     if not shape:

@@ -1,13 +1,21 @@
-# Tests the shapes that Python computes from R's objects, and their drawing by ggplot2 and base
-# graphics.
+# Tests the plots of R's objects: what Python describes, and that ggplot2 draws it.
 
-local_graphics <- function(engine, env = parent.frame()) {
-  if (engine == "ggplot2") {
-    skip_if_not_installed("ggplot2")
-  }
-  withr::local_options(llamaherd.graphics = engine, .local_envir = env)
+local_plots <- function(env = parent.frame()) {
+  skip_if_no_llamaherd()
+  skip_if_not_installed("ggplot2")
   withr::local_pdf(withr::local_tempfile(.local_envir = env), .local_envir = env)
 }
+
+# Returns the names at the vertical axis, from top to bottom.
+rows_of_plot <- function(plot) plot$scales$get_scales("y")$labels
+
+# Returns the texts that a layer of a plot draws.
+texts_of_plot <- function(plot) {
+  layers <- Filter(\(layer) !is.null(layer$data$text), plot$layers)
+  layers[[1]]$data$text
+}
+
+lengths_by <- function(data, by) tapply(data$x_end - data$x, by, sum)
 
 long <- "a label of many words that goes on and on, for more than two lines of a plot"
 kinds <- c("no", long, strrep("x", 70))
@@ -159,54 +167,65 @@ result_of <- function(n = 40) {
 }
 
 test_that("bars are counts by label and probability", {
-  skip_if_no_llamaherd()
+  local_plots()
   x <- coded_frame_of()
-  shown <- picture_coded(x)
-  counts <- tapply(shown$data$n, shown$data$row, sum)
+  shown <- plot(x)
+  counts <- lengths_by(shown$data, round(shown$data$y + 0.35))
   expect_equal(c(counts), c(table(x$label)), ignore_attr = TRUE)
-  by_part <- tapply(shown$data$n, shown$data$part, sum)
+  by_part <- lengths_by(shown$data, shown$data$series)
   expect_equal(by_part[["0.9 to 1"]], sum(x$label == "no", na.rm = TRUE))
   expect_equal(by_part[["0.5 to 0.7"]], sum(x$label == long, na.rm = TRUE))
-  expect_identical(shown$notes[[1]], "14 (48%)")
-  expect_identical(shown$legend, "probability of the label")
-  alone <- picture_coded(x[c("text", "label")])
-  expect_null(alone$legend)
-  expect_equal(alone$data$n, as.vector(table(x$label)), ignore_attr = TRUE)
+  expect_identical(texts_of_plot(shown)[[1]], "14 (48%)")
+  expect_identical(shown$scales$get_scales("fill")$name, "probability of the label")
+  alone <- plot(x[c("text", "label")])
+  expect_null(alone$scales$get_scales("fill")$name)
+  expect_equal(alone$data$x_end, as.vector(table(x$label)), ignore_attr = TRUE)
 })
 
 test_that("bands of probabilities are Python's", {
-  skip_if_no_llamaherd()
+  local_plots()
   x <- coded_frame_of(7)
   x[[3]] <- c(1, 0.9, 0.89, 0.7, 0.5, 0.499, 0)
   coding <- attr(x, "llamaherd")
   x <- as_coded(replace(as.data.frame(x), "label", "no"), coding)
-  shown <- picture_coded(x)$data
-  expect_equal(tapply(shown$n, shown$part, sum), c(2, 2, 1, 2), ignore_attr = TRUE)
+  shown <- plot(x)$data
+  expect_equal(lengths_by(shown, shown$series), c(2, 2, 1, 2), ignore_attr = TRUE)
 })
 
 test_that("several labels of a text count for each", {
-  skip_if_no_llamaherd()
+  local_plots()
   x <- coded_frame_of(3)
   coding <- attr(x, "llamaherd")
   coding$codebook <- with_element(coding$codebook, "type", "multiple")
   coding$names <- c("no", "y")
   frame <- replace(as.data.frame(x), "label", list(c("no; y", "", NA)))
-  shown <- picture_coded(as_coded(frame, coding))
-  expect_equal(shown$data$n, c(1, 1))
-  expect_identical(shown$notes, c("1 (50%)", "1 (50%)"))
+  shown <- plot(as_coded(frame, coding))
+  expect_equal(shown$data$x_end, c(1, 1))
+  expect_identical(texts_of_plot(shown), c("1 (50%)", "1 (50%)"))
 })
 
 test_that("labels of prompts are counted as those of texts", {
-  skip_if_no_llamaherd()
-  shown <- picture_classes(classes_of())
-  expect_identical(shown$title, "Labels of 2 of 3 prompts")
-  expect_identical(shown$notes, c("1 (50%)", "1 (50%)", "0 (0%)"))
-  by_part <- tapply(shown$data$n, shown$data$part, sum)
+  local_plots()
+  shown <- plot(classes_of())
+  expect_identical(shown$labels$title, "Labels of 2 of 3 prompts")
+  expect_identical(texts_of_plot(shown), c("1 (50%)", "1 (50%)", "0 (0%)"))
+  by_part <- lengths_by(shown$data, shown$data$series)
   expect_equal(by_part[c("0.9 to 1", "0.5 to 0.7")], c(1, 1), ignore_attr = TRUE)
 })
 
+# Returns a column of positions of each phase of a timeline, for each prompt.
+phases_of <- function(plot, column) {
+  matrix(
+    unlist(lapply(plot$layers, \(layer) {
+      n <- nrow(layer$data) / 2
+      layer$data[[column]][2 * seq_len(n / 2)]
+    })),
+    ncol = 3
+  )
+}
+
 test_that("when prompts were read is shown of probabilities of labels, too", {
-  skip_if_no_llamaherd()
+  local_plots()
   x <- classes_of()
   expect_error(plot(x, type = "time"), class = "llamaherd_error_argument")
   attr(x, "timing") <- data.frame(
@@ -215,43 +234,39 @@ test_that("when prompts were read is shown of probabilities of labels, too", {
     wall_s = c(0.5, 2, NA)
   )
   attr(x, "stats") <- structure(list(n_slots = 1), class = "llamaherd_stats")
-  for (engine in c("ggplot2", "base")) {
-    local_graphics(engine)
-    expect_silent(print(plot(x, type = "time")))
-  }
-  shown <- picture_timeline(x)
-  expect_equal(
-    shown$data,
-    data.frame(waited = c(0, 0.5), first = c(0.5, 2), end = c(0.5, 2))
-  )
-  expect_identical(shown$title, "2 prompts in 1 slot")
+  expect_silent(print(plot(x, type = "time")))
+  shown <- plot(x, type = "time")
+  expect_equal(phases_of(shown, "high"), cbind(c(0, 0.5), c(0.5, 2), c(0.5, 2)))
+  expect_identical(shown$labels$title, "2 prompts in 1 slot")
 })
 
 test_that("other tables are drawn as data frames", {
-  local_graphics("base")
+  withr::local_pdf(NULL)
   expect_null(plot(new_table(data.frame(x = 1:3, label = 3:1), NULL)))
 })
 
 test_that("coefficients of agreement are shown with their intervals", {
-  skip_if_no_llamaherd()
-  shown <- picture_agreement(agreement_of())
+  local_plots()
+  shown <- plot(agreement_of())
   expect_identical(
-    levels(shown$data$row),
+    rows_of_plot(shown),
     c("percent agreement", "linear kappa", "Krippendorff's alpha", "Gwet's AC1")
   )
-  expect_identical(shown$data$value, agreement_of()$value)
-  expect_identical(shown$title, "Agreement of 3 coders on 40 units")
-  expect_identical(shown$x, "value, with 95% interval")
-  expect_identical(nrow(picture_agreement(agreement_of()[0, ])$data), 0L)
+  expect_identical(shown$data$x, agreement_of()$value)
+  expect_identical(shown$data$low, agreement_of()$low)
+  expect_identical(shown$labels$title, "Agreement of 3 coders on 40 units")
+  expect_identical(shown$labels$x, "value, with 95% interval")
+  expect_match(shown$labels$alt, "percent agreement: 0.80")
 })
 
 test_that("a coverage curve is drawn by itself as it is of a validation", {
-  skip_if_no_llamaherd()
-  shown <- picture_coverage(curve_of())
-  expect_identical(shown$data$y, c(1, 0.9, 0.8))
-  expect_identical(shown$reference$y, c(0.8, 0.8))
-  expect_match(shown$title, "80 texts")
-  expect_match(shown$y, "90% interval")
+  local_plots()
+  shown <- plot(curve_of())
+  lines <- lapply(shown$layers, \(layer) layer$data$y)
+  expect_identical(lines[[1]], c(0.8, 0.8))
+  expect_identical(lines[[3]], c(1, 0.9, 0.8))
+  expect_match(shown$labels$title, "80 texts")
+  expect_match(gsub("\n", " ", shown$labels$y), "90% interval")
   none <- coverage_curve(numeric(), logical())
   expect_error(plot(none), class = "llamaherd_error_argument")
   prob <- seq(0.99, 0.5, length.out = 20)
@@ -260,25 +275,17 @@ test_that("a coverage curve is drawn by itself as it is of a validation", {
 })
 
 test_that("a timeline is in the order of the prompts' beginnings", {
-  skip_if_no_llamaherd()
+  local_plots()
   x <- result_of()
   attr(x, "timing") <- attr(x, "timing")[40:1, ]
   attr(x, "timing")$wall_s[[1]] <- NA
-  shown <- picture_timeline(x)$data
-  expect_identical(nrow(shown), 39L)
-  expect_false(is.unsorted(shown$waited))
-  expect_true(all(shown$waited <= shown$first & shown$first <= shown$end))
+  shown <- plot(x)
+  ends <- phases_of(shown, "high")
+  expect_identical(nrow(ends), 39L)
+  expect_false(is.unsorted(ends[, 1]))
+  expect_true(all(ends[, 1] <= ends[, 2] & ends[, 2] <= ends[, 3]))
   attr(x, "timing") <- NULL
-  expect_error(picture_timeline(x), class = "llamaherd_error_argument")
-})
-
-test_that("names of rows take a few lines", {
-  expect_identical(wrapped(c("a", "")), c("a", " "))
-  lines <- strsplit(wrapped(c(long, strrep("x", 200))), "\n")
-  expect_identical(lengths(lines), c(3L, 3L))
-  expect_true(all(nchar(unlist(lines)) <= 26))
-  expect_match(wrapped(strrep("x", 200)), "[.]{3}$")
-  expect_identical(wrapped("a\nb\tc"), "a b c")
+  expect_error(plot(x), class = "llamaherd_error_argument")
 })
 
 all_of <- function() {
@@ -297,61 +304,54 @@ all_of <- function() {
 }
 
 # Returns the texts that a function draws on a page.
-drawn_texts <- function(draw) {
+drawn_texts <- function(draw, width = 6.5, height = 3.6) {
   path <- withr::local_tempfile(fileext = ".pdf")
-  grDevices::pdf(path, width = 6.5, height = 3.6, compress = FALSE, useKerning = FALSE)
+  grDevices::pdf(path, width, height, compress = FALSE, useKerning = FALSE)
   tryCatch(draw(), finally = grDevices::dev.off())
   lines <- grep("[)] Tj$", readLines(path, warn = FALSE), value = TRUE, useBytes = TRUE)
   sub("^.* Tm [(](.*)[)] Tj$", "\\1", lines, useBytes = TRUE)
 }
 
-for (engine in c("ggplot2", "base")) {
-  test_that(sprintf("numbers in plots by %s have a point", engine), {
-    skip_if_no_llamaherd()
-    local_graphics(engine)
-    for (x in all_of()) {
-      usual <- drawn_texts(\() print(plot(x)))
-      expect_match(usual, "^[0-9]", all = FALSE)
-      withr::with_options(list(OutDec = ","), {
-        expect_identical(drawn_texts(\() print(later <<- plot(x))), usual)
-        if (engine == "ggplot2") {
-          expect_identical(drawn_texts(\() print(later)), usual)
-        }
-      })
-    }
-  })
+test_that("everything is a ggplot, whose numbers have a point", {
+  local_plots()
+  for (x in all_of()) {
+    expect_s3_class(expect_silent(print(plot(x))), "ggplot")
+    usual <- drawn_texts(\() print(plot(x)))
+    expect_match(usual, "^[0-9]", all = FALSE)
+    withr::with_options(list(OutDec = ","), {
+      expect_identical(drawn_texts(\() print(later <<- plot(x))), usual)
+      expect_identical(drawn_texts(\() print(later)), usual)
+    })
+  }
+  expect_s3_class(ggplot2::autoplot(agreement_of()), "ggplot")
+})
 
-  test_that(sprintf("everything is drawn by %s", engine), {
-    skip_if_no_llamaherd()
-    local_graphics(engine)
-    before <- graphics::par("mar", "las", "mgp")
-    for (x in all_of()) {
-      drawn <- expect_silent(print(plot(x)))
-      expect_s3_class(drawn, if (engine == "ggplot2") "ggplot" else "data.frame")
-    }
-    expect_identical(graphics::par("mar", "las", "mgp"), before)
-  })
+test_that("plots take layers, scales and themes", {
+  local_plots()
+  changed <- plot(estimates_of()) +
+    ggplot2::scale_colour_grey() +
+    ggplot2::theme_bw() +
+    ggplot2::labs(title = "mine")
+  expect_no_error(suppressMessages(print(changed)))
+  expect_identical(changed$labels$title, "mine")
+})
 
-  test_that(sprintf("validations are drawn by %s", engine), {
-    skip_if_no_llamaherd()
-    local_graphics(engine)
-    model <- rep(kinds, c(45, 40, 15))
-    codes <- list(Ann = rep(kinds, c(40, 40, 20)), Ben = rep(kinds, c(35, 40, 25)))
-    found <- validate(model, codes, prob = seq(0.99, 0.5, length.out = 100))
-    for (type in c("measures", "labels", "confusion", "calibration", "coverage")) {
-      expect_silent(print(plot(found, type = type)))
-    }
-    expect_error(plot(found, type = "all"), class = "llamaherd_error_argument")
-    unsure <- validate(model, codes)
-    expect_error(plot(unsure, type = "coverage"), "no probabilities of the labels")
-    # Labels without a text have no precision, and intervals may be missing.
-    expect_silent(print(plot(validate(c("a", "b"), c("a", "a")), type = "labels")))
-  })
-}
-
-test_that("validations of labels that are numbers are drawn", {
-  skip_if_no_llamaherd()
-  local_graphics("base")
+test_that("validations are drawn", {
+  local_plots()
+  model <- rep(kinds, c(45, 40, 15))
+  codes <- list(Ann = rep(kinds, c(40, 40, 20)), Ben = rep(kinds, c(35, 40, 25)))
+  found <- validate(model, codes, prob = seq(0.99, 0.5, length.out = 100))
+  for (type in c("measures", "labels", "confusion", "calibration", "coverage")) {
+    expect_silent(print(plot(found, type = type)))
+  }
+  expect_error(plot(found, type = "all"), class = "llamaherd_error_argument")
+  unsure <- validate(model, codes)
+  expect_error(plot(unsure, type = "coverage"), "no probabilities of the labels")
+  # Labels without a text have no precision, and intervals may be missing.
+  expect_silent(print(plot(validate(c("a", "b"), c("a", "a")), type = "labels")))
+  # A curve of one text is a point.
+  found <- suppressWarnings(validate("a", "a", prob = 0.9, n_bootstrap = 0))
+  expect_silent(print(plot(found, type = "coverage")))
   labels <- rep(c(1, 2, 5), 10)
   found <- validate(labels, rev(labels), scale = "interval", n_bootstrap = 0)
   for (type in c("measures", "labels", "confusion", "numbers")) {
@@ -360,143 +360,95 @@ test_that("validations of labels that are numbers are drawn", {
 })
 
 test_that("numbers of a validation are those that it has", {
-  skip_if_no_llamaherd()
+  local_plots()
   found <- validate(rep(c("a", "b"), c(12, 8)), rep(c("a", "b"), 10), prob = (1:20) / 20)
-  shown <- picture_validation(found, "measures")$data
-  of <- found$table
-  accuracy <- of[of$measure == "accuracy", ]
+  shown <- plot(found)$data
+  accuracy <- found$table[found$table$measure == "accuracy", ]
   expect_equal(
-    unlist(shown[1, c("value", "low", "high")]),
+    unlist(shown[1, c("x", "low", "high")]),
     unlist(accuracy[4:6]),
     ignore_attr = TRUE
   )
-  counts <- picture_validation(found, "confusion")$data
-  at <- counts$row == "a" & counts$column == "b"
-  expect_identical(counts$n[at], 6L)
-  scores <- picture_validation(found, "labels")$data
-  precision <- scores$value[scores$series == "precision"]
-  expect_identical(precision, found$labels$precision)
+  confusion <- plot(found, type = "confusion")
+  expect_identical(texts_of_plot(confusion), c("6", "6", "4", "4"))
+  expect_identical(
+    confusion$scales$get_scales("fill")$name,
+    "share of the texts with this label"
+  )
+  scores <- plot(found, type = "labels")$data
+  expect_identical(scores$x[scores$series == "precision"], found$labels$precision)
+  expect_match(plot(found)$labels$title, ", 20 texts$")
+  part <- validate(rep(c("a", NA), 10), rep(c("a", "b"), 10))
+  title <- gsub("\n", " ", plot(part)$labels$title)
+  expect_match(title, "(20 texts; accuracy: 10)", fixed = TRUE)
 })
 
-test_that("graphics that there are not are refused", {
-  skip_if_no_llamaherd()
-  withr::local_options(llamaherd.graphics = "lattice")
-  expect_error(plot(estimates_of()), class = "llamaherd_error_argument")
+test_that("what it takes no model for is beside the accuracy alone", {
+  local_plots()
+  labels <- rep(c("a", "b", "a"), 20)
+  shown <- plot(validate(labels, replace(labels, 1:5, "b"), n_bootstrap = 10))
+  row <- round(shown$data$y[shown$data$series == "always 'a'"])
+  expect_identical(rows_of_plot(shown)[row + 1], "accuracy")
+})
+
+test_that("without ggplot2 the error names it, and base graphics are refused", {
+  expect_error(
+    check_ggplot2(environment(), is_installed = FALSE),
+    "ggplot2, which is not installed",
+    class = "llamaherd_error_package"
+  )
+  withr::local_options(llamaherd.graphics = "base")
+  expect_error(
+    plot(agreement_of()),
+    "drawn with ggplot2 only",
+    class = "llamaherd_error_argument"
+  )
 })
 
 test_that("each coefficient has an axis of its own", {
-  skip_if_no_llamaherd()
+  local_plots()
   fit <- estimates_of()
   fit$formula <- label == "no" ~ party
   fit$rows$term <- rep(c("(Intercept)", "party", "age"), each = 4)
   fit$rows$outcome <- "label"
   fit$rows[9:12, c("estimate", "low", "high")] <- c(1:4, 0:3, 2:5) * 1000
-  for (engine in c("ggplot2", "base")) {
-    local_graphics(engine)
-    drawn <- print(plot(fit))
-    data <- if (engine == "ggplot2") drawn$data else drawn
-    expect_identical(levels(data$row), c("(Intercept)", "party", "age"))
-    expect_identical(nrow(data), 12L)
-    if (engine == "ggplot2") {
-      ranges <- lapply(ggplot2::ggplot_build(drawn)$layout$panel_params, \(p) p$x.range)
-      expect_gt(ranges[[3]][[2]], 4000)
-      expect_lt(ranges[[1]][[2]], 1)
-    }
-    expect_identical(graphics::par("mfrow"), c(1L, 1L))
-  }
-})
-
-test_that("what it takes no model for is beside the accuracy alone", {
-  skip_if_no_llamaherd()
-  labels <- rep(c("a", "b", "a"), 20)
-  found <- validate(labels, replace(labels, 1:5, "b"), n_bootstrap = 10)
-  data <- picture_validation(found, "measures")$data
-  expect_identical(as.character(data$row[data$series == "always 'a'"]), "accuracy")
-})
-
-test_that("titles fit a plot of 6.5 x 3.6 inches", {
-  skip_if_no_llamaherd()
-  skip_if_not_installed("ggplot2")
-  drawn <- ggplot_of(picture_coverage(curve_of()))
-  for (axis in c("x", "y", "title")) {
-    lines <- strsplit(drawn$labels[[axis]], "\n", fixed = TRUE)[[1]]
-    expect_true(all(nchar(lines) <= c(x = 60, y = 26, title = 58)[[axis]]))
-  }
-})
-
-test_that("shades of a matrix have a legend", {
-  skip_if_no_llamaherd()
-  found <- validate(rep(c("a", "b"), c(12, 8)), rep(c("a", "b"), 10))
-  shown <- picture_validation(found, "confusion")
-  expect_identical(shown$legend, "share of the texts with this label")
-  expect_identical(shades_of_shares(0:1), blues[c(1, 3)])
-  skip_if_not_installed("ggplot2")
-  scale <- ggplot_of(shown)$scales$get_scales("fill")
-  expect_identical(gsub("\n", " ", scale$name), shown$legend)
-  # ggplot2 3.5 renamed the class.
-  expect_true(inherits(scale$guide, c("colorbar", "GuideColourbar")))
-})
-
-test_that("the number of texts in a title is the one that was used", {
-  skip_if_no_llamaherd()
-  codes <- rep(c("a", "b"), 10)
-  found <- validate(rep(c("a", NA), 10), codes)
-  expect_match(
-    picture_validation(found, "measures")$title,
-    "(20 texts; accuracy: 10)",
-    fixed = TRUE
-  )
-  alone <- validate(rep("a", 20), codes)
-  expect_match(picture_validation(alone, "measures")$title, ", 20 texts$")
+  shown <- print(plot(fit))
+  expect_identical(levels(shown$data$panel), c("(Intercept)", "party", "age"))
+  expect_identical(nrow(shown$data), 12L)
+  ranges <- lapply(ggplot2::ggplot_build(shown)$layout$panel_params, \(p) p$x.range)
+  expect_gt(ranges[[3]][[2]], 4000)
+  expect_lt(ranges[[1]][[2]], 1)
 })
 
 test_that("rows of groups name their column, and axes their unit and level", {
-  skip_if_no_llamaherd()
+  local_plots()
   fit <- estimates_of()
   fit$rows <- fit$rows[1:4, ]
   fit$rows$group <- "TRUE"
   fit$grouped_by <- "hashtag"
-  expect_identical(levels(picture_estimates(fit)$data$row), "hashtag: TRUE")
+  expect_identical(rows_of_plot(plot(fit)), "hashtag: TRUE")
   fit$formula <- label == "no" ~ x
   fit$model <- "logit"
-  expect_match(picture_estimates(fit)$x, "log odds")
+  expect_match(plot(fit)$labels$x, "log odds")
   judged <- judged_of()
   judged$fit$level <- 0.9
-  expect_match(picture_robustness(judged)$x, "with 90% interval", fixed = TRUE)
+  expect_match(plot(judged)$labels$x, "with 90% interval", fixed = TRUE)
 })
 
 test_that("methods are called as in Python's plots", {
   skip_if_no_llamaherd()
-  pictures <- reticulate::import("llamaherd.research.reports.pictures")
-  expect_identical(as.list(method_names), pictures$METHODS)
-})
-
-test_that("long labels leave room for a confusion matrix", {
-  skip_if_no_llamaherd()
-  codes <- rep(kinds, 10)
-  found <- validate(codes, codes, n_bootstrap = 0)
-  withr::local_options(llamaherd.graphics = "base")
-  path <- withr::local_tempfile(fileext = ".pdf")
-  grDevices::pdf(path, 6.5, 3.6)
-  withr::defer(grDevices::dev.off())
-  expect_silent(print(plot(found, type = "confusion")))
+  intervals <- reticulate::import("llamaherd.research.plots.intervals")
+  expect_identical(as.list(method_names), intervals$METHODS)
 })
 
 test_that("names that plots cut stay different", {
-  skip_if_no_llamaherd()
-  expect_identical(nlevels(picture_robustness(judged_of())$data$series), 3L)
-  expect_identical(nlevels(picture_robustness(robustness_of())$data$series), 7L)
-  frame <- points_data(list(
-    row = 1:2,
-    of = c(1, 1),
-    rows = c("a", "a"),
-    series = "b",
-    value = 1:2,
-    low = c(NaN, 1),
-    high = c(NaN, 3)
-  ))
-  expect_identical(levels(frame$row), c("a", "a.1"))
-  expect_identical(frame$low, c(NA, 1))
+  local_plots()
+  expect_identical(nlevels(plot(judged_of())$data$series), 3L)
+  expect_identical(nlevels(plot(robustness_of())$data$series), 7L)
+  mark <- list(x = 1:2, y = 1:2, low = c(NaN, 1), high = c(NaN, 3), series = c(0, 1))
+  data <- mark_data(mark, c("a", "a"), character())
+  expect_identical(levels(data$series), c("a", "a.1"))
+  expect_identical(data$low, c(NA, 1))
 })
 
 spans_frame_of <- function() {
@@ -523,20 +475,23 @@ spans_frame_of <- function() {
 }
 
 test_that("passages are counted by label, also of some rows", {
-  local_real()
-  found <- picture_coded(spans_frame_of())
-  expect_equal(as.character(found$data$row), c("a", "b", "none"))
-  expect_equal(found$data$n, c(2, 1, 0))
-  expect_equal(found$notes, c("2 (100%; 6)", "1 (50%; 3)", "0"))
-  expect_equal(picture_coded(spans_frame_of()[2, ])$data$n, c(1, 0, 0))
+  local_plots()
+  shown <- plot(spans_frame_of())
+  expect_equal(rows_of_plot(shown), c("a", "b", "none"))
+  expect_equal(shown$data$x_end, c(2, 1, 0))
+  expect_equal(texts_of_plot(shown), c("2 (100%; 6)", "1 (50%; 3)", "0"))
+  expect_equal(plot(spans_frame_of()[2, ])$data$x_end, c(1, 0, 0))
   without <- spans_frame_of()
   without$spans <- NULL
-  attr(without, "llamaherd") <- attr(spans_frame_of(), "llamaherd")
-  expect_error(picture_coded(without), class = "llamaherd_error_argument")
+  attributes(without)[c("llamaherd", "class")] <- attributes(spans_frame_of())[c(
+    "llamaherd",
+    "class"
+  )]
+  expect_error(plot(without), class = "llamaherd_error_argument")
 })
 
 test_that("passages and their validation are drawn", {
-  local_real()
+  local_plots()
   path <- withr::local_tempfile(fileext = ".jsonl")
   texts <- sprintf("%030d", 1:2)
   line <- '{"text": "%s", "coder": "eve", "spans": [%s]}'
@@ -544,203 +499,45 @@ test_that("passages and their validation are drawn", {
   writeLines(sprintf(line, texts, c(marked, "")), path)
   found <- validate_spans(spans_frame_of(), read_spans(path), n_bootstrap = 0)
   expect_equal(attr(found, "level"), 0.95)
-  for (engine in c("ggplot2", "base")) {
-    local_graphics(engine)
-    expect_no_error(print(plot(spans_frame_of())))
-    expect_no_error(print(plot(found)))
-    expect_no_error(print(plot(found, type = "labels")))
-  }
-  drawn <- picture_span_validation(found, "labels", rlang::current_env())
-  expect_equal(levels(drawn$data$row), c("a", "b"))
-  expect_equal(levels(drawn$data$series), c("exact F1", "overlap F1", "unitizing alpha"))
-  exact <- drawn$data$value[drawn$data$series == "exact F1"]
+  expect_no_error(print(plot(spans_frame_of())))
+  expect_no_error(print(plot(found)))
+  shown <- print(plot(found, type = "labels"))
+  expect_equal(rows_of_plot(shown), c("a", "b"))
+  expect_equal(
+    levels(shown$data$series),
+    c("exact F1", "overlap F1", "unitizing alpha")
+  )
+  exact <- shown$data$x[shown$data$series == "exact F1"]
   expect_equal(exact, c(2 / 3, 0))
   expect_error(plot(found, type = "confusion"), class = "llamaherd_error_argument")
 })
 
-test_that("names fit the height of their row and stay different", {
-  few <- c("short", "a rather long label that needs several lines")
-  expect_identical(fitted_names(few, 1, 0.2)$names, wrapped(few))
-  expect_identical(fitted_names(few, 1, 0.2)$size, 1)
-  many <- sprintf("a rather long label number %02d with words", 1:30)
-  for (room in c(1, 0.5, 0.3, 0.1)) {
-    fitted <- fitted_names(many, room, 0.2)
-    expect_lte(max(lines_of(fitted$names)) * 0.2 * fitted$size, room)
-    expect_length(unique(fitted$names), 30)
-  }
-  expect_false(any(grepl("\n", fitted$names)))
-  expect_lte(max(nchar(fitted$names)), 40)
-  # Lines that are cut after the third are not equal.
-  same <- paste(strrep("the same beginning of all labels ", 4), 1:2)
-  expect_length(unique(fitted_names(same, 10, 0.2)$names), 2)
-  expect_lt(fitted_names(many, 1, 0.2, widest = 1)$size, 1)
-  expect_identical(cut_middle(c("abc", "abcdefghijkl"), 9), c("abc", "abc...jkl"))
-})
-
-test_that("names beside points overlap neither each other nor the panel's edges", {
-  boxes_of <- function(x, y, wide, high, size) {
-    at <- beside_points(x, y, wide, high, size)
-    left <- unname(at[, "x"])
-    middle <- unname(at[, "y"])
-    cbind(left, middle - high / 2, left + wide, middle + high / 2)
-  }
-  size <- c(5, 2)
-  # At the same place, at the edges, and far from others.
-  x <- c(1, 1, 1.05, 4.9, 4.95, 3, 0.1)
-  y <- c(1, 1, 1.02, 1.9, 0.1, 1, 1.95)
-  boxes <- boxes_of(x, y, rep(1.2, 7), rep(0.16, 7), size)
-  for (i in seq_along(x)) {
-    expect_identical(sum(overlap(boxes[i, ], boxes[-i, , drop = FALSE])), 0)
-    expect_true(all(boxes[i, 1:2] >= 0 & boxes[i, 3:4] <= size))
-  }
-  alone <- unname(boxes_of(1, 1, 1, 0.16, size)[1, ])
-  expect_equal(alone, c(1.08, 0.92, 2.08, 1.08))
-})
-
-shape_of <- function(shape, rows, series = c("corrected (DSL)", "human codes only")) {
-  data <- expand.grid(
-    series = factor(series, series),
-    row = factor(rows, rows),
-    stringsAsFactors = FALSE
-  )
-  n <- nrow(data)
-  numbers <- data.frame(value = 0.5, low = 0.4, high = 0.6, n = 10L, share = 0.2)
-  data <- cbind(data, numbers[rep(1, n), ])
-  data$part <- data$series
-  data$column <- data$row
-  if (shape == "matrix") {
-    data <- merge(
-      data[!duplicated(data$row), -(1:2)],
-      data.frame(row = factor(rows, rows))
-    )
-  }
-  list(
-    shape = shape,
-    title = "A title of many words that is about as long as titles of plots are",
-    x = "a title of the horizontal axis, with 95% intervals",
-    y = if (shape == "matrix") "label of the model" else "",
-    data = data,
-    notes = rep("1,234 (33%)", length(rows)),
-    legend = "probability of the label"
-  )
-}
-
-many_names <- sprintf("Category %02d: energy prices, housing and the climate", 1:24)
-
-test_that("base graphics divide a small device between panel, names and legend", {
-  local_graphics("base")
-  withr::local_pdf(NULL, width = 6.5, height = 3.6)
-  line <- graphics::par("csi")
-  for (names in list("no", kinds, many_names)) {
-    shape <- shape_of("forest", names)
-    layout <- base_layout(shape, names, sprintf("series number %d", 1:8))
-    size <- small * layout$size
-    wide <- max(graphics::strwidth(layout$names, "inches", cex = size))
-    expect_lte(wide / line, graphics::par("mar")[[2]])
-    row <- layout$inches[[2]] / length(names)
-    expect_lte(max(lines_of(layout$names)) * line * size, row)
-    expect_length(unique(layout$names), length(names))
-    legend <- layout$legend
-    each <- graphics::strwidth(legend$names, "inches", cex = legend$cex)
-    expect_lte(legend$n_columns * (max(each) + 0.3), 6.5)
-    expect_gt(layout$inches[[2]], 0.8)
-    expect_lte(max(graphics::strwidth(layout$title, "inches", font = 2)), 6.5)
-    columns <- fitted_columns(names, 4 / length(names), 1)
-    needed <- line * small * columns$size
-    across <- if (columns$turned) {
-      max(lines_of(columns$names)) * needed
-    } else {
-      max(graphics::strwidth(columns$names, "inches", cex = small * columns$size))
-    }
-    expect_lte(across, max(4 / length(names), 0.3 * line * small))
-    expect_lte(columns$inches, 1)
-  }
-  vertical <- base_layout(list(title = "a", x = "b", y = strrep("share of texts ", 8)))
-  expect_lte(max(graphics::strwidth(vertical$y, "inches")), vertical$inches[[2]])
-})
-
-test_that("plots write the name of each row, column and series", {
-  path <- withr::local_tempfile(fileext = ".pdf")
-  series <- unname(method_names)
-  for (engine in c("base", if (requireNamespace("ggplot2", quietly = TRUE)) "ggplot2")) {
-    for (kind in c("forest", "bars", "matrix", "panels")) {
-      rows <- if (kind == "panels") "(Intercept)" else many_names
-      shape <- shape_of(kind, rows, series)
-      grDevices::pdf(path, 6.5, 3.6, compress = FALSE, useKerning = FALSE)
-      if (engine == "base") {
-        draw_base(shape)
-      } else {
-        print(ggplot_of(shape, c(6.5, 3.6)))
-      }
-      grDevices::dev.off()
-      lines <- grep("T[jJ]$", readLines(path), value = TRUE, useBytes = TRUE)
-      text <- gsub("\\\\([()])", "\\1", paste(lines, collapse = "\n"))
-      names <- c(
-        if (kind != "panels") sprintf("(Category %02d:", 1:24),
-        if (kind != "matrix") sprintf("(%s)", series)
-      )
-      for (name in names) {
-        expect_true(grepl(name, text, fixed = TRUE), info = paste(engine, kind, name))
+test_that("plots write the name of each row, column and series, on small devices, too", {
+  local_plots()
+  names <- sprintf("Category %02d: energy prices, housing and the climate", 1:24)
+  wide <- validate(rep(names, 3), rep(rev(names), 3), n_bootstrap = 0)
+  for (size in list(c(6.5, 3.6), c(4, 8))) {
+    for (type in c("labels", "confusion")) {
+      texts <- drawn_texts(\() print(plot(wide, type = type)), size[[1]], size[[2]])
+      for (name in sprintf("Category %02d:", 1:24)) {
+        found <- sum(startsWith(texts, name))
+        expect_gte(found, if (type == "labels") 1 else 2)
       }
     }
+    fit <- drawn_texts(\() print(plot(estimates_of())), size[[1]], size[[2]])
+    expect_true(all(method_names %in% gsub("\\\\", "", fit)))
   }
 })
 
-test_that("panels have room for the names of their rows and for their titles", {
-  local_graphics("base")
-  withr::local_pdf(NULL, width = 6.5, height = 3.6)
-  series <- unname(method_names)
-  for (n in c(1, 3, 9)) {
-    layout <- base_panel_layout(shape_of("panels", as.character(1:n)), series, n)
-    expect_gte(layout$n_rows * layout$n_columns, n)
-    row <- layout$inches[[2]] / length(series)
-    expect_lte(graphics::par("csi") * small * layout$cex * layout$size, row)
-    grid <- panel_grid(c(
-      shape_of("panels", as.character(1:n), series),
-      list(size = c(6.5, 3.6), panel = c(6, 2.7))
-    ))
-    expect_gte(grid$inches / length(series), 0.8 * name_inches * (n < 9))
+test_that("texts fit the device that is open", {
+  local_plots()
+  of_size <- function(width, height) {
+    withr::local_pdf(NULL, width = width, height = height)
+    plot(robustness_of())
   }
-})
-
-test_that("ggplot2's texts fit the device", {
-  skip_if_not_installed("ggplot2")
-  rows_in <- function(names, size) {
-    picture <- shape_of("forest", names, sprintf("variant number %d of 8", 1:8))
-    plot <- ggplot_of(picture, size)
-    shown <- plot$scales$get_scales("y")$labels(names)
-    relative <- as.numeric(plot$theme$axis.text.y$size)
-    list(lines = max(lines_of(shown)), size = relative, names = shown)
-  }
-  low <- rows_in(many_names, c(6.5, 3.6))
-  high <- rows_in(many_names, c(6.5, 12))
-  expect_lt(low$size, high$size)
-  expect_lte(24 * low$size * low$lines * name_inches, 3.6)
-  expect_length(unique(low$names), 24)
-  expect_identical(rows_in(kinds, c(6.5, 12))$size, 1)
-  names <- c("corrected (DSL)", "corrected (PPI++)", strrep("long ", 12))
-  expect_identical(legend_columns(names[1:2], c(6.5, 3.6)), 2L)
-  expect_identical(legend_columns(names, c(6.5, 3.6)), 1)
-  cut <- series_scales(factor(paste(strrep("long ", 20), 1:3)), c(6.5, 3.6), "none")
-  shown <- cut[[1]]$labels
-  expect_length(unique(shown), 3)
-  expect_lte(max(nchar(shown)), 52)
-  turned <- ggplot_columns(many_names, c(6.5, 3.6))
-  expect_lte(turned$inches, 0.3 * 3.6 + 1e-9)
-  expect_identical(turned$text$angle, 90)
-  expect_identical(ggplot_columns(c("pro", "con"), c(6.5, 3.6))$names, c("pro", "con"))
-})
-
-test_that("a curve of one text is a point", {
-  skip_if_no_llamaherd()
-  found <- suppressWarnings(validate("a", "a", prob = 0.9, n_bootstrap = 0))
-  for (graphics in c(
-    "base",
-    if (requireNamespace("ggplot2", quietly = TRUE)) "ggplot2"
-  )) {
-    withr::local_options(llamaherd.graphics = graphics)
-    grDevices::pdf(NULL)
-    expect_silent(print(plot(found, type = "coverage")))
-    grDevices::dev.off()
-  }
+  low <- of_size(6.5, 3.6)$theme$axis.text.y$size
+  expect_lt(low, of_size(6.5, 12)$theme$axis.text.y$size)
+  longest <- function(plot) max(nchar(strsplit(plot$labels$title, "\n")[[1]]))
+  expect_lte(longest(of_size(3, 6)), 24)
+  expect_gt(longest(of_size(6.5, 6)), 24)
 })

@@ -537,15 +537,16 @@ test_that("labels that are numbers are compared as numbers", {
   # Numbers with fractions have the scale "interval".
   expect_identical(validate(model + 0.5, truth + 0.5)$scale, "interval")
   expect_identical(validate(as.character(model), as.character(truth))$scale, "nominal")
-  drawn <- plot(found, type = "numbers")
+  skip_if_not_installed("ggplot2")
   expect_error(
     plot(validate(c("a", "b"), c("a", "b")), type = "numbers"),
     "type cannot be 'numbers': the labels are not numbers"
   )
-  withr::local_options(llamaherd.graphics = "base")
   withr::local_pdf(withr::local_tempfile())
-  shape <- plot(found, type = "numbers")
-  expect_equal(nrow(shape), nrow(unique(data.frame(model + truth, model - truth))))
+  drawn <- print(plot(found, type = "numbers"))
+  points <- unique(data.frame(model + truth, model - truth))
+  shown <- Filter(\(layer) !is.null(layer$data$series), drawn$layers)
+  expect_equal(nrow(shown[[1]]$data), nrow(points))
 })
 
 test_that("a printed validation has warnings as wide as the console, and is its own summary", {

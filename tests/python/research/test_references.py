@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib.resources import files
 
-from llamaherd.research.references import REFERENCES, Reference
+from llamaherd.research import references
+from llamaherd.research.references import GUIDELINES, REFERENCES, Reference, read_bibtex
 
 
 def test_references_have_keys_and_addresses_of_their_own() -> None:
-    dois = [each.where["doi"] for each in REFERENCES.values() if "doi" in each.where]
+    dois = [each.fields["doi"] for each in REFERENCES.values() if "doi" in each.fields]
     assert len(set(dois)) == len(dois)
     for key, each in REFERENCES.items():
         assert each.bibtex.startswith(f"@{each.kind}{{{key},\n")
         assert each.bibtex.count("{") == each.bibtex.count("}")
-        assert str(each.year) in each.short
+        assert each.fields["year"] in each.short
 
 
 def test_a_citation_in_words_means_one_work() -> None:
@@ -26,12 +28,14 @@ def test_a_citation_in_words_means_one_work() -> None:
 def test_citations_in_words_have_letters_not_bibtex() -> None:
     for each in REFERENCES.values():
         assert not set("{}\\") & set(each.short)
-    name = Reference("k", "misc", ("Mu{\\~n}oz Bar{\\'o}n, A.",), 2025, "T", {})
+    name = Reference("k", "misc", {"author": "Mu{\\~n}oz Bar{\\'o}n, A.", "year": "2025"})
     assert name.short == "Mu\u00f1oz Bar\u00f3n 2025"
 
 
 def test_authors_that_are_not_all_named_are_et_al() -> None:
-    found = Reference("k", "misc", ("Baltes, Sebastian", "others"), 2025, "T", {})
+    found = Reference(
+        "k", "misc", {"author": "Baltes, Sebastian and others", "year": "2025"}
+    )
     assert found.short == "Baltes et al. 2025"
     assert "author = {Baltes, Sebastian and others}" in found.bibtex
 
@@ -46,3 +50,13 @@ def test_addresses() -> None:
     assert REFERENCES["cohen1968"].address == "doi:10.1037/h0026256"
     assert REFERENCES["fang2026"].address == "arXiv:2604.09638"
     assert REFERENCES["egami2023"].address == ""
+
+
+def test_every_entry_of_the_file_is_read_and_written_as_it_stands() -> None:
+    text = files(references).joinpath("references.bib").read_text(encoding="utf-8")
+    assert text.count("@") == len(REFERENCES)
+    keyword = "  keywords = {guideline},\n"
+    assert text.count(keyword) == len(GUIDELINES) > 0
+    for each in REFERENCES.values():
+        assert each.bibtex in text.replace(keyword, "")
+    assert read_bibtex("@misc{a,\n  year = {2020},\n}\n")["a"].fields == {"year": "2020"}

@@ -12,7 +12,7 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.failure import codes_of
-from llamaherd.core.plurals import count_of
+from llamaherd.core.plurals import as_sentence, count_of
 from llamaherd.core.words import setting, words
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.answer_types import JOINED
@@ -156,7 +156,7 @@ class Coded:
             self.check_frame()
         except (ArgumentError, ArgumentTypeError) as error:
             lines.append(f"Note: {error}")
-        return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
+        return "\n".join([*lines, *(f"Note: {as_sentence(note)}" for note in self.notes)])
 
     def spans(self, id: str | None = None) -> Any:  # noqa: A002, ANN401 - of the caller's kind
         """Return all passages as a long table: one row per passage, in the texts' order.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
 from llamaherd.core.decimals import decimals, limits
-from llamaherd.core.plurals import MOST_ROWS, count_of, first_rows, percent
+from llamaherd.core.plurals import MOST_ROWS, as_sentence, count_of, first_rows, percent
 from llamaherd.research.estimation import widths
 
 if TYPE_CHECKING:
@@ -228,7 +228,8 @@ class Estimates:
         worths = self._worths() if "gold" in self.methods else []
         lines += ["", *worths] if worths else []
         lines += ["", widths.described(self.widths)] if self.widths else []
-        lines += ["", *(f"Note: {note}" for note in self.notes)] if self.notes else []
+        notes = [f"Note: {as_sentence(note)}" for note in self.notes]
+        lines += ["", *notes] if notes else []
         return "\n".join(lines)
 
     def _worths(self) -> list[str]:

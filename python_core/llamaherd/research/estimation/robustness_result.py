@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.decimals import decimals, limits, percents
-from llamaherd.core.plurals import count_of, first_rows
+from llamaherd.core.plurals import as_sentence, count_of, first_rows
 from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.source import Source
 from llamaherd.research.estimation.estimates import TITLES
@@ -167,7 +167,8 @@ class Robustness:
             ends = f"from {decimals(min(values), 3)} to {decimals(max(values), 3)}"
             groups.append("\n".join([f"{what}: {ends}", *first_rows(estimates)]))
         notes = dict.fromkeys(note for found in known for note in found.notes)
-        return [*lines, *first_rows(groups), *(f"Note: {note}" for note in notes)]
+        told = (f"Note: {as_sentence(note)}" for note in notes)
+        return [*lines, *first_rows(groups), *told]
 
 
 def compared(

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.plots.counts import Passage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 N_COLOURS = 6  # number of colours in the page's style; further labels reuse them
-
-
-class Passage(NamedTuple):
-    """Passage of a text: characters from start to end, as in a slice, and its label."""
-
-    start: int
-    end: int
-    label: str
 
 
 class MarkedPiece(NamedTuple):
@@ -34,14 +25,6 @@ class MarkedPiece(NamedTuple):
     text: str
     labels: tuple[str, ...]
     starts: tuple[str, ...]
-
-
-def passages_of(label: str | None) -> list[Passage]:
-    """Return the passages in the label of a text; the codebook has the type "spans"."""
-    if label is None:
-        return []
-    found = json.loads(label)[SPANS]
-    return [Passage(each["start"], each["end"], str(each["label"])) for each in found]
 
 
 def pieces_of(text: str, passages: Iterable[Passage]) -> list[MarkedPiece]:

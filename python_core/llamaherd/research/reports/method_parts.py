@@ -10,6 +10,7 @@ from llamaherd.research.references import REFERENCES
 from llamaherd.research.reports.checklist import ASKED_BY, OPEN
 from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.methods_words import measured
+from llamaherd.research.reports.report_blocks import note_block
 from llamaherd.research.selection.effect import TITLES
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def choice_blocks(contents: Contents) -> list[Block | None]:
         ["evaluations on these texts", str(found["n_openings"])],
     ]
     facts = {"kind": "facts", "caption": "", "head": [], "rows": rows}
-    notes = [{"kind": "note", "text": note} for note in found["notes"]]
+    notes = [note_block(note) for note in found["notes"]]
     return [{**facts, "numbers": set(), "texts": 1}, *notes]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,8 +90,7 @@ def methods_of(contents: Contents) -> MethodsText:
         methods_people.estimates(contents, used),
     ]
     text = "\n\n".join(" ".join(each) for each in paragraphs if each)
-    own = {each.key: each for each in _software(run["versions"])}
-    found = [own[key] if key in own else REFERENCES[key] for key in used]
+    found = [_with_version(REFERENCES[key], run["versions"]) for key in used]
     return MethodsText(
         text=text,
         bibtex="\n\n".join(each.bibtex for each in found),
@@ -100,33 +99,13 @@ def methods_of(contents: Contents) -> MethodsText:
     )
 
 
-def _software(versions: Mapping[str, str]) -> tuple[Reference, ...]:
-    """Return references for the programs, with their versions."""
-    return (
-        Reference(
-            "llamaherd",
-            "misc",
-            ("{llamaherd authors}",),
-            2026,
-            "llamaherd: Many prompts at once through one llama.cpp context",
-            {
-                "note": f"Version {versions.get('llamaherd', 'unknown')}",
-                "url": "https://github.com/llamaherd/llamaherd",
-            },
-        ),
-        Reference(
-            "llamacpp",
-            "misc",
-            ("{ggml authors}",),
-            2026,
-            "llama.cpp: LLM inference in C/C++",
-            {
-                "note": "Used through llama-cpp-python, version "
-                f"{versions.get('llama-cpp-python', 'unknown')}",
-                "url": "https://github.com/ggml-org/llama.cpp",
-            },
-        ),
-    )
+def _with_version(reference: Reference, versions: Mapping[str, str]) -> Reference:
+    """Return the reference of a program with the version that ran, if it is one."""
+    name = {"llamaherd": "llamaherd", "llamacpp": "llama-cpp-python"}.get(reference.key)
+    if name is None:
+        return reference
+    note = reference.fields["note"].replace("VERSION", versions.get(name, "unknown"))
+    return replace(reference, fields={**reference.fields, "note": note})
 
 
 def _model(contents: Contents, used: list[str]) -> Iterator[str]:

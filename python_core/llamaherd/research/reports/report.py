@@ -15,13 +15,15 @@ from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.recalibrated import Recalibrated
 from llamaherd.research.estimation.robustness_result import Robustness
+from llamaherd.research.plots.result_dicts import (
+    estimates_dict,
+    plain,
+    robustness_dict,
+)
 from llamaherd.research.reports.report_data import (
     FORMAT,
     contents_of,
-    estimates_dict,
     evaluation_dict,
-    plain,
-    robustness_dict,
     to_json,
 )
 from llamaherd.research.reports.report_document import document_of, is_unedited

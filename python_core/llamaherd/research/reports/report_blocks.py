@@ -6,14 +6,50 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.decimals import decimals, percents
+from llamaherd.core.plurals import as_sentence
+from llamaherd.research.plots import drawing
+from llamaherd.research.plots.description import WIDTH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from llamaherd.research.plots.description import Plot
 
     Block = dict[str, Any]
 
+MOST_ROWS = 100  # rows that a table shows
 LONGEST = 4000  # maximum number of characters shown of a text
 _CONTROLS = {i: 0x2400 + i for i in range(32) if chr(i) not in "\n\t"} | {127: 0x2421}
+
+
+class Drawn:
+    """Draws the plots of a report, if matplotlib is installed.
+
+    Args:
+        draw: Function that returns content of a block from a plot, its number and its
+            description for screen readers.
+
+    Attributes:
+        missing: Message if matplotlib is not installed; otherwise "".
+    """
+
+    def __init__(self, draw: Callable[[Plot, int, str], Block]) -> None:
+        self.missing = ""
+        self._draw = draw
+        self._n = 0
+
+    def block(self, make: Callable[[], Plot]) -> Block | None:
+        """Draw the plot that a function returns; None without matplotlib."""
+        if self.missing:
+            return None
+        self._n += 1
+        plot = make()
+        try:
+            content = self._draw(plot, self._n, f"{plot.title}. {plot.alt}")
+        except ImportError:
+            self.missing = f"There are no plots in this report: {drawing.MISSING}"
+            return None
+        return {"kind": "picture", "narrow": plot.width < WIDTH, **content}
 
 
 def shown(text: object) -> str:
@@ -35,13 +71,29 @@ def table_block(
     caption: str = "",
     numbers: set[int] | None = None,
     texts: int = -1,
+    part: str = "",
 ) -> Block:
     """Return a table.
 
-    `numbers` are the indices of the right-aligned columns, `texts` is the index of the
-    wide column of texts.
+    Args:
+        head: Names of the columns.
+        rows: Cells of the rows.
+        caption: Text above the table.
+        numbers: Indices of the right-aligned columns; None for all but the first.
+        texts: Index of the wide column of texts.
+        part: Key of the report's JSON that has all rows. With a key the table shows the
+            first `MOST_ROWS` rows, and its caption says how many are left out.
     """
     at = set(range(1, len(head))) if numbers is None else numbers
+    if part and len(rows) > MOST_ROWS:
+        n = len(rows)
+        left_out = (
+            f"The first {MOST_ROWS:,} of {n:,} rows; {n - MOST_ROWS:,} are left out. The "
+            "report's JSON, which is in a report with a path that ends with .html or "
+            f".json, has all rows: {part!r}"
+        )
+        rows = rows[:MOST_ROWS]
+        caption = f"{caption}. {left_out}" if caption else left_out
     return {
         "kind": "table",
         "caption": caption,
@@ -70,8 +122,8 @@ def text_block(text: str) -> Block:
 
 
 def note_block(text: str) -> Block:
-    """Return a paragraph in the style of a note."""
-    return {"kind": "note", "text": text}
+    """Return a paragraph in the style of a note, as a sentence."""
+    return {"kind": "note", "text": as_sentence(text)}
 
 
 def pre_block(title: str, before: str, *, marked: str = "", after: str = "") -> Block:

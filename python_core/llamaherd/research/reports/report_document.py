@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import installing
 from llamaherd.core.words import call
-from llamaherd.research.reports import drawing, drawing_style, report_parts
+from llamaherd.research.plots import drawing
+from llamaherd.research.reports import report_blocks, report_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from docx.document import Document
     from docx.table import Table
 
+    from llamaherd.research.plots.description import Plot
     from llamaherd.research.reports.report_data import Contents
-    from llamaherd.research.reports.shapes import Picture
 
     Block = dict[str, Any]
 
@@ -48,16 +49,16 @@ def document_of(contents: Contents) -> bytes:
     document = docx.Document()
     for section in document.sections:
         section.left_margin = section.right_margin = Inches(_MARGIN)
-    pictures = _Pictures()
-    parts = report_parts.parts_of(contents, pictures.block)
+    drawn = report_blocks.Drawn(_png)
+    parts = report_parts.parts_of(contents, drawn.block)
     document.core_properties.title = _clean(contents["title"])[:255]
     document.core_properties.author = ""
     document.core_properties.category = _CATEGORY
     document.core_properties.revision = 1  # programs count it up when people save
     document.add_heading(_clean(contents["title"]), 0)
     document.add_paragraph(_clean(report_parts.lead_of(contents)))
-    if pictures.missing:
-        document.add_paragraph(pictures.missing)
+    if drawn.missing:
+        document.add_paragraph(drawn.missing)
     for part in parts:
         document.add_heading(_clean(part["title"]), 1)
         for block in part["blocks"]:
@@ -83,28 +84,8 @@ def is_unedited(path: Path) -> bool:
     return is_own and not found.last_modified_by
 
 
-class _Pictures:
-    """Renderer of pictures as PNG, if matplotlib is installed.
-
-    Attributes:
-        missing: Message if matplotlib is not installed; otherwise "".
-    """
-
-    def __init__(self) -> None:
-        self.missing = ""
-
-    def block(self, make: Callable[[], Picture], *, narrow: bool = False) -> Block | None:
-        """Render a picture as a block; None without matplotlib."""
-        if self.missing:
-            return None
-        picture = make()
-        try:
-            png = drawing.png_of(picture)
-        except ImportError:
-            self.missing = f"There are no plots in this report: {drawing_style.MISSING}"
-            return None
-        alt = f"{picture.words.title}. {picture.words.alt}"
-        return {"kind": "picture", "png": png, "narrow": narrow, "alt": alt}
+def _png(plot: Plot, n: int, description: str) -> Block:  # noqa: ARG001 - no number
+    return {"png": drawing.png_of(plot), "alt": description}
 
 
 def _text(document: Document, block: Block) -> None:

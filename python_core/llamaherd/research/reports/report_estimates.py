@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.decimals import decimals
 from llamaherd.core.plurals import count_of, percent
-from llamaherd.research.reports import pictures
+from llamaherd.research.plots.intervals import (
+    METHODS,
+    estimate_name,
+    estimates_plot,
+    robustness_plot,
+)
 from llamaherd.research.reports.methods_words import listed
 from llamaherd.research.reports.report_blocks import (
     ends_text,
@@ -80,8 +85,8 @@ def _estimates(
     whole = dict(fields)
     rows = [
         [
-            shown(pictures.estimate_name(r, whole.get("grouped_by") or ())),
-            pictures.METHODS[r["method"]],
+            shown(estimate_name(r, whole.get("grouped_by") or ())),
+            METHODS[r["method"]],
             number_text(r["estimate"], _ESTIMATE),
             number_text(r["std_error"], _ESTIMATE),
             ends_text(r, _ESTIMATE),
@@ -106,8 +111,8 @@ def _estimates(
         if fields.get("simultaneous")
         else None,
         *(note_block(shown(note)) for note in fields["notes"] if note not in shared),
-        table_block(head, rows, numbers={2, 3, 4}),
-        draw(lambda: pictures.estimates_picture(whole)),
+        table_block(head, rows, numbers={2, 3, 4}, part="estimates"),
+        draw(lambda: estimates_plot(whole)),
     ]
 
 
@@ -132,7 +137,7 @@ def robustness_blocks(fields: Mapping[str, Any] | None, draw: Draw) -> list[Bloc
             f"Mean agreement of two variants: {share_text(fields['agreement'])}{more}."
         ),
         table_block(head, rows, caption="Against the first variant; shares of labels"),
-        draw(lambda: pictures.robustness_picture(whole)),
+        draw(lambda: robustness_plot(whole)),
         *_corrected(fields),
     ]
 
@@ -160,5 +165,5 @@ def _corrected(fields: Mapping[str, Any]) -> list[Block | None]:
     caption = "Labels of each variant corrected by the same codes (DSL)"
     return [
         *(note_block(shown(note)) for note in found["notes"]),
-        table_block(head, rows, caption=caption, numbers={2, 3}),
+        table_block(head, rows, caption=caption, numbers={2, 3}, part="robustness"),
     ]

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from llamaherd.research.reports import drawing, drawing_style, report_blocks, report_parts
+from llamaherd.research.plots import drawing
+from llamaherd.research.reports import report_blocks, report_parts
 from llamaherd.research.reports.report_data import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from llamaherd.research.plots.description import Plot
     from llamaherd.research.reports.report_data import Contents
-    from llamaherd.research.reports.shapes import Picture
 
 JSON_ID = "llamaherd-report"
 # Characters that could end a script element or confuse an HTML parser, with equivalent
@@ -37,7 +36,7 @@ _TEMPLATES = jinja2.Environment(
 
 def page_of(contents: Contents) -> str:
     """Render the page, which also contains its data as JSON."""
-    drawn = Drawn()
+    drawn = report_blocks.Drawn(_svg)
     parts = report_parts.parts_of(contents, drawn.block)
     return _TEMPLATES.get_template("report.html.j2").render(
         title=report_blocks.shown(contents["title"]),
@@ -56,36 +55,9 @@ def embedded(contents: Contents) -> Markup:
     return Markup(text)  # noqa: S704 - all markup is escaped
 
 
-class Drawn:
-    """Renderer of a page's pictures, if matplotlib is installed.
-
-    Attributes:
-        missing: Message if matplotlib is not installed; otherwise "".
-    """
-
-    def __init__(self) -> None:
-        self.missing = ""
-        self._n = 0
-
-    def block(
-        self, make: Callable[[], Picture], *, narrow: bool = False
-    ) -> dict[str, Any] | None:
-        """Render a picture as a block of the page; None without matplotlib.
-
-        Args:
-            make: Function that returns the picture.
-            narrow: True for a picture narrower than the page.
-        """
-        if self.missing:
-            return None
-        self._n += 1
-        picture = make()
-        try:
-            svg = drawing.svg_of(picture, f"plot{self._n}")
-        except ImportError:
-            self.missing = f"There are no plots in this report: {drawing_style.MISSING}"
-            return None
-        title = Markup.escape(f"{picture.words.title}. {picture.words.alt}")
-        drawn = svg.replace("<svg", f'<svg aria-label="{title}"', 1)
-        # matplotlib escapes texts in SVG.
-        return {"kind": "picture", "svg": Markup(drawn), "narrow": narrow}  # noqa: S704
+def _svg(plot: Plot, n: int, description: str) -> dict[str, Any]:
+    """Return a plot as an SVG element, whose texts matplotlib escapes."""
+    svg = drawing.svg_of(plot, f"plot{n}")
+    label = Markup.escape(description)
+    labelled = svg.replace("<svg", f'<svg aria-label="{label}"', 1)
+    return {"svg": Markup(labelled)}  # noqa: S704 - all texts are escaped

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.plurals import count_of, percent, verb
 from llamaherd.core.words import call
-from llamaherd.research.reports import pictures
-from llamaherd.research.reports import validation_pictures as of_validation
+from llamaherd.research.plots.counts import (
+    confusion_plot,
+    labels_plot,
+    passage_counts,
+    passages_plot,
+)
+from llamaherd.research.plots.intervals import MEASURES, measures_plot, scores_plot
+from llamaherd.research.plots.planes import calibration_plot, coverage_plot, numbers_plot
 from llamaherd.research.reports.method_parts import (
     checklist_blocks,
     choice_blocks,
@@ -15,10 +21,6 @@ from llamaherd.research.reports.method_parts import (
     references_blocks,
 )
 from llamaherd.research.reports.methods_people import weights_of
-from llamaherd.research.reports.passage_pictures import (
-    passage_counts,
-    passages_picture,
-)
 from llamaherd.research.reports.report_blocks import (
     duration_text,
     ends_text,
@@ -86,7 +88,7 @@ def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
 
     Args:
         contents: Result of `contents_of`.
-        draw: Function that turns a picture into a block, or None.
+        draw: Function that draws a plot as a block, or returns None.
     """
     run = contents["run"]
     made = [
@@ -149,8 +151,8 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
             ]
             for each in summary
         ]
-        blocks.append(table_block(head, rows))
-        blocks.append(draw(lambda: pictures.labels_picture(summary, n)))
+        blocks.append(table_block(head, rows, part="summary"))
+        blocks.append(draw(lambda: labels_plot(summary, n)))
         n_labelled = summary[0]["n_labelled"]
         if n_labelled < n:
             blocks.append(
@@ -175,9 +177,9 @@ def _labels(contents: Contents, draw: Draw) -> list[Block | None]:
             for each in counts
         ]
         head = ["label", "passages", "different texts", "share", "mean length"]
-        blocks.append(table_block(head, rows))
+        blocks.append(table_block(head, rows, part="labels"))
         answered = sum(each is not None for each in contents["labels"]["values"])
-        blocks.append(draw(lambda: passages_picture(counts, answered)))
+        blocks.append(draw(lambda: passages_plot(counts, answered)))
         blocks.append(text_block("The mean length is in characters."))
     else:
         blocks.append(
@@ -248,7 +250,7 @@ def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
             ["measure", "value", f"{percent(fields['level'])} interval", "texts"],
             list(_measures(fields)),
         ),
-        draw(lambda: of_validation.measures_picture(whole)),
+        draw(lambda: measures_plot(whole)),
         table_block(
             ["label", "people", "model", "precision", "recall", "F1"],
             [
@@ -264,18 +266,17 @@ def _validation(fields: Mapping[str, Any] | None, draw: Draw) -> list[Block | No
                 for each in fields["accuracy"]["per_label"]
             ],
             caption="By labels: texts, and shares with their intervals",
+            part="validation",
         ),
-        draw(lambda: of_validation.scores_picture(whole)),
-        None
-        if fields.get("several")
-        else draw(lambda: of_validation.confusion_picture(whole)),
+        draw(lambda: scores_plot(whole)),
+        None if fields.get("several") else draw(lambda: confusion_plot(whole)),
     ]
     if fields.get("numbers") is not None:
-        blocks.append(draw(lambda: of_validation.numbers_picture(whole), narrow=True))
+        blocks.append(draw(lambda: numbers_plot(whole)))
     if fields["calibration"] is not None:
-        blocks.append(draw(lambda: of_validation.calibration_picture(whole), narrow=True))
+        blocks.append(draw(lambda: calibration_plot(whole)))
     if fields["coverage"] is not None:
-        blocks.append(draw(lambda: of_validation.coverage_picture(whole), narrow=True))
+        blocks.append(draw(lambda: coverage_plot(whole)))
     return blocks
 
 
@@ -333,7 +334,7 @@ def _measures(fields: Mapping[str, Any]) -> Iterator[list[str]]:
             "" if n is None else f"{n:,}",
         ]
 
-    for name, title in of_validation.MEASURES.items():
+    for name, title in MEASURES.items():
         is_exact = name == "accuracy" and fields.get("several")
         yield row("all labels right" if is_exact else title, measured[name])
     if measured["majority_label"] is not None:

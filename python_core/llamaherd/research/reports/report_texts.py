@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.plurals import count_of
 from llamaherd.research.coding.span_type import SPANS
-from llamaherd.research.reports.highlights import (
-    N_COLOURS,
-    Passage,
-    passages_of,
-    pieces_of,
-)
+from llamaherd.research.plots.counts import Passage, passages_of
+from llamaherd.research.reports.highlights import N_COLOURS, pieces_of
 from llamaherd.research.reports.report_blocks import (
     LONGEST,
     number_text,

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import pytest
 from llamaherd.research.codes.span_files import Unit
-from llamaherd.research.reports.highlights import (
-    Passage,
-    passages_of,
-    pieces_of,
-)
-from llamaherd.research.reports.passage_pictures import passage_counts
-from llamaherd.research.reports.plots import picture_of
+from llamaherd.research.plots.counts import Passage, passage_counts, passages_of
+from llamaherd.research.plots.plot import plot_of
+from llamaherd.research.reports.highlights import pieces_of
+from plotted import notes, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -114,8 +111,7 @@ def test_passages_are_plotted(coded: lh.Coded) -> None:
     axes = lh.plot(coded)
     names = {label.get_text() for label in axes.get_yticklabels()}
     assert {"actor", "place"} <= names
-    bars = picture_of(coded)
-    assert dict(zip(bars.rows, bars.notes, strict=True))["place"] == "2 (100%; 17)"
+    assert notes(plot_of(coded))["place"] == "2 (100%; 17)"
 
 
 def spans_of(coder: str, *texts: list[list[object]]) -> lh.SpanCodes:
@@ -130,26 +126,26 @@ def test_validations_of_passages_are_plotted() -> None:
     model = spans_of("model", [[0, 5, "a"], [9, 12, "b"]], [[3, 9, "a"]])
     anna = spans_of("anna", [[0, 5, "a"], [9, 14, "b"]], [])
     found = lh.validate_spans(model, anna, n_bootstrap=0)
-    bars = picture_of(found)
-    assert bars.series == ["model and anna", "model and people"]
-    value = {bars.rows[p.row]: p.value for p in bars.points}
+    plot = plot_of(found)
+    assert plot.series.names == ["model and anna", "model and people"]
+    value = {row: number for (row, _), (number, _, _) in values(plot).items()}
     assert value["exact precision"] == pytest.approx(1 / 3)
     assert value["overlap recall"] == 1
     assert {"exact F1", "unitizing alpha"} <= set(value)
-    labels = picture_of(found, "labels")
-    assert labels.rows == ["a", "b"]
-    assert labels.series == ["exact F1", "overlap F1", "unitizing alpha"]
-    exact = [p.value for p in labels.points if p.series == 0]
+    labels = plot_of(found, "labels")
+    assert labels.y.names == ["a", "b"]
+    assert labels.series.names == ["exact F1", "overlap F1", "unitizing alpha"]
+    exact = [values(labels)[label, "exact F1"][0] for label in ("a", "b")]
     assert exact == pytest.approx([2 / 3, 0])
     assert "95% interval" in lh.plot(found, kind="labels").get_xlabel()
     ben = lh.SpanCodes({**anna.coders, "ben": model.coders["model"]}, anna.ids)
-    two = picture_of(lh.validate_spans(model, ben, n_bootstrap=0), "labels")
-    assert two.series[:2] == ["exact F1, model and anna", "exact F1, model and ben"]
+    two = plot_of(lh.validate_spans(model, ben, n_bootstrap=0), "labels")
+    assert two.series.names[:2] == ["exact F1, model and anna", "exact F1, model and ben"]
     single = spans_of("model", [[0, 5, "a"]])
     with pytest.raises(ValueError, match="same label"):
-        picture_of(lh.validate_spans(single, single, n_bootstrap=0), "labels")
+        plot_of(lh.validate_spans(single, single, n_bootstrap=0), "labels")
     with pytest.raises(ValueError, match="kind"):
-        picture_of(found, "confusion")
+        plot_of(found, "confusion")
 
 
 def test_quotes_of_labels_are_highlighted(context: lh.Context, tmp_path: Path) -> None:

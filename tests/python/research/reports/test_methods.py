@@ -14,10 +14,10 @@ import llamaherd as lh
 import pytest
 from llamaherd.cli import main
 from llamaherd.research.estimation.gold_waves import WAVES
+from llamaherd.research.plots.result_dicts import estimates_dict
 from llamaherd.research.reports import methods_people, report_parts
 from llamaherd.research.reports.checklist import checklist_of
 from llamaherd.research.reports.methods import methods_of
-from llamaherd.research.reports.report_data import estimates_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

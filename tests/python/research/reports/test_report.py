@@ -14,7 +14,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd import _r
-from llamaherd.research.reports.report_data import in_bands
+from llamaherd.research.plots.result_dicts import in_bands
 from llamaherd.research.reports.report_file import read_report
 
 if TYPE_CHECKING:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import markupsafe
 import pytest
+from llamaherd.core.plurals import as_sentence
 from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.report_file import read_report
 
@@ -52,6 +54,39 @@ def headings(page: str) -> list[str]:
     return re.findall(r"<h3>(.*?)</h3>", section)
 
 
+@pytest.mark.parametrize("kind", ["html", "docx"])
+def test_a_table_of_very_many_groups_is_bounded(
+    coded: lh.Coded, fits: dict[str, lh.Estimates], tmp_path: Path, kind: str
+) -> None:
+    fit = fits["by party"]
+    rows = tuple(replace(fit.rows[0], group=f"group {i}") for i in range(1000))
+    path = tmp_path / f"report.{kind}"
+    lh.report(coded, path, estimates=replace(fit, rows=rows))
+    left_out = "The first 100 of 1,000 rows; 900 are left out."
+    if kind == "docx":
+        document = pytest.importorskip("docx").Document(str(path))
+        assert any(left_out in each.text for each in document.paragraphs)
+        assert max(len(table.rows) for table in document.tables) == 101
+        return
+    page = path.read_text("utf-8")
+    section = page.split('<section id="estimates">')[1].split("</section>", maxsplit=1)[0]
+    assert left_out in section
+    assert section.count("<tr>") == 101
+    assert "the first 100 of 1,000 rows" in section  # of the plot
+    (stored,) = read_report(path)["estimates"]
+    assert len(stored["rows"]) == 1000
+
+
+def test_notes_are_sentences(
+    coded: lh.Coded, fits: dict[str, lh.Estimates], tmp_path: Path
+) -> None:
+    fit = replace(fits["shares"], notes=("There are few codes", "Really?"))
+    page = lh.report(coded, tmp_path / "report.html", estimates=fit).read_text("utf-8")
+    assert '<p class="note">There are few codes.</p>' in page
+    assert '<p class="note">Really?</p>' in page
+    assert "Note: There are few codes.\nNote: Really?" in str(fit)
+
+
 def test_each_has_a_section_with_a_title(
     coded: lh.Coded, fits: dict[str, lh.Estimates], tmp_path: Path
 ) -> None:
@@ -68,7 +103,7 @@ def test_each_has_a_section_with_a_title(
         for note in set(fit.notes):
             is_shared = all(note in each.notes for each in fits.values())
             n = 1 if is_shared else sum(note in each.notes for each in fits.values())
-            assert page.count(f">{markupsafe.escape(note)}<") == n
+            assert page.count(f">{markupsafe.escape(as_sentence(note))}<") == n
     named = lh.report(coded, path, estimates={"A <b>": fits["shares"]}).read_text("utf-8")
     assert headings(named) == ["A &lt;b&gt;"]
     alone = lh.report(coded, path, estimates=fits["shares"]).read_text("utf-8")

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.research.reports.plots import picture_of
-from llamaherd.research.reports.shapes import Forest, Tradeoff
+from llamaherd.research.plots.description import Points
+from llamaherd.research.plots.plot import plot_of
 from llamaherd.research.selection import evaluation
 from llamaherd.research.selection.split import part_of
+from plotted import the
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,30 +96,29 @@ def test_only_what_is_new_runs(
     assert len(times) == 2
 
 
-def test_plot_is_agreement_against_seconds(found: lh.CodebookComparison) -> None:
-    picture = picture_of(found)
-    assert isinstance(picture, Tradeoff)
-    assert picture.names == ["one", "other"]
-    most = max(each.seconds for each in found.candidates)
-    assert picture.x == pytest.approx(
-        [c.seconds for c in found.candidates], abs=most / 20
-    )
-    # no interval covers the other interval
-    assert abs(picture.x[0] - picture.x[1]) > most / 50
-    assert picture.y == [each.value.value for each in found.candidates]
-    (left, right), (low, high) = picture.limits
-    assert left == 0
-    assert right > max(picture.x)
-    assert low <= min(picture.low) <= max(picture.high) <= high
+def test_plot_is_agreement_and_seconds_side_by_side(
+    found: lh.CodebookComparison,
+) -> None:
+    plot = plot_of(found)
+    assert plot.y.names == ["one", "other"]
+    assert plot.panels[1] == "seconds per text"
+    points = the(plot, Points)
+    n = len(found.candidates)
+    assert points.panel == [0] * n + [1] * n
+    assert points.x[:n] == [each.value.value for each in found.candidates]
+    assert points.high[:n] == [each.value.high for each in found.candidates]
+    assert points.x[n:] == [each.seconds for each in found.candidates]
     unknown = replace(
         found,
         candidates=tuple(replace(c, seconds=float("nan")) for c in found.candidates),
     )
-    assert isinstance(picture_of(unknown), Forest)
+    assert plot_of(unknown).panels == ()
     import matplotlib as mpl  # noqa: PLC0415 - takes 0.3 s
 
     mpl.use("agg")
-    assert lh.plot(found).get_xlabel() == "seconds per text"
+    drawn = lh.plot(found).child_axes
+    assert drawn[1].get_title(loc="left") == "seconds per text"
+    assert drawn[1].get_xlim()[0] <= 0
 
 
 def refused(kind: str, message: str, call: Callable[[], Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.research.reports.plots import picture_of
+from llamaherd.research.plots.plot import plot_of
 from llamaherd.research.selection import evaluation
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def test_errors_of_expected_values(gold: lh.GoldSample, context: lh.Context) -> 
     verdict = "worse" if difference.low > 0 else "cannot be told apart"
     assert found.verdict(worse) == verdict
     assert "is too low, because it was chosen" in found.conclusion.replace("\n", " ")
-    assert "smaller is better" in (picture_of(found).words.y or picture_of(found).words.x)
+    plot = plot_of(found)
+    assert "smaller is better" in (plot.panels[0] if plot.panels else plot.x.title)
     assert lh.CodebookComparison.from_json(found.to_json()) == found
 
 

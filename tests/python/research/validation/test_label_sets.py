@@ -8,7 +8,7 @@ import math
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.research.reports.plots import picture_of
+from llamaherd.research.plots.plot import plot_of
 from same_results import same_results
 from sklearn import metrics
 
@@ -83,9 +83,9 @@ def test_samples_know_it_and_pages_tell() -> None:
     rows = [row for row in found.rows() if row[:3] == ("between people", "alpha", "war")]
     assert rows[0][3] == found.label_agreement[2].people[2].value
     json.dumps(found.to_dict(), allow_nan=False)
-    assert picture_of(found, "labels").rows[0].startswith("climate")
+    assert plot_of(found, "labels").y.names[0].startswith("climate")
     with pytest.raises(ValueError, match="several labels have no confusion matrix"):
-        picture_of(found, "confusion")
+        plot_of(found, "confusion")
 
 
 def test_three_people_decide_on_each_label() -> None:

@@ -11,9 +11,10 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
-from llamaherd.research.reports.plots import picture_of
-from llamaherd.research.reports.shapes import Scatter
+from llamaherd.research.plots.description import Line, Points
+from llamaherd.research.plots.plot import plot_of
 from llamaherd.research.statistics.number_agreement import number_agreement
+from plotted import the
 
 RNG = np.random.default_rng(5)
 N = 60
@@ -107,19 +108,18 @@ def test_what_is_compared_by_numbers(
 
 def test_a_bland_altman_plot_shows_the_limits() -> None:
     found = lh.validate(Rated([str(x) for x in MODEL]), TRUTH.tolist())
-    picture = picture_of(found, "numbers")
-    assert isinstance(picture, Scatter)
+    plot = plot_of(found, "numbers")
     assert found.numbers is not None
     assert found.numbers.limits is not None
     bias = (MODEL - TRUTH).mean()
-    assert [height for height, _ in picture.lines] == pytest.approx(
-        [bias, *found.numbers.limits]
-    )
-    assert sum(picture.n) == N
-    assert picture.sizes == [min(math.sqrt(n), 6) for n in picture.n]
+    lines = [mark.y for mark in plot.marks if isinstance(mark, Line)]
+    ends = [bias, *found.numbers.limits]
+    assert lines == [pytest.approx([end, end]) for end in ends]
+    points = the(plot, Points)
+    assert sum(round(size**2) for size in points.size) == N
     ax = lh.plot(found, kind="numbers")
     assert ax.get_ylabel() == "model minus people"
-    assert len(ax.collections[0].get_offsets()) == len(picture.x)  # type: ignore[arg-type]
+    assert len(ax.collections[0].get_offsets()) == len(points.x)  # type: ignore[arg-type]
     nominal = lh.validate(["a", "b"] * 5, ["a", "b"] * 5)
     with pytest.raises(
         ValueError, match="the labels are not numbers of an ordered scale"

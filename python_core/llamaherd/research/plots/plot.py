@@ -15,15 +15,8 @@ from llamaherd.research.coding.span_type import SPANS
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.robustness_result import Robustness
 from llamaherd.research.pairs.comparison import PairComparison
-from llamaherd.research.reports import (
-    drawing,
-    pair_pictures,
-    passage_pictures,
-    pictures,
-    selection_pictures,
-    validation_pictures,
-)
-from llamaherd.research.reports.report_data import (
+from llamaherd.research.plots import counts, drawing, intervals, planes
+from llamaherd.research.plots.result_dicts import (
     estimates_dict,
     robustness_dict,
     summary_of,
@@ -36,19 +29,23 @@ from llamaherd.research.validation.spans import SpanValidation
 from llamaherd.research.validation.validation import Validation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from matplotlib.axes import Axes
 
-    from llamaherd.research.reports.shapes import Picture
+    from llamaherd.research.plots.description import Plot
 
-OF_VALIDATION: dict[str, Callable[[dict[str, Any]], Picture]] = {
-    "measures": validation_pictures.measures_picture,
-    "labels": validation_pictures.scores_picture,
-    "confusion": validation_pictures.confusion_picture,
-    "calibration": validation_pictures.calibration_picture,
-    "coverage": validation_pictures.coverage_picture,
-    "numbers": validation_pictures.numbers_picture,
+OF_VALIDATION: dict[str, Callable[[dict[str, Any]], Plot]] = {
+    "measures": intervals.measures_plot,
+    "labels": intervals.scores_plot,
+    "confusion": counts.confusion_plot,
+    "calibration": planes.calibration_plot,
+    "coverage": planes.coverage_plot,
+    "numbers": planes.numbers_plot,
+}
+OF_SPANS: dict[str, Callable[[dict[str, Any]], Plot]] = {
+    "measures": intervals.span_measures_plot,
+    "labels": intervals.span_labels_plot,
 }
 
 
@@ -85,37 +82,40 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
             "of plot as kind=...",
             argument="ax",
         )
-    return drawing.draw(picture_of(x, kind), ax)
+    return drawing.draw(plot_of(x, kind), ax)
 
 
-def picture_of(x: object, kind: str | None = None) -> Picture:
-    """Return the shape that `plot` draws.
+def plot_of(x: object, kind: str | None = None) -> Plot:
+    """Return the description that `plot` draws.
 
     Raises:
         TypeError: Objects of this type have no plot.
         ValueError: The object has no such plot, or nothing to show.
     """
-    if isinstance(x, (Validation, ClassifyResults, SpanValidation)):
-        return _of_kind(x, kind)
+    if isinstance(x, SpanValidation):
+        make = OF_SPANS[checks.choice("kind", kind or "measures", tuple(OF_SPANS))]
+        return make({"rows": x.to_dicts(), "level": x.level})
+    if isinstance(x, Validation):
+        chosen = checks.choice("kind", kind or "measures", tuple(OF_VALIDATION))
+        return OF_VALIDATION[chosen](x.to_dict())
+    if isinstance(x, ClassifyResults):
+        return _of_classes(x, kind)
     if kind is not None:
         raise ArgumentError(
             f"is for a validation, not for {type(x).__name__}", argument="kind"
         )
-    for types, make in _SHAPES:
+    for types, make in _MAKERS:
         if isinstance(x, types):
             return make(x)
     if _are_coefficients(x):
-        return _of_coefficients(cast("list[Agreement]", x))
+        coefficients = cast("list[Agreement]", x)
+        return intervals.agreement_plot(list(map(_fields, coefficients)), None)
     raise ArgumentTypeError(
         "must be a Coded, ClassifyResults, Validation, SpanValidation, Estimates, "
         "Robustness, CodebookComparison, PairComparison, Results, Stats, CoverageCurve "
         f"or Agreement, not {checks.shown(x)}",
         argument="x",
     )
-
-
-def _of_coefficients(found: Sequence[Agreement]) -> Picture:
-    return validation_pictures.agreement_picture(list(map(_fields, found)), None)
 
 
 def _are_coefficients(x: object) -> bool:
@@ -127,58 +127,46 @@ def _fields(x: Agreement | CoverageCurve) -> dict[str, Any]:
     return {field.name: getattr(x, field.name) for field in dataclasses.fields(x)}
 
 
-def _of_coded(x: Coded) -> Picture:
-    x.check_frame()
+def _of_coded(x: Coded) -> Plot:
     """Show labels, or for type "spans" passages by label."""
+    x.check_frame()
     if x.codebook.type != SPANS:
-        return pictures.labels_picture(summary_of(x), len(x))
-    counts = passage_pictures.passage_counts(x.labels, list(x.codebook.definitions))
-    return passage_pictures.passages_picture(counts, len(x))
+        return counts.labels_plot(summary_of(x), len(x))
+    passages = counts.passage_counts(x.labels, list(x.codebook.definitions))
+    return counts.passages_plot(passages, len(x))
 
 
-def _of_results(x: Results) -> Picture:
+def _of_classes(x: ClassifyResults, kind: str | None) -> Plot:
+    if checks.choice("kind", kind or "labels", ("labels", "time")) == "labels":
+        return counts.labels_plot(summary_of(x), len(x), "prompts")
+    ran = [each for each in x.requests if each is not None]
+    return counts.timeline_plot(ran, x.stats.n_slots)
+
+
+def _of_results(x: Results) -> Plot:
     ran = [r.stats for samples in x.samples for r in samples if r.stats is not None]
-    return pictures.timeline_picture(ran, x.stats.n_slots)
+    return counts.timeline_plot(ran, x.stats.n_slots)
 
 
-def _of_robustness(x: Robustness) -> Picture:
+def _of_robustness(x: Robustness) -> Plot:
     """Show the estimates of all variants if there is a gold sample, else label shares."""
     judged = variants_dict(x)
     if judged is not None:
-        return pictures.variants_picture(judged)
-    return pictures.robustness_picture(robustness_dict(x))
+        return intervals.variants_plot(judged)
+    return intervals.robustness_plot(robustness_dict(x))
 
 
-def _of_kind(
-    x: Validation | ClassifyResults | SpanValidation, kind: str | None
-) -> Picture:
-    """Return one of the plots of an object that has several; None selects the first."""
-    if isinstance(x, SpanValidation):
-        makers = passage_pictures.OF_SPANS
-        make = makers[checks.choice("kind", kind or "measures", tuple(makers))]
-        return make({"rows": x.to_dicts(), "level": x.level})
-    if isinstance(x, Validation):
-        chosen = checks.choice("kind", kind or "measures", tuple(OF_VALIDATION))
-        return OF_VALIDATION[chosen](x.to_dict())
-    if checks.choice("kind", kind or "labels", ("labels", "time")) == "labels":
-        return pictures.labels_picture(summary_of(x), len(x), "prompts")
-    ran = [each for each in x.requests if each is not None]
-    return pictures.timeline_picture(ran, x.stats.n_slots)
-
-
-_SHAPES: tuple[tuple[type, Callable[[Any], Picture]], ...] = (
+_MAKERS: tuple[tuple[type, Callable[[Any], Plot]], ...] = (
     (Coded, _of_coded),
-    (Estimates, lambda x: pictures.estimates_picture(estimates_dict(x))),
+    (Estimates, lambda x: intervals.estimates_plot(estimates_dict(x))),
     (Robustness, _of_robustness),
-    (CodebookComparison, selection_pictures.comparison_picture),
-    (PairComparison, pair_pictures.strengths_picture),
+    (CodebookComparison, intervals.comparison_plot),
+    (PairComparison, intervals.strengths_plot),
     (Results, _of_results),
-    (Stats, lambda x: pictures.time_picture(dataclasses.asdict(x))),
+    (Stats, lambda x: counts.time_plot(dataclasses.asdict(x))),
     (
         CoverageCurve,
-        lambda x: validation_pictures.coverage_picture(
-            {"coverage": _fields(x), "level": None}
-        ),
+        lambda x: planes.coverage_plot({"coverage": _fields(x), "level": None}),
     ),
-    (Agreement, lambda x: _of_coefficients([x])),
+    (Agreement, lambda x: intervals.agreement_plot([_fields(x)], None)),
 )

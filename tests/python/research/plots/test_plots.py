@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -14,16 +15,18 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from llamaherd.core.stats import RequestStats
-from llamaherd.research.reports import (
+from llamaherd.research.plots import (
+    counts,
+    description,
     drawing,
-    picture_parts,
-    pictures,
-    shapes,
-    validation_pictures,
+    fitting,
+    intervals,
+    words,
 )
-from llamaherd.research.reports.plots import picture_of
-from llamaherd.research.reports.report_data import label_summary
+from llamaherd.research.plots.plot import plot_of
+from llamaherd.research.plots.result_dicts import label_summary
 from llamaherd.research.statistics.coefficients import COEFFICIENTS
+from plotted import notes, the, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -208,72 +211,67 @@ def test_size_and_resolution_are_those_of_print(coded: lh.Coded) -> None:
 
 
 def test_bars_are_the_counts(coded: lh.Coded) -> None:
+    bars = the(plot_of(coded), description.Rects)
+    lengths = np.array(bars.x_end) - np.array(bars.x)
+    counted = lengths.reshape(4, len(NAMES)).sum(axis=0)
+    assert counted.tolist() == [coded.labels.count(name) for name in NAMES]
     ax = lh.plot(coded)
-    widths = np.zeros(len(NAMES))
-    for container in ax.containers:
-        widths += [bar.get_width() for bar in container]
-    assert widths.tolist() == [coded.labels.count(name) for name in NAMES]
+    (drawn,) = ax.collections
+    assert len(drawn.get_paths()) == np.count_nonzero(lengths)
     assert ax.get_yticklabels()[0].get_text() == "no"
     assert ax.get_xlabel() == "number of texts"
 
 
 def test_labels_of_prompts_are_counted_as_those_of_texts() -> None:
-    picture = picture_of(classes())
-    assert isinstance(picture, shapes.Bars)
+    plot = plot_of(classes())
     # Empty classes keep their shades, so that the shades of other classes do not change.
-    assert [name for name, _ in picture.parts] == [
-        "0.9 to 1",
-        "0.7 to 0.9",
-        "0.5 to 0.7",
-        "below 0.5",
-    ]
-    assert picture.parts[0][1] == [1, 0, 0, 0]
-    assert picture.parts[2][1] == [0, 1, 0, 0]
-    assert picture.notes == ["1 (50%)", "1 (50%)", "0 (0%)", "0 (0%)"]
-    assert picture.words.title == "Labels of 2 of 3 prompts"  # as in the shares
+    assert plot.series.names == ["0.9 to 1", "0.7 to 0.9", "0.5 to 0.7", "below 0.5"]
+    bars = the(plot, description.Rects)
+    lengths = (np.array(bars.x_end) - np.array(bars.x)).reshape(4, len(NAMES))
+    assert lengths[0].tolist() == [1, 0, 0, 0]
+    assert lengths[2].tolist() == [0, 1, 0, 0]
+    assert list(notes(plot).values()) == ["1 (50%)", "1 (50%)", "0 (0%)", "0 (0%)"]
+    assert plot.title == "Labels of 2 of 3 prompts"  # as in the shares
 
 
 def test_a_call_that_scores_has_a_timeline(tiny_path: Callable[[str], Path]) -> None:
     with lh.Model(tiny_path("llama")) as model, lh.Context(model, n_seq_max=2) as context:
         found = lh.classify_parallel(context, ["a", "b c", "d"], ["x", "y"])
     assert len(found.requests) == 3
-    picture = picture_of(found, "time")
-    assert isinstance(picture, shapes.Timeline)
-    assert len(picture.end_s) == 3
-    assert picture.first_s == picture.end_s  # no answer is generated
-    assert picture.words.title == "3 prompts in 2 slots"
+    plot = plot_of(found, "time")
+    *_, answers = phases(plot)
+    assert len(answers) == 3
+    assert all(start == end for start, end in answers)  # no answer is generated
+    assert plot.title == "3 prompts in 2 slots"
     with pytest.raises(ValueError, match="no prompt that ran"):
         lh.plot(classes(), kind="time")
+
+
+def phases(plot: description.Plot) -> list[list[tuple[float, float]]]:
+    """Return start and end of each prompt in each phase of a timeline."""
+    bands = [mark for mark in plot.marks if isinstance(mark, description.Band)]
+    return [list(zip(b.low[::2], b.high[::2], strict=True)) for b in bands]
 
 
 def test_points_and_intervals_are_those_of_the_validation(
     validation: lh.Validation,
 ) -> None:
-    picture = picture_of(validation)
-    assert isinstance(picture, shapes.Forest)
+    plot = plot_of(validation)
     of = validation.accuracy
-    first = picture.points[0]
-    assert picture.rows[first.row] == "accuracy"
-    assert (first.value, first.low, first.high) == (
-        of.accuracy.value,
-        of.accuracy.low,
-        of.accuracy.high,
-    )
+    shown = values(plot)
+    accuracy = (of.accuracy.value, of.accuracy.low, of.accuracy.high)
+    assert shown["accuracy", "model and people"] == accuracy
     people = {a.name: a.value for a in validation.coder_agreement}
     found = {
-        picture.rows[p.row]: p.value
-        for p in picture.points
-        if picture.series[p.series] == "between people"
+        row: v[0] for (row, series), v in shown.items() if series == "between people"
     }
     titles = {name: coefficient.title for name, coefficient in COEFFICIENTS.items()}
     assert found == {titles[name]: value for name, value in people.items()}
     # The baseline is shown with accuracy, not with kappa and alpha.
-    base = picture.points[-1]
-    assert picture.rows[base.row] == "accuracy"
-    majority = picture_parts.cut(str(of.majority_label), 40)
-    assert picture.series[base.series] == f"always '{majority}'"
-    assert base.value == of.majority_accuracy.value
-    assert "95% interval" in picture.words.x
+    majority = f"always '{words.cut(str(of.majority_label), 40)}'"
+    assert [row for row, series in shown if series == majority] == ["accuracy"]
+    assert shown["accuracy", majority][0] == of.majority_accuracy.value
+    assert "95% interval" in plot.x.title
 
 
 def test_each_coefficient_has_an_axis_of_its_own() -> None:
@@ -283,19 +281,19 @@ def test_each_coefficient_has_an_axis_of_its_own() -> None:
     data = {"label": code.astype(int).tolist(), "x": x.tolist()}
     gold = [int(c) if i % 3 == 0 else None for i, c in enumerate(code)]
     fit = lh.estimate(data, gold, "label ~ x", prob="simple")
-    picture = picture_of(fit)
-    assert isinstance(picture, shapes.Panels)
-    assert picture.panels == ["Intercept", "x"]
-    assert len(picture.points) == 2 * len(fit.methods)
+    plot = plot_of(fit)
+    assert plot.panels == ["Intercept", "x"]
+    assert len(values(plot)) == 2 * len(fit.methods)
     ax = lh.plot(fit)
+    assert ax.figure.legends == []  # the rows are the series
     inner = ax.child_axes
-    assert [one.get_title(loc="left") for one in inner] == picture.panels
+    assert [one.get_title(loc="left") for one in inner] == plot.panels
     low, high = inner[1].get_xlim()
     assert high - low < 0.1  # the axis of the intercept is wider than 0.1
     below, above = inner[0].get_xlim()
     assert above - below > 0.1
     names = [label.get_text() for label in inner[0].get_yticklabels()]
-    assert names == picture.series
+    assert names == plot.series.names
 
 
 def test_the_confusion_table_is_drawn(validation: lh.Validation) -> None:
@@ -305,13 +303,15 @@ def test_the_confusion_table_is_drawn(validation: lh.Validation) -> None:
 
 
 def test_a_timeline_is_in_order_and_complete() -> None:
-    picture = picture_of(results(30))
-    assert isinstance(picture, shapes.Timeline)
-    assert picture.waited_s == sorted(picture.waited_s)
-    pairs = zip(picture.waited_s, picture.first_s, picture.end_s, strict=True)
-    assert all(a <= b <= c for a, b, c in pairs)
-    assert len(picture.end_s) == 30
-    assert picture.words.title == "30 prompts in 8 slots"
+    plot = plot_of(results(30))
+    waits, reads, answers = phases(plot)
+    begun = [end for _, end in waits]
+    assert begun == sorted(begun)
+    assert [start for start, _ in reads] == begun
+    assert [start for start, _ in answers] == [end for _, end in reads]
+    assert all(start <= end for phase in phases(plot) for start, end in phase)
+    assert len(answers) == 30
+    assert plot.title == "30 prompts in 8 slots"
 
 
 def test_draws_on_axes_that_are_given(coded: lh.Coded, validation: lh.Validation) -> None:
@@ -327,7 +327,7 @@ def test_labels_are_no_mathematics(coded: lh.Coded) -> None:
 
 
 def test_a_page_gets_shapes_and_texts(validation: lh.Validation) -> None:
-    svg = drawing.svg_of(picture_of(validation, "confusion"), "name")
+    svg = drawing.svg_of(plot_of(validation, "confusion"), "name")
     assert svg.startswith("<svg")
     assert "<image" not in svg
     assert "$dollars$" in svg  # as text, not as outlines
@@ -377,21 +377,21 @@ def test_shades_of_a_confusion_matrix_have_a_legend(validation: lh.Validation) -
     figure = lh.plot(validation, kind="confusion").figure
     (legend,) = figure.legends
     assert legend.get_title().get_text() == "share of the texts with this label"
-    assert [text.get_text() for text in legend.get_texts()][::4] == ["0%", "100%"]
+    assert [text.get_text() for text in legend.get_texts()][::4] == ["0%", "to 100%"]
 
 
 def test_titles_count_in_english() -> None:
     summary = [{"label": "a", "n": 1, "n_labelled": 1, "share": 1.0, "bands": None}]
-    assert pictures.labels_picture(summary, 1).words.title == "Labels of 1 text"
-    assert pictures.labels_picture(summary, 1200, "prompts").words.title == (
+    assert counts.labels_plot(summary, 1).title == "Labels of 1 text"
+    assert counts.labels_plot(summary, 1200, "prompts").title == (
         "Labels of 1 of 1,200 prompts"
     )
     nothing = [{"label": "a", "n": 0, "n_labelled": 0, "share": None, "bands": None}]
-    assert pictures.labels_picture(nothing, 9).words.title == "Labels of 0 of 9 texts"
+    assert counts.labels_plot(nothing, 9).title == "Labels of 0 of 9 texts"
     names = ("n_prompts", "n_prefill_tokens", "n_decode_tokens", "prefill_s", "decode_s")
     rates = ("prefill_tokens_per_s", "decode_tokens_per_s", "wall_s")
     fields = dict.fromkeys((*names, *rates), 1)
-    assert pictures.time_picture(fields).words.title == "1 prompt in 1.0 s"
+    assert counts.time_plot(fields).title == "1 prompt in 1.0 s"
 
 
 @pytest.mark.parametrize(
@@ -407,12 +407,12 @@ def test_the_title_counts_the_texts_with_an_answer(
     labels: list[str | None], title: str
 ) -> None:
     summary = label_summary(labels, ["a", "b"], None, several=True)
-    assert pictures.labels_picture(summary, 3).words.title == title
+    assert counts.labels_plot(summary, 3).title == title
 
 
 def test_the_title_has_the_texts_that_were_used() -> None:
     told = lh.validate(["a", None] * 10, ["a", "b"] * 10).to_dict()
-    title = validation_pictures.measures_picture(told).words.title
+    title = intervals.measures_plot(told).title
     assert title.endswith("(20 texts; accuracy: 10)")
 
 
@@ -424,9 +424,9 @@ def test_variants_with_equal_shares_do_not_cover_each_other() -> None:
         "flips": [0.0, 0.0],
         "n_texts": 10,
     }
-    ax = drawing.draw(pictures.robustness_picture(told))
-    heights = {float(c.lines[0].get_ydata()[0]) for c in ax.containers}
-    assert len(heights) == 2
+    plot = intervals.robustness_plot(told)
+    assert len(set(the(plot, description.Points).y)) == 2
+    drawing.draw(plot)
 
 
 def test_coefficients_are_shown_with_their_intervals() -> None:
@@ -436,11 +436,10 @@ def test_coefficients_are_shown_with_their_intervals() -> None:
         lh.cohen_kappa(*codes),
         lh.krippendorff_alpha(codes, n_bootstrap=50),
     ]
-    picture = picture_of(found)
-    assert isinstance(picture, shapes.Forest)
-    assert picture.rows == [COEFFICIENTS[each.name].title for each in found]
-    assert [p.value for p in picture.points] == [each.value for each in found]
-    assert picture.words.title == "Agreement of 2 coders on 6 units"
+    plot = plot_of(found)
+    assert plot.y.names == [COEFFICIENTS[each.name].title for each in found]
+    assert [value for value, _, _ in values(plot).values()] == [e.value for e in found]
+    assert plot.title == "Agreement of 2 coders on 6 units"
     assert lh.plot(found[1]).get_xlabel() == "value, with interval"
     with pytest.raises(TypeError, match="must be a Coded"):
         lh.plot([found[0], 1])
@@ -450,10 +449,10 @@ def test_a_coverage_curve_is_drawn_by_itself_as_it_is_of_a_validation(
     validation: lh.Validation,
 ) -> None:
     assert validation.coverage is not None
-    alone, part = picture_of(validation.coverage), picture_of(validation, "coverage")
-    assert isinstance(alone, shapes.Curve)
-    assert isinstance(part, shapes.Curve)
-    assert (alone.y, alone.limits) == (part.y, part.limits)
+    alone, part = plot_of(validation.coverage), plot_of(validation, "coverage")
+    assert alone.marks == part.marks
+    assert alone.y.limits == part.y.limits
+    assert alone.note == "dashed line: accuracy of all texts"
     none = dataclasses.replace(
         validation.coverage,
         **dict.fromkeys(
@@ -461,73 +460,170 @@ def test_a_coverage_curve_is_drawn_by_itself_as_it_is_of_a_validation(
         ),
     )
     with pytest.raises(ValueError, match="no coded texts"):
-        picture_of(none)
+        plot_of(none)
 
 
 def test_names_of_variants_are_short_and_different() -> None:
     names = [f"{LONG} {i}" for i in range(3)]
-    made = picture_parts.short([*names, "own", "own"], 30)
+    made = words.short([*names, "own", "own"], 30)
     assert len(set(made)) == 5
     assert max(map(len, made)) <= 30
     assert made[3:] == ["own", "own (2)"]
-    assert picture_parts.short(["x" * 70]) == ["x" * 37 + "..."]
+    assert words.short(["x" * 70]) == ["x" * 37 + "..."]
 
 
 @pytest.mark.parametrize(
-    ("values", "is_share", "limits"),
+    ("shares", "limits"),
     [
-        ([0.2, 0.9], True, (0.0, 1.0)),
-        ([0.2, 0.4], True, (0.0, 0.4 * 1.1)),
-        ([-0.1, 0.3], True, (-0.1, 0.3 * 1.1)),
-        ([3.0, 40.0], False, (3.0, 40.0)),
-        ([0.0], True, (0.0, 1.0)),
-        ([math.nan], True, None),
+        ([0.2, 0.9], (0.0, 1.0)),
+        ([0.2, 0.4], (0.0, 0.4 * 1.1)),
+        ([0.0], (0.0, 1.0)),
+        ([math.nan], (0.0, 1.0)),
     ],
 )
-def test_the_range_of_an_axis(
-    values: list[float], is_share: bool, limits: tuple[float, float] | None
+def test_an_axis_of_shares_begins_at_zero(
+    shares: list[float], limits: tuple[float, float]
 ) -> None:
-    points = [
-        shapes.Point(row=0, series=0, value=value, low=math.nan, high=math.nan)
-        for value in values
+    told = {"variants": ["a"], "names": ["b"] * len(shares), "shares": [shares]}
+    plot = intervals.robustness_plot({**told, "flips": [0.0], "n_texts": 1})
+    assert plot.x.limits is not None
+    low, high = plot.x.limits
+    assert low < limits[0] < limits[1] < high
+    assert high - low == pytest.approx(1.04 * (limits[1] - limits[0]))
+    drawing.draw(plot)
+
+
+def test_rows_without_counts_have_the_lightest_shade() -> None:
+    told = {"accuracy": {"labels": ["a", "b"], "confusion": [[30, 10], [0, 0]]}}
+    plot = counts.confusion_plot(told)
+    classes = the(plot, description.Rects).series
+    assert classes == [3, 1, 0, 0]
+    assert [plot.series.names[i] for i in classes] == ["to 75%", "to 25%", "0%", "0%"]
+
+
+def luminance(colour: str) -> float:
+    """Return the brightness of a colour in grey, as print and screens compute it."""
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+
+
+@pytest.mark.parametrize("shades", [description.BANDS, description.SHARES])
+def test_shades_differ_in_grey(shades: tuple[str, ...]) -> None:
+    grey = sorted(luminance(shade) for shade in shades)
+    assert grey in (
+        [luminance(shade) for shade in shades],
+        [luminance(shade) for shade in reversed(shades)],
+    )
+    contrasts = [(b + 0.05) / (a + 0.05) for a, b in pairwise(grey)]
+    assert min(contrasts) > 1.15
+
+
+def test_texts_on_shades_are_readable() -> None:
+    for i, shade in enumerate(description.SHARES):
+        grey = luminance(shade)
+        ink = 0.0 if i < description.N_LIGHT else 1.0
+        light, dark = max(grey, ink), min(grey, ink)
+        contrast = (light + 0.05) / (dark + 0.05)
+        assert contrast > 4, shade
+
+
+def test_names_of_rows_stay_different_and_fit() -> None:
+    many = [f"a rather long label number {i:02d} with some words" for i in range(30)]
+    summary = [
+        {"label": name, "n": 1, "n_labelled": 30, "share": 1 / 30, "bands": None}
+        for name in many
     ]
-    picture = shapes.Forest(
-        words=shapes.Words(title="", x=""),
-        rows=["a"],
-        series=["b"],
-        points=points,
-        is_share=is_share,
-    )
-    assert picture.limits == limits
-    drawing.draw(picture)
+    plot = counts.labels_plot(summary, 30)
+    for height in (3.6, 7.0, 12.0, None):
+        fitted = fitting.fit(plot, 6.5, height)
+        assert len(set(fitted.rows)) == 30
+        lines = sum(name.count("\n") + 1 for name in fitted.rows)
+        assert 0.15 * lines * fitted.row_size < fitted.height
+    assert fitting.fit(plot, 6.5, 3.6).row_size < fitting.fit(plot, 6.5, 12.0).row_size
+    same = [f"{'the same beginning of all labels ' * 4}{i}" for i in range(2)]
+    assert len(set(fitting.in_one_line(same, 26))) == 2
+    assert fitting.in_one_line(["abc", "abcdefghijkl"], 9) == ["abc", "abc...jkl"]
+    assert fitting.wrapped("a\nb\tc") == "a b c"
+    assert fitting.wrapped("") == " "
+    lines = fitting.wrapped("x" * 200).split("\n")
+    assert [len(line) for line in lines] == [26, 26, 26]
+    assert lines[-1].endswith("...")
 
 
-def test_rows_without_counts_have_no_shares() -> None:
-    picture = shapes.Matrix(
-        words=shapes.Words(title="", x=""),
-        legend="",
-        rows=["a", "b"],
-        columns=["a", "b"],
-        counts=[[3, 1], [0, 0]],
-    )
-    assert picture.shares == [[0.75, 0.25], [0.0, 0.0]]
+def test_a_plot_of_very_many_groups_shows_the_first_ones() -> None:
+    fields = {
+        "formula": None,
+        "model": "mean",
+        "level": 0.95,
+        "n_texts": 5000,
+        "n_gold": 900,
+        "grouped_by": ["id"],
+        "rows": [
+            {"outcome": "y", "term": "share", "group": f"g{i}", "method": "dsl"}
+            | {"estimate": 0.5, "low": 0.4, "high": 0.6}
+            for i in range(1000)
+        ],
+    }
+    plot = intervals.estimates_plot(fields)
+    assert plot.note == "the first 100 of 1,000 rows"
+    assert len(plot.y.names) == len(values(plot)) == 100
+    fitted = fitting.fit(plot)
+    assert fitted.height <= 30
+    assert fitted.row_size == 1
+    terms = [row | {"term": f"x{i}", "group": ""} for i, row in enumerate(fields["rows"])]
+    plot = intervals.estimates_plot({**fields, "formula": "y ~ g", "rows": terms})
+    assert len(plot.panels) == 100
+    assert plot.note == "the first 100 of 1,000 panels"
 
 
-@pytest.mark.parametrize(
-    ("x", "expected"),
-    [
-        ([], []),
-        ([2.0], [2.0]),
-        ([1.0, 5.0, 3.0], [1.0, 5.0, 3.0]),
-        ([1.0, 1.0], [0.5, 1.5]),
-        ([3.0, 1.0, 1.0, 1.0], [3.0, 0.0, 1.0, 2.0]),
-        ([1.0, 1.2, 9.0], [0.6, 1.6, 9.0]),
-    ],
-)
-def test_points_that_would_cover_each_other_move_apart(
-    x: list[float], expected: list[float]
+def test_a_narrow_plot_has_more_lines_and_fewer_columns(
+    validation: lh.Validation,
 ) -> None:
-    assert picture_parts.apart(x, 1.0) == pytest.approx(expected)
+    plot = plot_of(validation, "labels")
+    wide, narrow = fitting.fit(plot, 6.5, 4.0), fitting.fit(plot, 3.0, 4.0)
+    assert narrow.title.count("\n") > wide.title.count("\n")
+    assert narrow.legend_columns < wide.legend_columns
+    assert narrow.n_ticks < wide.n_ticks
+    longest = max(len(line) for line in narrow.title.split("\n"))
+    assert longest <= 24
+    assert fitting.width_of("\u5206\u985e") == 4
+
+
+def test_panels_are_side_by_side_where_they_are_too_low() -> None:
+    fields = {
+        "formula": "y ~ x",
+        "model": "ols",
+        "level": 0.95,
+        "n_texts": 10,
+        "n_gold": 5,
+        "rows": [
+            {"outcome": "y", "term": f"x{i}", "group": "", "method": method}
+            | {"estimate": 1.0, "low": 0.0, "high": 2.0}
+            for i in range(9)
+            for method in ("dsl", "gold")
+        ],
+    }
+    plot = intervals.estimates_plot(fields)
+    assert fitting.fit(plot, 6.5, 12.0).n_columns == 1
+    low = fitting.fit(plot, 6.5, 3.6)
+    assert low.n_columns > 1
+    assert fitting.fit(plot).n_columns == 1  # as high as it has to be
+    assert len(panels_drawn(plot)) == 9
+
+
+def panels_drawn(plot: description.Plot) -> list[Any]:
+    return list(drawing.draw(plot).child_axes)
+
+
+def test_without_matplotlib_the_error_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(
+        ImportError, match="plots need matplotlib, which is not installed"
+    ):
+        lh.plot(lh.Stats())
 
 
 def test_axes_are_checked() -> None:

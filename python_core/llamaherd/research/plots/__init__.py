@@ -1,0 +1,1 @@
+"""Plots: one description of each, drawn by matplotlib in Python and by ggplot2 in R."""
