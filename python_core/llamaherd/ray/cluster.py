@@ -181,12 +181,12 @@ class Cluster(Host):
 
     def _info(self, ref: Any) -> ActorInfo | Exception:  # noqa: ANN401 - types of Ray
         """Return the information about an actor, or why it cannot be used."""
-        own_bytes = None if self.model.file is None else self.model.file.size_bytes
+        own_bytes = self.model.file.size_bytes
         try:
             info = cast("ActorInfo", self._ray.get(ref))
         except Exception as error:  # noqa: BLE001 - of Ray, or of the actor
             return cause_of(error)
-        if own_bytes in (None, info.model_bytes):
+        if own_bytes == info.model_bytes:
             return info
         return ModelLoadError(
             f"the model has {info.model_bytes} bytes on {info.node}, and {own_bytes} "

@@ -65,10 +65,11 @@ class Config:
         if self.num_cpus is not None:
             checks.real("num_cpus", self.num_cpus, 0.01, 1e6)
         checks.integer("batch_size", self.batch_size, 1, 10**9)
-        if isinstance(self.model, Model) and self.model.path is None:
+        own = self.model if isinstance(self.model, Model) else None
+        if own is not None and (own.template or own.foreign_format):
             raise ArgumentError(
-                "is the model of a llama_cpp.Llama, which no other process can load: "
-                "give its path",
+                "was made from a llama_cpp.Llama with a chat format of its own, which "
+                "other processes do not have: give its path, and template= to calls",
                 argument="model",
             )
 
@@ -90,7 +91,9 @@ class Config:
         bounds = self.bounds(len(cpus))
         share = min(cpus) if self.concurrency is None else sum(cpus) // bounds[1]
         model, options = self.model, dict(self.model_options)
+        context = dict(self.context)
         if isinstance(model, Model):
+            context = {**model.context_defaults, **context}
             loras = [(lora.path, lora.scale) for lora in model.loras]
             options = {
                 "n_gpu_layers": model.n_gpu_layers,
@@ -102,6 +105,7 @@ class Config:
             self,
             model=os.path.abspath(model) if os.path.isfile(model) else os.fspath(model),  # noqa: PTH100, PTH113
             model_options=options,
+            context=context,
             concurrency=bounds,
             num_cpus=max(1.0, share) if self.num_cpus is None else self.num_cpus,
         )

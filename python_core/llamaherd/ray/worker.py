@@ -117,7 +117,7 @@ class Actor:
             pid=os.getpid(),
             n_threads=self._n_threads,
             memory_bytes=psutil.Process().memory_info().rss,
-            model_bytes=0 if self._model.file is None else self._model.file.size_bytes,
+            model_bytes=self._model.file.size_bytes,
         )
 
     def run(self, call: str, requests: Sequence[Request]) -> Answers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import llama_cpp
@@ -12,6 +13,7 @@ import llamaherd as lh
 import pytest
 from llamaherd.model.model import model_of_llama
 from llamaherd.native import shim
+from llamaherd.ray import Config
 from llamaherd.run.context import as_context
 from waiting import wait_until
 
@@ -120,3 +122,17 @@ def test_a_llama_goes_on_working(llama: object) -> None:
     lh.generate(llama, "The sea is", max_tokens=6)
     after = llama("The sea is", max_tokens=6, temperature=0)["choices"][0]["text"]
     assert before == after
+
+
+def test_its_settings_go_along_to_a_cluster(tiny_path: Callable[[str], Path]) -> None:
+    path = str(tiny_path("llama"))
+    llama = llama_cpp.Llama(path, n_ctx=64, rope_freq_base=5000.0, verbose=False)
+    machine = {"Resources": {"CPU": 2}, "Alive": True}
+    with lh.Model.from_llama(llama) as model:
+        config = Config(model, context={"n_seq_max": 4})
+        plain = config.on_cluster(SimpleNamespace(nodes=lambda: [machine]))
+        assert plain.model == path
+        assert plain.context == {"rope_freq_base": 5000.0, "n_seq_max": 4}
+        model.template = "{{ messages }}"
+        with pytest.raises(ValueError, match="with a chat format of its own"):
+            Config(model)
