@@ -130,9 +130,9 @@ from .research.pairs.compare import start_compare_pairs as start_compare_pairs
 from .research.pairs.comparison import PairComparison as PairComparison
 from .research.pairs.comparison import TextStrength as TextStrength
 from .research.pairs.design import ComparedPair as ComparedPair
+from .research.plots.plot import plot as plot
 from .research.reports.methods import MethodsText as MethodsText
 from .research.reports.methods_text import methods_text as methods_text
-from .research.plots.plot import plot as plot
 from .research.reports.report import report as report
 from .research.reports.reproduce import reproduce as reproduce
 from .research.reports.reproduction import Reproduction as Reproduction

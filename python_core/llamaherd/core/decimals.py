@@ -44,7 +44,7 @@ def percents(share: float, digits: int = 1) -> str:
 
 
 def _enough(value: float, digits: int, whole: int = 1) -> int:
-    """Return the number of decimals with which `whole * value` differs from 0 and whole."""
+    """Return how many decimals tell `whole * value` from 0 and from `whole`."""
     size = abs(value)
     gap = min(size, 1 - size)
     if not gap > _ROUNDING or not math.isfinite(size):
