@@ -58,11 +58,7 @@ def model_cache_dir() -> Path:
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
-    """Return the given folder, or the default folder for None.
-
-    Raises:
-        TypeError: `cache_dir` is neither text nor a path.
-    """
+    """Return the given folder, or the default folder for None."""
     if cache_dir is None:
         return model_cache_dir()
     if not isinstance(cache_dir, (str, os.PathLike)):
@@ -123,11 +119,7 @@ def note_path(path: Path) -> Path:
 
 
 def safe_name(name: str) -> str:
-    """Return a file name without characters that could lead to another folder.
-
-    Raises:
-        DownloadError: No file can have the name.
-    """
+    """Return a file name without characters that could lead to another folder."""
     safe = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", name)
     if safe in {"", ".", ".."}:
         raise DownloadError(f"{name!r} cannot be the name of a file")
@@ -141,11 +133,7 @@ def safe_name(name: str) -> str:
 
 
 def check_content(path: Path, expected: str) -> None:
-    """Check the SHA-256 of a file.
-
-    Raises:
-        DownloadError: The file has another SHA-256.
-    """
+    """Check the SHA-256 of a file."""
     digest = sha256_of(path)
     if digest != expected:
         raise DownloadError(

@@ -92,12 +92,6 @@ def download(request: FileRequest, options: FetchOptions) -> Path:
     """Download a file, and record its source beside it.
 
     An earlier download of the same file is resumed.
-
-    Raises:
-        DownloadError: The server refuses, the connection fails repeatedly, the content
-            differs from the expected content, or the disk is full.
-        ModelLoadError: The model does not fit into memory.
-        Cancelled: `options.is_cancelled` returned True.
     """
     note_path = cache.note_path(request.target)
     if note_path.exists() and "source" not in cache.note_of(request.target):

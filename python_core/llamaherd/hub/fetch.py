@@ -186,12 +186,7 @@ class FetchWork:
         self._is_cancelled = True
 
     def run(self) -> Path | None:
-        """Find or download the file; return its path, or None if it was cancelled.
-
-        Raises:
-            ModelLoadError: The file does not exist, or does not fit into memory.
-            DownloadError: The file could not be downloaded, or has an unexpected content.
-        """
+        """Find or download the file; return its path, or None if it was cancelled."""
         try:
             return fetch(self._source, self._options, self._name)
         except Cancelled:
@@ -254,11 +249,7 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
 
 
 def _named(name: str, folder: Path) -> Path | None:
-    """Return the cached file with this name, or the only file whose name contains `name`.
-
-    Raises:
-        ModelLoadError: Several files match.
-    """
+    """Return the only cached file of this name, or whose name contains `name`."""
     own = folder == cache.model_cache_dir()
     models = [
         model

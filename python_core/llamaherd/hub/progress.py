@@ -54,11 +54,7 @@ class FetchOptions:
     is_cancelled: Callable[[], bool] = lambda: False
 
     def check_may_download(self, source: str) -> None:
-        """Check that a file that is not on this machine may be downloaded.
-
-        Raises:
-            ModelLoadError: It may not.
-        """
+        """Check that a file that is not on this machine may be downloaded."""
         if not self.download:
             raise ModelLoadError(
                 f"{source} is not on this machine; "

@@ -79,10 +79,6 @@ def checked_token(token: object) -> str | None:
     """Check that a header can contain a token, and return the token or None.
 
     No message contains the token.
-
-    Raises:
-        TypeError: `token` is not a str.
-        ValueError: `token` is empty or has characters that tokens cannot have.
     """
     if token is None:
         return None
@@ -112,13 +108,7 @@ def token_to_use(token: str | None) -> str | None:
 
 
 def hub_file(what: HubModel, options: FetchOptions) -> Path:
-    """Return the path of a file of the hub, after downloading it if necessary.
-
-    Raises:
-        ModelLoadError: No file fits into memory; or the file is not in the cache, and
-            must not be downloaded.
-        DownloadError: The download failed, or the file has an unexpected content.
-    """
+    """Return the path of a file of the hub, after downloading it if necessary."""
     at = "" if what.revision == "main" else f"@{what.revision}"
     folder = options.cache / (what.repo.replace("/", "--") + at)
     if not options.force:
@@ -236,12 +226,7 @@ def _is_of_one_commit(parts: list[Path]) -> bool:
 
 
 def _repository(repo: str, revision: str, token: str | None) -> _Repository:
-    """Request the content of a repository from the hub.
-
-    Raises:
-        DownloadError: The hub cannot be reached, has no such repository, or requires a
-            token.
-    """
+    """Request the content of a repository from the hub."""
     if is_offline():
         raise DownloadError(
             f"hf:{repo} is not in the cache, and HF_HUB_OFFLINE forbids the download: "

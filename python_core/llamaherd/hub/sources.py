@@ -69,12 +69,7 @@ _FORMS = (
 
 
 def parse(source: object, name: str = "source") -> Source:
-    """Parse a model source.
-
-    Raises:
-        TypeError: The source is neither text nor a path.
-        ValueError: The source has no known form; the message lists the known forms.
-    """
+    """Parse a model source."""
     if isinstance(source, (os.PathLike, bytes)):
         return LocalFile(Path(os.fsdecode(source)).expanduser())
     if not isinstance(source, str):

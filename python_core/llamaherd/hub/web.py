@@ -28,11 +28,7 @@ _downloading: set[int] = set()  # threads
 
 @contextmanager
 def client() -> Iterator[httpx.Client]:
-    """Create a client that trusts the system's certificates and those of certifi.
-
-    Raises:
-        DownloadError: The proxy of the environment cannot be used.
-    """
+    """Create a client that trusts the system's certificates and those of certifi."""
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_is_of_others)
     certificates = httpx.create_ssl_context()
@@ -64,10 +60,6 @@ def answer(
     """Send a request, and follow redirects to http and https only.
 
     httpx removes the header with the token from a request to another host.
-
-    Raises:
-        DownloadError: A redirect leads elsewhere, or there are too many.
-        httpx.HTTPError: There is no answer, or the answer cannot be read.
     """
     request = client.build_request("GET", url, headers=headers)
     was_safe = False
@@ -103,9 +95,6 @@ def size_of(response: httpx.Response, n_there: int) -> int | None:
     Args:
         response: Answer to a request for the file without its first `n_there` bytes.
         n_there: Number of bytes.
-
-    Raises:
-        DownloadError: The server sends another part.
     """
     if response.status_code != PARTIAL_CONTENT:
         return number(response.headers.get("Content-Length"))

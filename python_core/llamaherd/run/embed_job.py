@@ -103,7 +103,7 @@ class EmbedWork:
         return self._embeddings()
 
     def _compute(self) -> None:
-        with self._model.using():  # closing a Llama waits for this release
+        with self._model.using():  # closing the model waits for this release
             self._call.run(self._model.info.n_embd_out, self._lend, self._sizes)
         if self._was_closed:
             raise ModelClosedError("the model was closed during the call")
