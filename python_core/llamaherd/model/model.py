@@ -178,6 +178,7 @@ class Model(ClosedByWith):
             ModelLoadError: The file is gone, or does not fit into memory a second time.
         """
         loading, context = model_arguments(llama), context_arguments(llama)
+        shim.backend_init(chain=True)  # llama_cpp has replaced our log
         model = cls(**loading)
         model.context_defaults = context
         model.template, model.foreign_format = chat_of(llama)
