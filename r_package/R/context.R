@@ -21,14 +21,16 @@
 #' @param n_batch Maximum number of prompt tokens per step. NULL chooses a number.
 #' @param ... Further settings by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE, FALSE or
 #'   `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or `"q8_0"`),
-#'   `offload_kqv`, `swa_full`, `deterministic` (see below); and settings of rotary embeddings,
-#'   which replace the settings of the model's file: `rope_scaling_type` (`"none"`, `"linear"`,
-#'   `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
-#'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name causes
-#'   an error. With `deterministic = TRUE` an answer is identical to the last bit, whichever other
-#'   prompts run and in whichever order. With `deterministic`, the computation of prompts takes up
-#'   to twice as long. Recurrent and hybrid models, such as Mamba, Granite 4 H and LFM2, do not
-#'   support `deterministic`.
+#'   `offload_kqv`, `swa_full`, `keep_prefixes` and `deterministic` (see below); and settings of
+#'   rotary embeddings, which replace the settings of the model's file: `rope_scaling_type`
+#'   (`"none"`, `"linear"`, `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`,
+#'   `yarn_ext_factor`, `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any
+#'   other name causes an error. A call starts from the longest beginning that an earlier call has
+#'   computed; with `keep_prefixes = FALSE` it computes all tokens again. With
+#'   `deterministic = TRUE` an answer is identical to the last bit, whichever other prompts run and
+#'   in whichever order. With `deterministic`, the computation of prompts takes up to twice as long.
+#'   Recurrent and hybrid models, such as Mamba, Granite 4 H and LFM2, do not support
+#'   `deterministic`.
 #' @param cluster Where prompts are computed. NULL computes in this process, `"local"` in several
 #'   processes of this machine, `"auto"` on the Ray cluster of this machine, and `"host:port"` or
 #'   `"ray://host:port"` on the Ray cluster at that address. See below.
@@ -140,6 +142,7 @@ context_dots <- function(dots, count, error_call = rlang::caller_env()) {
     type_v = check_string,
     offload_kqv = check_flag,
     swa_full = check_flag,
+    keep_prefixes = check_flag,
     deterministic = check_flag,
     rope_scaling_type = check_string,
     rope_freq_base = check_number,

@@ -127,7 +127,8 @@ def of_c_request() -> Taken:
     """Return members of the C structs of a request, with their defaults."""
     technical = {
         "struct_size",
-        *("id", "tokens", "n_tokens", "fork_from", "sampling", "stop_size", "n_stop"),
+        *("id", "tokens", "n_tokens", "fork_from", "n_fork", "keep"),
+        *("sampling", "stop_size", "n_stop"),
         *("call", "draft", "whole", "step_forced", "score", "paths"),
         *("n_logit_bias", "logit_bias_value", "grammar_kind", "n_dry_breakers"),
         *("n_choices", "choice_size", "n_stop_token_ids"),

@@ -64,6 +64,9 @@ class Context(Host):
         type_v: Type of the cached values; None for f16, or bf16 if `deterministic`.
         offload_kqv: Keep the KV cache in GPU memory, if any.
         swa_full: Keep all cells of layers with sliding-window attention.
+        keep_prefixes: Start each call from the longest beginning that the cells of
+            earlier calls hold. False computes all tokens again: a loop of single calls is
+            slower, but what came before does not change the last bits of its logits.
         deterministic: Make every answer bit-identical, independent of other prompts,
             their order and `n_seq_max`. Calls then take 1.1 to 1.5 times as long, with
             AMX up to 2.6 times; see docs/decisions/0012. This works only on CPUs; a
@@ -107,6 +110,7 @@ class Context(Host):
         type_v: str | None = None,
         offload_kqv: bool = True,
         swa_full: bool = False,
+        keep_prefixes: bool = True,
         deterministic: bool = False,
         rope_scaling_type: ScalingType | None = None,
         rope_freq_base: float | None = None,
@@ -139,6 +143,7 @@ class Context(Host):
                 "type_v": type_v,
                 "offload_kqv": offload_kqv,
                 "swa_full": swa_full,
+                "keep_prefixes": keep_prefixes,
                 "deterministic": deterministic,
                 "rope_scaling_type": rope_scaling_type,
                 "rope_freq_base": rope_freq_base,
@@ -169,6 +174,7 @@ class Context(Host):
             kv_cells.bytes_per_sequence(model.metadata, model.info),
             device=device,
             buffers=checked.buffers(model.metadata, model.info, device),
+            keeps_prefixes=checked.keeps_prefixes,
         )
         self._loop = Loop(self._sizing)
         model.register(self)
@@ -200,6 +206,7 @@ class Context(Host):
             "n_ubatch": params.n_ubatch,
             "offload_kqv": params.offload_kqv,
             "swa_full": params.swa_full,
+            "keep_prefixes": self._sizing.keeps_prefixes,
             **self.numerics,
         }
 
