@@ -89,7 +89,5 @@ def test_kills_lose_nothing(tiny_path: Callable[[str], Path], tmp_path: Path) ->
         "n_kills": N_KILLS,
         "n_deaths_with_work": n_deaths,
         "n_lost": sum(text is None for text in results.texts),
-        "wall_s": results.stats.wall_s,
-        "wall_alone_s": expected.stats.wall_s,
     }
     FIGURES.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

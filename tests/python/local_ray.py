@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fake_engine import make_loop
 from llamaherd.ray.loop import ClusterLoop
 from llamaherd.ray.worker import Actor
-from ray.exceptions import RayActorError
+from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +59,7 @@ class LocalActor:
         for _ in range(2):
             if not self._is_deadly(requests):
                 return self.inner.run(call, requests)
-        raise RayActorError(error_msg="Ray says:\nit was killed")
+        raise ActorUnavailableError("it was killed", None)
 
     def _change(self, call: str, kind: Change) -> None:
         self.inner.change(call, kind)
@@ -79,7 +79,10 @@ class LocalRay:
         return list(done), list(left)
 
     def get(self, ref: Future[Any]) -> Any:
-        return ref.result()
+        error = ref.exception()
+        if error is None or isinstance(error, RayError):
+            return ref.result()
+        raise RayTaskError("run", "", error)
 
 
 @contextmanager

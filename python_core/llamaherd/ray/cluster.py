@@ -210,6 +210,7 @@ class _Embedder:
         for actor in actors:
             self._free.put(actor)
         self._is_aborted = False
+        self._n_gone = 0  # actors that Ray does not start again
 
     def abort(self) -> None:
         """End all current runs; later runs fail at once."""
@@ -217,23 +218,36 @@ class _Embedder:
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
         """See `Embedder`; also a NativeError if the processes with the texts died."""
-        actor = None
-        while actor is None:
+        while True:
+            actor = self._borrowed()
+            try:
+                ref = actor.embed.remote(self._spec, list(texts))
+                while not self._ray.wait([ref], timeout=_SLICE_S)[0]:
+                    self._check()
+                vectors: array[float] = self._ray.get(ref)
+            except self._ray.exceptions.ActorDiedError as error:  # for good
+                self._n_gone += 1
+                if self._n_gone == self.n_at_once:
+                    raise cause_of(error) from None
+                continue
+            except self._ray.exceptions.RayError as error:
+                self._free.put(actor)
+                if is_loss(error):
+                    text = f"the processes that computed the text died: {error}"
+                    raise NativeError(text, 0) from None
+                raise cause_of(error) from None
+            except BaseException:
+                self._free.put(actor)
+                raise
+            self._free.put(actor)
+            return vectors
+
+    def _borrowed(self) -> Any:  # noqa: ANN401 - types of Ray
+        """Wait for an actor that is free."""
+        while True:
             self._check()
             with suppress(Empty):
-                actor = self._free.get(timeout=_SLICE_S)
-        try:
-            ref = actor.embed.remote(self._spec, list(texts))
-            while not self._ray.wait([ref], timeout=_SLICE_S)[0]:
-                self._check()
-            vectors: array[float] = self._ray.get(ref)
-        except self._ray.exceptions.RayError as error:
-            if is_loss(error):
-                raise NativeError(f"the processes of the text died: {error}", 0) from None
-            raise cause_of(error) from None
-        finally:
-            self._free.put(actor)
-        return vectors
+                return self._free.get(timeout=_SLICE_S)
 
     def _check(self) -> None:
         if self._is_aborted:

@@ -9,7 +9,7 @@ import socket
 import sys
 from contextlib import suppress
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from llamaherd.core import checks, installing
@@ -17,6 +17,8 @@ from llamaherd.core.errors import ArgumentError, ClusterError
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+    from llamaherd.core.process_bound import ClosedByWith
 
 _KNOCK_S = 10.0
 _NO_CLUSTER = (
@@ -27,14 +29,7 @@ _lock = RLock()
 _is_own = False  # whether this module started Ray in this process
 
 
-class OpenCluster(Protocol):
-    """Protocol of an open `Cluster`: the method that this module uses."""
-
-    def close(self) -> None:
-        """End the actors."""
-
-
-_clusters: WeakSet[OpenCluster] = WeakSet()
+_clusters: WeakSet[ClosedByWith] = WeakSet()
 
 
 def import_ray(*extras: str) -> ModuleType:
@@ -49,7 +44,7 @@ def import_ray(*extras: str) -> ModuleType:
         ) from None
 
 
-def connect(cluster: OpenCluster, address: str | None, n_cpus: float) -> ModuleType:
+def connect(cluster: ClosedByWith, address: str | None, n_cpus: float) -> ModuleType:
     """Connect to Ray at an address for `cluster`, and return Ray's module.
 
     Without an address, the present connection is used, or Ray is started on this machine
@@ -77,7 +72,7 @@ def connect(cluster: OpenCluster, address: str | None, n_cpus: float) -> ModuleT
     return ray
 
 
-def leave(cluster: OpenCluster) -> None:
+def leave(cluster: ClosedByWith) -> None:
     """Remove a closed cluster; after the last one, end Ray if this module started it."""
     global _is_own  # noqa: PLW0603 - see `connect`
     with _lock:

@@ -338,11 +338,11 @@ class ClusterLoop(ThreadedLoop):
         work.take(piece, answers, self._nodes[piece.actor])
 
     def _refused(self, work: Dispatch, piece: Piece, error: Exception) -> None:
-        """Give a piece that an actor has no memory for to the others."""
+        """Give a piece to others: its actor has no memory, or is gone for good."""
         i = piece.actor
         if i not in work.refusals:
             with suppress(Exception):  # warnings may be errors
-                text = f"actor {i} on {self._nodes[i]} does not answer these prompts"
+                text = f"actor {i} on {self._nodes[i]} answers no more of these prompts"
                 warnings.warn(f"{text}; others continue: {error}", stacklevel=2)
         work.refusals.add(i)
         work.again(piece)
@@ -367,14 +367,14 @@ class ClusterLoop(ThreadedLoop):
 
 
 def is_loss(error: Exception) -> bool:
-    """Return whether an actor died or could not be reached; it raised no error."""
+    """Return whether an actor died or could not be reached, and Ray starts it again."""
     from ray import exceptions  # noqa: PLC0415 - Ray is loaded by now
 
-    losses = (exceptions.RayActorError, exceptions.OutOfMemoryError)
+    losses = (exceptions.ActorUnavailableError, exceptions.OutOfMemoryError)
     return isinstance(error, losses) and not isinstance(error, exceptions.RayTaskError)
 
 
 def cause_of(error: Exception) -> Exception:
-    """Return the error that an actor raised, which Ray wraps."""
+    """Return the error that an actor raised, which Ray wraps; ContextError without it."""
     cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, Exception) else error
+    return cause if isinstance(cause, Exception) else ContextError(str(error))

@@ -43,15 +43,8 @@ _CALLS: dict[Kind, tuple[Callable[..., object], str, set[str]]] = {
     "annotate": (annotate, "text", {"frame", "text", "context", "columns"}),
     "embed": (embed_parallel, "text", {"model", "texts"}),
 }
-_REFUSED = {
-    "journal": "batches go to any actor; use Ray Data's checkpoints instead",
-    "progress": "Ray Data shows it",
-    "on_error": "a failed row has its reason in a column, and other rows continue",
-    "n": "a row has one answer",
-    "params": "give its fields as arguments",
-    "logprobs": "there are no columns for them",
-    "versions": "there is no record",
-}
+# Arguments that need the whole call; Ray Data has checkpoints in place of journals.
+_REFUSED = {"journal", "progress", "on_error", "n", "params", "logprobs", "versions"}
 _ALL_ROWS = (
     "calibrate='batch', until and larger depend on all rows, but a batch has only some; "
     "calibrate='contextual' does not depend on rows"
@@ -224,10 +217,10 @@ def _check_settings(task: Kind, settings: Mapping[str, object]) -> None:
     """Check the names of settings, before an actor loads a model."""
     call, _, given = _CALLS[task]
     parameters = inspect.signature(call).parameters
-    allowed = [name for name in parameters if name not in given | _REFUSED.keys()]
+    allowed = [name for name in parameters if name not in given | _REFUSED]
     for name in settings:
         if name in _REFUSED and name in parameters:
-            problem = f"cannot be combined with batches: {_REFUSED[name]}"
+            problem = "cannot be combined with batches, each of which is a call"
             raise ArgumentError(problem, argument=name, code="conflict")
         if name not in allowed:
             meant = checks.meant(name, allowed)

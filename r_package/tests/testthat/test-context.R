@@ -150,6 +150,7 @@ test_that("wrong clusters are named", {
     context_create(model, cluster = 3)
     context_create(model, cluster = "local", n_actors = 0)
     context_create(model, cluster = "local", n_actors = "many")
+    context_create(model, cluster = "local", n_actors = "numa")
     context_create(model, cluster = "local", num_cpus = "many")
     context_create(model, n_actors = 2)
     context_create(model, num_cpus = 2)
