@@ -93,7 +93,8 @@ main() {
     command -v mmdebstrap >/dev/null || debian+=(mmdebstrap)
   fi
 
-  mapfile -t packages < <(r_field Depends; r_field Imports)
+  # The demo and the README draw plots, for which ggplot2 is a suggested package.
+  mapfile -t packages < <(r_field Depends; r_field Imports; echo ggplot2)
   if [[ $1 != run ]]; then
     [[ -f /usr/include/doctest/doctest.h ]] || debian+=(doctest-dev)
     command -v chromium >/dev/null || debian+=(chromium)

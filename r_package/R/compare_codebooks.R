@@ -109,7 +109,9 @@
 #'   context
 #' )
 #' found
-#' plot(found)
+#' if (requireNamespace("ggplot2", quietly = TRUE)) {
+#'   plot(found)
+#' }
 #'
 #' choice <- best_codebook(found)
 #' evaluate_codebook(choice, gold, context)

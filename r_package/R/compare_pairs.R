@@ -92,7 +92,9 @@
 #' )
 #' found <- compare_pairs(texts, "Which text is angrier?", context)
 #' found
-#' plot(found)
+#' if (requireNamespace("ggplot2", quietly = TRUE)) {
+#'   plot(found)
+#' }
 #' people <- data.frame(first = "calm", second = "angry", winner = "angry")
 #' pair_agreement(found, people, known = c(calm = 0, angry = 5, glad = 0, sad = 1))
 compare_pairs <- function(

@@ -45,7 +45,7 @@
 #'   computed, and was answered.
 #' * Statistics of a call: seconds spent on prompts and on answers.
 #' @name plots
-#' @examplesIf llamaherd::llamaherd_available()
+#' @examplesIf llamaherd::llamaherd_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' truth <- rep(c("pro", "con", "none"), c(40, 40, 20))
 #' model <- c(rep("pro", 45), rep("con", 40), rep("none", 15))
 #' found <- validate(model, truth, prob = seq(0.99, 0.5, length.out = 100))
@@ -230,7 +230,7 @@ timing_given <- function(x) {
 # Returns the ggplot of an object. `kind` and `given`, the content of the object, are the arguments
 # of plot_description() in Python, whose texts fit the open graphics device.
 drawn <- function(kind, given, error_call) {
-  check_ggplot2(error_call)
+  check_graphics(error_call)
   # dev.size() would open a device, which in a script is the file Rplots.pdf.
   size <- if (grDevices::dev.cur() > 1) grDevices::dev.size() else c(7, 7)
   found <- py_call(
@@ -241,13 +241,11 @@ drawn <- function(kind, given, error_call) {
     size[[2]],
     error_call = error_call
   )
+  check_ggplot2(error_call)
   ggplot_of(found)
 }
 
-check_ggplot2 <- function(
-  error_call,
-  is_installed = requireNamespace("ggplot2", quietly = TRUE)
-) {
+check_graphics <- function(error_call) {
   if (identical(getOption("llamaherd.graphics"), "base")) {
     abort(
       c(
@@ -258,6 +256,12 @@ check_ggplot2 <- function(
       error_call
     )
   }
+}
+
+check_ggplot2 <- function(
+  error_call,
+  is_installed = requireNamespace("ggplot2", quietly = TRUE)
+) {
   if (!is_installed) {
     abort(
       c(

@@ -64,7 +64,9 @@
 #'
 #' found <- robustness(news, text, books, context, orders = 1, n_texts = 8)
 #' found
-#' plot(found)
+#' if (requireNamespace("ggplot2", quietly = TRUE)) {
+#'   plot(found)
+#' }
 robustness <- function(
   data,
   text = NULL,

@@ -18,6 +18,7 @@ verbs <- list(
   plot = \(x) {
     tryCatch(
       graphics::plot(x),
+      llamaherd_error_package = \(e) stopifnot(grepl("ggplot2", conditionMessage(e))),
       llamaherd_error = \(e) if (!identical(e$code, reason_of_no_plot(x))) stop(e)
     )
   }

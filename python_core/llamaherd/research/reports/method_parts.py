@@ -9,7 +9,7 @@ from llamaherd.core.plurals import count_of
 from llamaherd.research.references import REFERENCES
 from llamaherd.research.reports.checklist import ASKED_BY, OPEN
 from llamaherd.research.reports.methods import methods_of
-from llamaherd.research.reports.methods_words import measured
+from llamaherd.research.reports.prose import measured
 from llamaherd.research.reports.report_blocks import note_block
 from llamaherd.research.selection.effect import TITLES
 

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.files import write_new
-from llamaherd.core.plurals import count_of, verb
+from llamaherd.core.plurals import verb
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.ready_codebooks import sources_of
 from llamaherd.research.references import REFERENCES, Reference
-from llamaherd.research.reports import methods_people
+from llamaherd.research.reports import prose
 from llamaherd.research.reports.checklist import ChecklistItem, checklist_of
-from llamaherd.research.reports.methods_words import (
-    cite,
-    date_of,
-    listed,
-    number,
-    short_hash,
-)
+from llamaherd.research.reports.prose import cite, short_hash
+from llamaherd.research.reports.report_data import estimates_in
+from llamaherd.research.selection.effect import TITLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping, Sequence
 
     from llamaherd.research.reports.report_data import Contents
 
 PARTS = ("validation", "estimates", "robustness", "evaluation")
-_MANY_LABELS = 12  # largest number of labels that the paragraph lists
 _TYPES = {
     "label": "one label for each text",
     "ordinal": "one label of an ordered scale for each text",
@@ -36,6 +32,29 @@ _TYPES = {
     "fields": "values of a schema for each text",
     "spans": "passages of each text, each with a label",
 }
+
+
+_WEIGHTS = {
+    ("inclusion",): "the inverse of its inclusion probability",
+    ("survey",): "its survey weight",
+    ("inclusion", "survey"): "its survey weight divided by its inclusion probability",
+}
+_TERMS = {
+    "share": "shares",
+    "mean": "means",
+    "quantile": "quantiles",
+    "difference": "differences between groups",
+}
+_MODELS = {"ols": "least squares", "logit": "logistic"}
+_CONSENSUS = {
+    "dawid_skene": "by the model of Dawid and Skene",
+    "one_coin": "by the one-coin form of the model of Dawid and Skene",
+}
+_RIGHT_CODE = (
+    "If people gave different codes to a text, the majority code was used, and on a tie "
+    "the code of the first coder."
+)
+_MEAN_NUMBER = "the number of a text was the mean of the numbers that people gave."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,20 +101,19 @@ def methods_of(contents: Contents) -> MethodsText:
         contents: Result of `contents_of` or `read_report`.
     """
     used: list[str] = []
-    run = contents["run"]
-    contents = {**dict.fromkeys(PARTS), **contents}
-    paragraphs = [
-        [*_model(contents, used), *_codebook(run, used), *_asked(run, used)],
-        [*methods_people.chosen(contents), *methods_people.people(contents, used)],
-        methods_people.estimates(contents, used),
-    ]
-    text = "\n\n".join(" ".join(each) for each in paragraphs if each)
-    found = [_with_version(REFERENCES[key], run["versions"]) for key in used]
+    facts = facts_of(contents)
+    found = prose.paragraphs(
+        "methods.txt.j2",
+        {**facts, "cite": partial(cite, used)}
+        | {"estimates": lambda: _estimates(facts, used)},
+    )
+    versions = contents["run"]["versions"]
+    cited = [_with_version(REFERENCES[key], versions) for key in used]
     return MethodsText(
-        text=text,
-        bibtex="\n\n".join(each.bibtex for each in found),
+        text="\n\n".join(" ".join(sentences) for sentences in found if sentences),
+        bibtex="\n\n".join(each.bibtex for each in cited),
         references=tuple(used),
-        checklist=tuple(checklist_of(contents)),
+        checklist=tuple(checklist_of(facts)),
     )
 
 
@@ -108,159 +126,136 @@ def _with_version(reference: Reference, versions: Mapping[str, str]) -> Referenc
     return replace(reference, fields={**reference.fields, "note": note})
 
 
-def _model(contents: Contents, used: list[str]) -> Iterator[str]:
+def facts_of(contents: Contents) -> dict[str, Any]:
+    """Return the content of a report with the values that its prose needs."""
+    contents = {**dict.fromkeys(PARTS), **contents}
     run, rows = contents["run"], contents["data"]["rows"]
-    model = run["model"]
     failed = {int(index) for index in contents["errors"]}
     there = [index for index in rows if index is not None]
     coded = [index for index in there if index not in failed]
-    n, n_different = len(coded), len(set(coded))
-    what = f"{count_of(n, 'text')}" + (
-        f" ({n_different:,} different ones)" if n > n_different else ""
-    )
-    name = model["metadata"].get("general.name")
-    file = model["file"] or "of a file that is not recorded"
-    named = f"{name} (file {file}" if name and model["file"] else f"the model {file} ("
-    facts = [short_hash(model["sha256"])] if model["sha256"] else []
-    if model["size_bytes"] is not None:
-        facts.insert(0, f"{model['size_bytes'] / 1e9:.2f} GB")
-    if name and model["file"]:
-        named += "".join(f", {fact}" for fact in facts) + ")"
-    else:
-        named = named + ", ".join(facts) + ")" if facts else named.rstrip(" (")
-    versions = run["versions"]
-    with_version = f"llamaherd {versions.get('llamaherd', '')}".strip()
-    engine = f"llama-cpp-python {versions.get('llama-cpp-python', '')}".strip()
-    yield (
-        f"We coded {what} with {named}, run with {with_version} "
-        f"{cite(used, 'llamaherd')} on top of {engine} {cite(used, 'llamacpp')}, on "
-        f"{date_of(run['started'])}."
-    )
-    loras = model["loras"]
-    if loras:
-        files = listed([str(each["file"] or "an unnamed file") for each in loras])
-        yield f"The model had {count_of(len(loras), 'LoRA adapter')}: {files}."
     n_missing, n_failed = len(rows) - len(there), len(there) - len(coded)
-    parts = [
+    left_out = [
         f"{n_missing:,} {verb(n_missing, 'has', 'have')} no text" if n_missing else "",
         f"{n_failed:,} could not be coded" if n_failed else "",
     ]
-    if n_missing or n_failed:
-        yield f"Of {count_of(len(rows), 'row')}, {listed([p for p in parts if p])}."
-
-
-def _codebook(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
-    content = run["codebook"]["content"]
-    book = Codebook.from_dict(content)
-    question = " ".join(book.question.split())
-    told = f"The codebook asks for {_TYPES[book.type]}: \u201c{question}\u201d"
-    names = list(book.names)
-    if book.type == "scale":
-        told += f" (from {names[0]} to {names[-1]}, {count_of(len(names), 'value')})"
-    elif 0 < len(names) <= _MANY_LABELS:
-        told += f" (labels: {listed(names)})"
-    elif names:
-        told += f" ({count_of(len(names), 'label')})"
-    yield told + ("" if told.endswith((".", "?")) else ".")
-    n_defined = sum(1 for each in book.definitions.values() if each)
-    if names and book.type != "scale":
-        some = f"{n_defined} of the labels"
-        share = "Each label" if n_defined == len(names) else some
-        have = "has" if n_defined in (1, len(names)) else "have"
-        yield (
-            f"{share} {have} a definition."
-            if n_defined
-            else "Labels have no definitions."
-        )
-    keys = sources_of(book)
-    if keys:
-        works = " ".join(cite(used, key) for key in keys)
-        yield (
-            "The codebook is a ready codebook of llamaherd, based on published "
-            f"definitions {works}."
-        )
-    n_examples = len(book.examples)
-    shown = count_of(n_examples, "coded example") if n_examples else "no coded examples"
-    yield (
-        f"The codebook contains {shown}; {short_hash(run['codebook']['hash'])} "
-        "identifies its content."
-    )
-
-
-def _asked(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
-    settings, kind = run["settings"], run["codebook"]["content"].get("type", "label")
-    form = (
-        "in the model's chat template"
-        if settings.get("chat")
-        else "as a plain text to be continued, without a chat template"
-    )
-    yield f"The prompt was given {form}."
-    if settings.get("method") == "classify":
-        each = (
-            "the model answered a yes-or-no question for each label, and a text got the "
-            "labels with a probability above 0.5"
-            if kind == "multiple"
-            else "each text got the most probable label"
-        )
-        yield (
-            "No label was sampled, so no temperature was involved: the probability of "
-            f"every label was computed, and {each}."
-        )
-    else:
-        temperature = float(settings.get("temperature") or 0.0)
-        drawn = (
-            "greedily (temperature 0)"
-            if temperature == 0
-            else f"at temperature {temperature:g} (seed {settings.get('seed')})"
-        )
-        yield (
-            f"Answers were generated {drawn}, in the form that the codebook prescribes, "
-            f"with at most {settings.get('max_tokens')} tokens."
-        )
-    thought = run.get("thinking")
-    if thought is not None:
-        yield str(thought["methods"])
-    elif settings.get("thinking") is False:
-        yield "The model's reasoning was switched off."
-    else:
-        yield "The model wrote no reasoning before its answers."
-    yield from _calibrated(run, used)
-    if run["context"].get("deterministic"):
-        yield (
-            "The computation was deterministic: the same versions give the same labels, "
-            "bit for bit."
-        )
-
-
-def _calibrated(run: Mapping[str, Any], used: list[str]) -> Iterator[str]:
-    way = run["settings"].get("calibrate")
-    if way == "batch":
-        yield (
-            "Probabilities were calibrated by batch calibration "
-            f"{cite(used, 'zhou2024')}."
-        )
-    elif way == "contextual":
-        yield (
-            "Probabilities were calibrated by contextual calibration "
-            f"{cite(used, 'zhao2021')}."
-        )
-    elif run["settings"].get("method") == "classify":
-        yield "Probabilities were not calibrated."
-    found = run.get("recalibration")
-    if found is None:
-        return
-    features = listed(
-        [
+    model = run["model"]
+    size = model["size_bytes"]
+    book = Codebook.from_dict(run["codebook"]["content"])
+    recalibration = run.get("recalibration")
+    return {
+        **contents,
+        "n_rows": len(rows),
+        "n_coded": len(coded),
+        "n_different": len(set(coded)),
+        "left_out": [part for part in left_out if part],
+        "model": model,
+        "model_name": (model.get("metadata") or {}).get("general.name"),
+        "model_facts": [
+            *([] if size is None else [f"{size / 1e9:.2f} GB"]),
+            *([short_hash(model["sha256"])] if model["sha256"] else []),
+        ],
+        "lora_files": [str(each["file"] or "an unnamed file") for each in model["loras"]],
+        "book": book,
+        "asks_for": _TYPES[book.type],
+        "question": " ".join(book.question.split()),
+        "names": list(book.names),
+        "n_defined": sum(1 for each in book.definitions.values() if each),
+        "n_examples": len(book.examples),
+        "sources": sources_of(book),
+        "settings": run["settings"],
+        "is_scored": run["settings"].get("method") == "classify",
+        "temperature": float(run["settings"].get("temperature") or 0.0),
+        "recalibration": recalibration,
+        "features": [
             {"probs": "the model's log-probabilities"}.get(each, each)
-            for each in found["features"]
-        ]
+            for each in (recalibration or {}).get("features", ())
+        ],
+        "titles": TITLES,
+        "consensus": _CONSENSUS,
+        "right_code": _RIGHT_CODE,
+        "mean_number": _MEAN_NUMBER,
+        "estimates": estimates_in(contents),
+        **_facts_of_validation(contents["validation"]),
+    }
+
+
+def _facts_of_validation(found: Mapping[str, Any] | None) -> dict[str, Any]:
+    if found is None:
+        return {"has_majority": False}
+    by = list(prose.weights_of(found))
+    is_simple = (found.get("design") or {}).get("kind") == "simple"
+    if is_simple and not found.get("is_by_label"):
+        by = [each for each in by if each != "inclusion"]
+    several = len(found["coders"]) > 1
+    return {
+        "has_majority": several and (found.get("consensus") or "majority") == "majority",
+        "weighted_by": _WEIGHTS[tuple(by)] if by else "",
+        "between_people": _reported(found["coder_agreement"], ("kappa", "alpha")),
+        "of_model": _reported(found["model_agreement"], ("kappa",)),
+    }
+
+
+def _reported(
+    found: Sequence[Mapping[str, Any]] | None, names: Sequence[str]
+) -> list[Mapping[str, Any]]:
+    """Return the coefficients in `names`; if kappa is weighted, weighted kappa."""
+    known = {each["name"]: each for each in found or [] if each["value"] is not None}
+    best = (known.get(f"weighted {name}") or known.get(name) for name in names)
+    return [each for each in best if each is not None]
+
+
+def _estimates(facts: Mapping[str, Any], used: list[str]) -> list[str]:
+    """Return sentences on all estimates, those of the same data and methods together.
+
+    What is said of all of them is said once, at the end.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for fields in facts["estimates"]:
+        groups.setdefault(repr(_design_of(fields)), []).append(fields)
+    told = [_estimated(found, facts, used) for found in groups.values()]
+    shared = (
+        [each for each in told[0] if all(each in own for own in told)] if told else []
     )
-    before = number(found["raw"]["accuracy"]["value"])
-    after = number(found["cross_validated"]["accuracy"]["value"])
-    yield (
-        "Labels and probabilities were then recalibrated by a ridge multinomial "
-        f"logistic regression of {count_of(found['n_codes'], 'code')} of people on "
-        f"{features}, "
-        f"cross-fitted in {found['n_folds']} folds; accuracy was {before} before, "
-        f"and {after} after by cross-validation."
+    return [each for own in told for each in own if each not in shared] + shared
+
+
+def _design_of(fields: Mapping[str, Any]) -> list[object]:
+    """Return all that the sentences on estimates say of data and methods."""
+    names = ("n_texts", "n_gold", "level", "predictions", "target", "is_weighted")
+    methods = sorted({row["method"] for row in fields["rows"]})
+    more = ("consensus", "simultaneous")
+    has_coders = bool(fields.get("agreement"))
+    return [methods, has_coders, *(fields.get(name) for name in (*names, *more))]
+
+
+def _estimated(
+    found: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], used: list[str]
+) -> list[str]:
+    """Return sentences on estimates of the same data by the same methods."""
+    formulas = {each["formula"]: each["model"] for each in found if each["formula"]}
+    terms = [{str(row["term"]) for row in each["rows"]} for each in found]
+    all_terms = {
+        term
+        for each, own in zip(found, terms, strict=True)
+        if not each["formula"]
+        for term in own
+    }
+    estimated = [_TERMS[each] for each in _TERMS if each in all_terms] + [
+        f"the regression {formula} ({_MODELS.get(model, model)})"
+        for formula, model in formulas.items()
+    ]
+    are_numbers = [bool(own & {"mean", "quantile"}) for own in terms]
+    (sentences,) = prose.paragraphs(
+        "estimates.txt.j2",
+        {
+            **facts,
+            "cite": partial(cite, used),
+            "first": found[0],
+            "methods": {row["method"] for row in found[0]["rows"]},
+            "estimated": estimated or ["shares and means"],
+            "has_formulas": bool(formulas),
+            "all_numbers": all(are_numbers),
+            "some_numbers": any(are_numbers),
+        },
     )
+    return sentences

@@ -12,7 +12,7 @@ from llamaherd.research.plots.intervals import (
     estimates_plot,
     robustness_plot,
 )
-from llamaherd.research.reports.methods_words import listed
+from llamaherd.research.reports.prose import listed
 from llamaherd.research.reports.report_blocks import (
     ends_text,
     note_block,

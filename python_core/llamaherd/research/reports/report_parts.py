@@ -20,7 +20,7 @@ from llamaherd.research.reports.method_parts import (
     methods_blocks,
     references_blocks,
 )
-from llamaherd.research.reports.methods_people import weights_of
+from llamaherd.research.reports.prose import DESIGNS, design_text, weights_of
 from llamaherd.research.reports.report_blocks import (
     duration_text,
     ends_text,
@@ -60,15 +60,6 @@ if TYPE_CHECKING:
     from llamaherd.research.reports.report_data import Contents
 
     Draw = Callable[..., Block | None]
-
-_KINDS = {
-    "simple": "at random, all texts equally probable",
-    "stratified": "at random, a fixed number in each stratum,",
-    "uncertainty": "at random, with probabilities that grow with the model's uncertainty",
-    "weights": "at random, with probabilities that grow with the survey weight",
-    "given": "at random, with given probabilities",
-    "waves": "in waves of different designs",
-}
 
 _MEASURE = 2  # decimals, as in the printed validation
 _WEIGHTS = {"inclusion": "1 / inclusion probability", "survey": "survey weight"}
@@ -284,10 +275,8 @@ def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Bloc
     """Describe how the coded texts were sampled."""
     if design is None:
         return [note_block("There is no record of how the coded texts were selected.")]
-    by = design.get("by")
-    kind = _KINDS[design["kind"]]
     facts = [
-        ["drawn", kind if by is None else f"{kind} by {_listed(by)}"],
+        ["drawn", design_text(design)],
         ["texts", f"{design['n']:,} of {design['N'] - design['n_missing']:,}"],
         ["coders", _listed(coders)],
     ]
@@ -298,7 +287,7 @@ def _drawn(design: Mapping[str, Any] | None, coders: Sequence[str]) -> list[Bloc
     for name, n in design.get("drawn", {}).items():
         facts.append([f"of {name}", f"{n:,} of {design['strata'][name]:,}"])
     for wave in design.get("history", ()):
-        what = f"{wave['n']:,} of {wave['N']:,}, {_KINDS[wave['kind']]}"
+        what = f"{wave['n']:,} of {wave['N']:,}, {DESIGNS[wave['kind']]}"
         after = f"; {count_of(wave['n_coded'], 'code')} before it; seed {wave['seed']}"
         facts.append([f"wave {wave['wave']}", what + after])
     facts.append(["seed", str(design["seed"])])

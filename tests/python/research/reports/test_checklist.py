@@ -9,7 +9,7 @@ import pytest
 from llamaherd.research.references import GUIDELINES
 from llamaherd.research.reports.checklist import ChecklistItem, checklist_of
 from llamaherd.research.reports.method_parts import checklist_blocks
-from llamaherd.research.reports.methods import PARTS
+from llamaherd.research.reports.methods import PARTS, facts_of
 from llamaherd.research.reports.report_data import sha256_of
 from llamaherd.research.reports.report_file import read_report
 
@@ -73,7 +73,7 @@ def test_the_checklist_is_open_where_the_data_are_silent(
 
 def answers(contents: dict[str, Any]) -> dict[str, ChecklistItem]:
     whole = {**dict.fromkeys(PARTS), **contents}
-    return {item.question: item for item in checklist_of(whole)}
+    return {item.question: item for item in checklist_of(facts_of(whole))}
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd.cli import main
+from llamaherd.cli.gold import _DESIGNS
 from llamaherd.research.estimation.gold_waves import WAVES
 from llamaherd.research.plots.result_dicts import estimates_dict
-from llamaherd.research.reports import methods_people, report_parts
-from llamaherd.research.reports.checklist import checklist_of
 from llamaherd.research.reports.methods import methods_of
+from llamaherd.research.reports.prose import DESIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -199,7 +199,21 @@ def test_a_ready_codebook_is_cited(contents: dict[str, Any]) -> None:
 
 
 def test_every_design_of_a_sample_has_a_sentence() -> None:
-    assert methods_people._DRAWN.keys() | {WAVES} == report_parts._KINDS.keys()
+    assert set(DESIGNS) == {*_DESIGNS, "given", WAVES}
+
+
+def test_values_are_text_and_never_part_of_a_template(contents: dict[str, Any]) -> None:
+    hostile = "{{ 7 * 7 }}{% if %}"
+    book = lh.Codebook("Which?", {hostile: "One.", "other": "Two."})
+    codebook = {"hash": book.hash, "content": book.to_dict()}
+    model = {**contents["run"]["model"], "file": "{# a #}\n--\n.gguf"}
+    run = {**contents["run"], "codebook": codebook, "model": model}
+    found = methods_of({**contents, "run": run})
+    before = methods_of(contents)
+    assert hostile in found.text
+    assert "{# a #} -- .gguf" in found.text
+    assert found.text.count("\n\n") == before.text.count("\n\n")
+    assert any("{# a #} -- .gguf" in item.answer for item in found.checklist)
 
 
 def test_a_choice_is_told_with_its_evaluation(contents: dict[str, Any]) -> None:
@@ -223,7 +237,7 @@ def test_a_choice_is_told_with_its_evaluation(contents: dict[str, Any]) -> None:
     assert "chosen among 10 candidates by their macro F1" in text
     assert "0.70 (95% interval 0.60 to 0.80)" in text
     assert "used before (1 earlier evaluation)" in text
-    answers = {item.question: item for item in checklist_of(whole)}
+    answers = {item.question: item for item in methods_of(whole).checklist}
     assert not answers["How many prompts and models were tried?"].is_open
 
 

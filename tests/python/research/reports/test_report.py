@@ -431,7 +431,7 @@ def test_it_tells_how_the_gold_sample_was_drawn(coded: lh.Coded, tmp_path: Path)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
     for told in (
         "How the gold sample was drawn",
-        "at random, a fixed number in each stratum, by half",
+        "at random, a fixed number in each stratum of half",
     ):
         assert told in page
     for told in ("5 of 8", "ann, ben", "of a", "of b", "equal", gold.design["sha256"]):
