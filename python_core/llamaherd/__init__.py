@@ -26,7 +26,6 @@ from llamaherd.api.score import (
     start_score,
 )
 from llamaherd.api.turns import Turn
-from llamaherd.asks.annotate_options import CodingSettings
 from llamaherd.asks.calibration import (
     Calibration,
     calibrate_batch,
@@ -37,6 +36,7 @@ from llamaherd.asks.continuations import (
     PerplexityResults,
     ScoreResults,
 )
+from llamaherd.asks.keywords import CodingSettings
 from llamaherd.asks.scores import ClassifyResults
 from llamaherd.asks.votes import Vote, vote
 from llamaherd.coding_page.code_texts import code_texts

@@ -6,7 +6,8 @@ from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from llamaherd.asks.options import GenerateOptions, SubmitSettings
+from llamaherd.asks.keywords import SubmitSettings
+from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests
 from llamaherd.asks.settings import takes
 from llamaherd.core.errors import ContextClosedError
