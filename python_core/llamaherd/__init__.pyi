@@ -18,7 +18,7 @@ from .api.score import score_parallel as score_parallel
 from .api.score import start_perplexity as start_perplexity
 from .api.score import start_score as start_score
 from .api.turns import Turn as Turn
-from .asks.annotate_options import CodingSettings as CodingSettings
+from .asks.keywords import CodingSettings as CodingSettings
 from .asks.calibration import Calibration as Calibration
 from .asks.calibration import calibrate_batch as calibrate_batch
 from .asks.calibration import calibrate_contextual as calibrate_contextual

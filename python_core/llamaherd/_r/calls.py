@@ -15,7 +15,7 @@ from llamaherd._r.boundary import (
     timing_of,
 )
 from llamaherd._r.quotes import text_of
-from llamaherd.asks.options import GenerateSettings
+from llamaherd.asks.keywords import GenerateSettings
 from llamaherd.asks.votes import counted
 from llamaherd.core.results import thought_cells
 from llamaherd.core.sampling import OF_REQUEST

@@ -20,7 +20,7 @@ from llamaherd._r.boundary import (
     thoughts_of,
 )
 from llamaherd._r.quotes import labels_of, with_places_of_r
-from llamaherd.asks.annotate_options import CodingSettings
+from llamaherd.asks.keywords import CodingSettings
 from llamaherd.core.failure import codes_of
 from llamaherd.core.plurals import MOST_ROWS
 from llamaherd.core.results import THOUGHT_COLUMNS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, clean_or_none
-from llamaherd.asks.options import PairSettings
+from llamaherd.asks.keywords import PairSettings
 from llamaherd.research.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
 from llamaherd.research.statistics.intervals import Measure
 

@@ -15,8 +15,10 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.gold import for_r
+from llamaherd.asks.annotate_options import AnnotateOptions
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import BadArgumentError
+from llamaherd.core.kinds import Whole
 from llamaherd.research.coding.settings import checked_settings
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.selection.candidates import check_codebook, checked_names
@@ -45,7 +47,11 @@ if TYPE_CHECKING:
     from llamaherd.research.selection.part_codes import PartCodes
 
 # R sends these numbers as floats
-_COUNTS = ("part_tokens", "max_tokens", "seed", "n_thoughts")
+_COUNTS = [
+    name
+    for name, each in AnnotateOptions.declared.items()
+    if isinstance(each.kind, Whole)
+]
 
 
 @boundary

@@ -14,8 +14,8 @@ from llamaherd.api.turns import (
     last_question,
     n_exchanges,
 )
-from llamaherd.asks.interfaces import CHAT_DEFAULTS
-from llamaherd.asks.options import ChatSettings, GenerateOptions
+from llamaherd.asks.keywords import ChatSettings
+from llamaherd.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.keeping import keeping

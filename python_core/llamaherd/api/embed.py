@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from llamaherd.api.running import run_to_end, start
-from llamaherd.asks.options import EmbedOptions, EmbedSettings
+from llamaherd.asks.keywords import EmbedSettings
+from llamaherd.asks.options import EmbedOptions
 from llamaherd.asks.settings import takes
 from llamaherd.asks.texts import make_texts
 from llamaherd.core.errors import ArgumentTypeError, ModelLoadError

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from llamaherd.api.cut_off import warn_of_cut
 from llamaherd.api.running import none_answered, run_to_end, start, stream_pieces
-from llamaherd.asks.options import GenerateOptions, GenerateSettings, PromptSettings
+from llamaherd.asks.keywords import GenerateSettings, PromptSettings
+from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests, schemas_of
 from llamaherd.asks.settings import takes
 from llamaherd.core.errors import ArgumentError

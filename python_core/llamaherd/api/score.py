@@ -14,12 +14,8 @@ from llamaherd.asks.continuations import (
     PerplexityResults,
     ScoreResults,
 )
-from llamaherd.asks.options import (
-    PerplexityOptions,
-    PerplexitySettings,
-    ScoreOptions,
-    ScoreSettings,
-)
+from llamaherd.asks.keywords import PerplexitySettings, ScoreSettings
+from llamaherd.asks.options import PerplexityOptions, ScoreOptions
 from llamaherd.asks.rendering import rendered_prompts
 from llamaherd.asks.requests import parsing
 from llamaherd.asks.scored_thoughts import thought_of

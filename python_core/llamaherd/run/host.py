@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from llamaherd.asks.options import GenerateOptions, SubmitSettings
+from llamaherd.asks.keywords import SubmitSettings
+from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests
 from llamaherd.asks.settings import takes
 from llamaherd.core.errors import ContextClosedError

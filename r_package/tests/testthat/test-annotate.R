@@ -390,11 +390,29 @@ test_that("wrong arguments of annotate_texts() are named", {
     annotate_texts(data, t, "book", context)
     annotate_texts(data, t, book, "context")
     annotate_texts(data, t, book, context, columns = 1)
-    annotate_texts(data, t, book, context, method = "ask")
-    annotate_texts(data, t, book, context, split = "second")
     annotate_texts(data, t, book, context, calibrate = TRUE)
-    annotate_texts(data, t, book, context, seed = -1)
+    annotate_texts(data, t, book, context, seed = "a")
+    annotate_texts(data, t, book, context, seed = NULL)
     annotate_texts(data, t, book, context, top_k = 3)
+  })
+})
+
+test_that("Python names wrong values of options", {
+  local_real()
+  book <- book_of()
+  coded_with <- function(...) {
+    env <- rlang::current_env()
+    defaults <- lapply(formals(annotate_texts)[names(annotate_kinds)], eval)
+    list2env(utils::modifyList(defaults, list(...)), env)
+    py_call("annotate_roles", book$content, coding_options(env), error_call = env)
+  }
+  expect_true("label" %in% as_text(coded_with()))
+  expect_snapshot(error = TRUE, {
+    coded_with(method = "ask")
+    coded_with(split = "second")
+    coded_with(seed = -1)
+    coded_with(until = 3)
+    coded_with(unsure = Inf)
   })
 })
 

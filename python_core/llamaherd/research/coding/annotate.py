@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.running import run_to_end, start
 from llamaherd.api.scoring import open_context
-from llamaherd.asks.annotate_options import AnnotateOptions, CodingSettings
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.asks.keywords import CodingSettings
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_notes

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.running import run_to_end, start
 from llamaherd.api.scoring import open_context
-from llamaherd.asks.options import ClassifyOptions, PairSettings
+from llamaherd.asks.keywords import PairSettings
+from llamaherd.asks.options import ClassifyOptions
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument
