@@ -125,7 +125,7 @@ plot.llamaherd_codebooks <- function(x, ...) {
 #' @rdname plots
 #' @export
 plot.llamaherd_pairs <- function(x, ...) {
-  draw(picture("pairs", pairs_given(x), rlang::current_env()))
+  draw(picture("pairs", list(json = x$json), rlang::current_env()))
 }
 
 #' @rdname plots

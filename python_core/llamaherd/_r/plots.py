@@ -11,9 +11,9 @@ import numpy as np
 
 from llamaherd._r.boundary import boundary, clean
 from llamaherd._r.contents import estimates_of
-from llamaherd._r.pairs import comparison_given
 from llamaherd._r.quotes import spans_label
 from llamaherd.core.errors import ArgumentError
+from llamaherd.research.pairs.comparison import PairComparison
 from llamaherd.research.reports import (
     pair_pictures,
     passage_pictures,
@@ -153,8 +153,9 @@ def _comparison(given: Given) -> Picture:
 
 
 def _pairs(given: Given) -> Picture:
-    """Plot strengths; see `comparison_given` for the content."""
-    return pair_pictures.strengths_picture(comparison_given(given))
+    """Plot strengths of a comparison in pairs, given as `json`."""
+    stored = PairComparison.from_json(given["json"])
+    return pair_pictures.strengths_picture(stored)
 
 
 _MAKERS: dict[str, Callable[[Given], Picture]] = {
