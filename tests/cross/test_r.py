@@ -95,6 +95,38 @@ def test_ctrl_c_reaches_r_when_it_calls_python_itself(
     assert [line.strip() for line in lines] == ["computing", "interrupted", "3 answers"]
 
 
+@pytest.mark.slow(reason="starts R")
+def test_ctrl_c_keeps_the_variants_that_are_finished(
+    tiny_path: Callable[[str], Path],
+) -> None:
+    process = subprocess.Popen(
+        rscript.command("composite.R", tiny_path("llama")),
+        env=rscript.environment(CLI_TICK_TIME="50"),  # draws often without a terminal
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    lines = []
+    is_sent = False
+    with process:
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                found = re.search(r" (\d+)/800 ", line)
+                if not is_sent and found and 200 < int(found[1]) < 600:
+                    process.send_signal(signal.SIGINT)
+                    is_sent = True
+        finally:
+            process.kill()
+    output = "".join(lines)
+    assert re.search(r"^Interrupted: [\d,]+ of 800 prompts done\.", output, re.MULTILINE)
+    assert re.search(
+        "^finished: own order.* of 200 texts; running: TRUE$", output, re.MULTILINE
+    ), output
+    assert "kept: TRUE" in output, output
+    assert "next call: llamaherd_pairs" in output, output
+
+
 @pytest.mark.long(reason="starts R, with a real model or several calls")
 @pytest.mark.model
 def test_a_call_that_ctrl_c_ended_goes_on(smollm2_path: Path, tmp_path: Path) -> None:

@@ -10,10 +10,7 @@ bits to 0.
 
 from llamaherd._r.calls import (
     generate_start,
-    job_cancel,
-    job_keep,
     job_result,
-    job_wait,
     journal_read,
     vote,
 )
@@ -45,8 +42,6 @@ from llamaherd._r.coding import (
     codebook_read,
     codebook_write,
     column_names,
-    robustness_compare,
-    robustness_plan,
     scale_make,
 )
 from llamaherd._r.coding_page import code_result, code_start
@@ -68,6 +63,14 @@ from llamaherd._r.gold import (
     gold_unlabelled,
     gold_write,
 )
+from llamaherd._r.jobs import (
+    call_result,
+    call_start,
+    job_cancel,
+    job_keep,
+    job_wait,
+    slow_start,
+)
 from llamaherd._r.methods import methods_text
 from llamaherd._r.models import (
     apply_chat_template,
@@ -88,11 +91,6 @@ from llamaherd._r.models import (
     sha256,
     tokenize,
 )
-from llamaherd._r.pairs import (
-    compare_pairs_result,
-    compare_pairs_start,
-    pair_agreement,
-)
 from llamaherd._r.plots import plot_description
 from llamaherd._r.ready import codebook_ready, codebooks_ready, models_recommended
 from llamaherd._r.recalibration import recalibrate_columns
@@ -109,12 +107,7 @@ from llamaherd._r.remote import (
     remote_stop,
     remote_submit,
 )
-from llamaherd._r.reports import (
-    report,
-    reproduce_close,
-    reproduce_result,
-    reproduce_start,
-)
+from llamaherd._r.reports import report
 from llamaherd._r.schemas import schema_columns
 from llamaherd._r.scores import (
     calibration_apply,
@@ -127,20 +120,6 @@ from llamaherd._r.scores import (
     score_result,
     score_start,
 )
-from llamaherd._r.selection import (
-    best_codebook,
-    candidate_check,
-    choice_read,
-    compare_make,
-    compare_plan,
-    disagreements,
-    evaluate_make,
-    evaluate_plan,
-    examples_choose,
-    gold_part,
-    gold_split,
-)
-from llamaherd._r.slow import slow_cancel, slow_start, slow_status, slow_wait
 from llamaherd._r.sources import (
     cache_dir,
     cached_models,
@@ -173,12 +152,12 @@ __all__ = [
     "apply_chat_template",
     "backend_free",
     "backend_init",
-    "best_codebook",
     "cache_dir",
     "cached_models",
     "calibration_apply",
     "calibration_fit",
-    "candidate_check",
+    "call_result",
+    "call_start",
     "chat_ask",
     "chat_ask_all",
     "chat_cancel",
@@ -192,7 +171,6 @@ __all__ = [
     "chat_set_system",
     "chat_turns",
     "chat_undo",
-    "choice_read",
     "classify_result",
     "classify_start",
     "close",
@@ -210,10 +188,6 @@ __all__ = [
     "codebooks_ready",
     "codes_in_one_form",
     "column_names",
-    "compare_make",
-    "compare_pairs_result",
-    "compare_pairs_start",
-    "compare_plan",
     "confusion_tables",
     "context_create",
     "context_plan",
@@ -221,25 +195,19 @@ __all__ = [
     "coverage_curve",
     "dawid_skene",
     "detokenize",
-    "disagreements",
     "embed_result",
     "embed_start",
     "estimate_means",
     "estimate_regression",
-    "evaluate_make",
-    "evaluate_plan",
-    "examples_choose",
     "fetch_result",
     "fetch_start",
     "file_sha256",
     "for_people",
     "generate_start",
     "gold_draw",
-    "gold_part",
     "gold_read",
     "gold_rows",
     "gold_size",
-    "gold_split",
     "gold_unlabelled",
     "gold_write",
     "hardware_profile",
@@ -262,7 +230,6 @@ __all__ = [
     "optimized_drop",
     "optimized_keep",
     "optimized_look",
-    "pair_agreement",
     "perplexity_result",
     "perplexity_start",
     "plot_description",
@@ -278,21 +245,13 @@ __all__ = [
     "remote_stop",
     "remote_submit",
     "report",
-    "reproduce_close",
-    "reproduce_result",
-    "reproduce_start",
-    "robustness_compare",
-    "robustness_plan",
     "scale_make",
     "schema_columns",
     "schema_prompt",
     "score_result",
     "score_start",
     "sha256",
-    "slow_cancel",
     "slow_start",
-    "slow_status",
-    "slow_wait",
     "spans_read",
     "spans_validate",
     "supports_gpu",

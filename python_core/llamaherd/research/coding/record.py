@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import platform
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -15,7 +18,7 @@ from llamaherd.memory import hardware
 from llamaherd.research.coding.prompts import prompt_preview
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from llamaherd.core.stats import Stats
     from llamaherd.model.file import ModelFile
@@ -30,6 +33,19 @@ _CPUINFO = Path("/proc/cpuinfo")
 _MAX_METADATA = 4000  # maximum number of characters of a value
 # Hashes cached by file state: path, size and modification time.
 _HASHES: dict[str, str] = {}
+_CALLERS: ContextVar[Mapping[str, str]] = ContextVar(
+    "callers", default=MappingProxyType({})
+)
+
+
+@contextmanager
+def called_from(**versions: str) -> Iterator[None]:
+    """Record the version of the program, such as R, that makes the calls in a block."""
+    token = _CALLERS.set(versions)
+    try:
+        yield
+    finally:
+        _CALLERS.reset(token)
 
 
 def record_of(
@@ -78,7 +94,7 @@ def record_of(
         },
         "model": model_record(context.model),
         "context": context.options,
-        "versions": {**versions_here(), **dict(versions or {})},
+        "versions": {**versions_here(), **_CALLERS.get(), **dict(versions or {})},
         "machine": machine(),
     }
 

@@ -810,36 +810,19 @@ def journal_read(path):
     }
 
 
-class _SlowCall:
-    def __init__(self, status):
-        self.status = status
-
-
-def slow_start(name, arguments):
-    return _SlowCall(globals()[name](*arguments))
-
-
-def slow_wait(call, timeout_s):
-    return True
-
-
-def slow_cancel(call):
-    pass
-
-
-def slow_status(call):
-    return call.status
-
-
 # ---- functions of the other files ----
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fake_chats  # noqa: E402
 import fake_coding  # noqa: E402
+import fake_composites  # noqa: E402
 import fake_estimation  # noqa: E402
 import fake_telling  # noqa: E402
 
-fake_chats.Job = fake_coding.Job = fake_telling.Job = Job
-for _module in (fake_chats, fake_coding, fake_estimation, fake_telling):
+fake_chats.Job = fake_coding.Job = Job
+_parts = (fake_chats, fake_coding, fake_composites, fake_estimation, fake_telling)
+for _module in _parts:
     for _name in _module.__all__:
         globals()[_name] = _boundary(getattr(_module, _name))
+call_result = fake_composites.call_result
+fake_composites.functions = globals()
