@@ -18,13 +18,13 @@ from .api.score import score_parallel as score_parallel
 from .api.score import start_perplexity as start_perplexity
 from .api.score import start_score as start_score
 from .api.turns import Turn as Turn
-from .asks.keywords import CodingSettings as CodingSettings
 from .asks.calibration import Calibration as Calibration
 from .asks.calibration import calibrate_batch as calibrate_batch
 from .asks.calibration import calibrate_contextual as calibrate_contextual
 from .asks.continuations import Continuation as Continuation
 from .asks.continuations import PerplexityResults as PerplexityResults
 from .asks.continuations import ScoreResults as ScoreResults
+from .asks.keywords import CodingSettings as CodingSettings
 from .asks.scores import ClassifyResults as ClassifyResults
 from .asks.votes import Vote as Vote
 from .asks.votes import vote as vote

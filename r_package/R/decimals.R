@@ -37,7 +37,9 @@ enough_decimals <- function(x, digits, whole = 1) {
   if (is.na(gap) || gap <= share_rounding) {
     return(digits)
   }
-  looks_whole <- \(digits) as.numeric(with_decimals(whole * abs(x), digits)) %in% c(0, whole)
+  looks_whole <- \(digits) {
+    as.numeric(with_decimals(whole * abs(x), digits)) %in% c(0, whole)
+  }
   while (digits < most_decimals && looks_whole(digits)) {
     digits <- digits + 1L
   }

@@ -25,7 +25,7 @@ from llamaherd.research.estimation.robustness import drawn_rows
 from llamaherd.research.estimation.robustness_result import estimate_lines
 from llamaherd.research.pairs.agreement import ComparisonAgreement
 from llamaherd.research.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
-from llamaherd.research.reports.report_data import robustness_dict
+from llamaherd.research.plots.result_dicts import robustness_dict
 from llamaherd.research.reports.reproduction import Reproduction
 from llamaherd.research.selection.candidates import CodebookCandidate
 from llamaherd.research.selection.compare import journal_of

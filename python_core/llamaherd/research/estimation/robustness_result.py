@@ -181,7 +181,8 @@ def estimate_lines(rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> l
         shown.append("\n".join([f"{what}: {ends}", *first_rows(estimates, most)]))
     head = f"{TITLES['dsl']}, with intervals:"
     wrapped = (
-        textwrap.fill(f"Note: {as_sentence(note)}", _LINE, subsequent_indent="  ") for note in notes
+        textwrap.fill(f"Note: {as_sentence(note)}", _LINE, subsequent_indent="  ")
+        for note in notes
     )
     lines = [head, *first_rows(shown), *first_rows(list(wrapped))]
     return "\n".join(lines).split("\n")
