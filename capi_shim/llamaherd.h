@@ -556,7 +556,9 @@ typedef struct lh_sampling_params {
   float dry_base;
   int32_t dry_allowed_length;
   int32_t dry_penalty_last_n; /* -1: the whole sequence */
-  int32_t mirostat;           /* 0: off, 1, 2 */
+  float dynatemp_range;       /* 0: off */
+  float dynatemp_exponent;
+  int32_t mirostat; /* 0: off, 1, 2 */
   float mirostat_tau;
   float mirostat_eta;
   uint32_t seed;

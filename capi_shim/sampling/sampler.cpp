@@ -92,6 +92,18 @@ SamplerPtr checked(llama_sampler* sampler) {
   return SamplerPtr(sampler);
 }
 
+// Returns the sampler of a fixed temperature, or of a temperature that depends on the
+// entropy. The lowest temperature is above 0, because a division by 0 would result in
+// NaN.
+llama_sampler* temperature_sampler(float temperature, const lh_sampling_params& p) {
+  if (p.dynatemp_range <= 0.0F) return llama_sampler_init_temp(temperature);
+  constexpr float kLeastDynamic = 1e-3F;
+  const float low = std::max(temperature - p.dynatemp_range, kLeastDynamic);
+  const float high = std::max(temperature + p.dynatemp_range, low);
+  const float middle = (low + high) / 2.0F;
+  return llama_sampler_init_temp_ext(middle, middle - low, p.dynatemp_exponent);
+}
+
 }  // namespace
 
 // ---- SamplerCache -----------------------------------------------------------------
@@ -247,7 +259,7 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
     add_chain(
         llama_sampler_init_xtc(p.xtc_probability, p.xtc_threshold, kMinKeep, seed_));
   }
-  add_chain(llama_sampler_init_temp(temperature));
+  add_chain(temperature_sampler(temperature, p));
   add_chain(llama_sampler_init_dist(seed_));
 }
 

@@ -30,6 +30,8 @@ further_kinds <- c(
   dry_allowed_length = "whole",
   dry_penalty_last_n = "whole",
   dry_breakers = "texts",
+  dynatemp_range = "number",
+  dynatemp_exponent = "number",
   mirostat = "whole",
   mirostat_tau = "number",
   mirostat_eta = "number",
@@ -81,6 +83,12 @@ annotate_kinds <- c(
 #' @param dry_penalty_last_n Number of last tokens that DRY considers. 0 considers no tokens, -1
 #'   considers all tokens.
 #' @param dry_breakers Texts that end a repetition for DRY.
+#' @param dynatemp_range Largest difference between the temperature of a token and `temperature`.
+#'   The temperature of a token grows with the entropy of the probabilities, from `temperature`
+#'   minus this number, but at least 0.001, to `temperature` plus this number. 0 turns it off (arXiv
+#'   2309.02772).
+#' @param dynatemp_exponent Exponent of the normalized entropy, from which `dynatemp_range` computes
+#'   the temperature of a token. Larger values keep more tokens at low temperatures.
 #' @param mirostat Version of Mirostat, 1 or 2, that replaces the filters. 0 turns it off (arXiv
 #'   2007.14966).
 #' @param mirostat_tau Target surprise of Mirostat.
@@ -108,6 +116,8 @@ sampling_options <- function(
   dry_allowed_length = 2L,
   dry_penalty_last_n = -1L,
   dry_breakers = c("\n", ":", "\"", "*"),
+  dynatemp_range = 0,
+  dynatemp_exponent = 1,
   mirostat = 0L,
   mirostat_tau = 5,
   mirostat_eta = 0.1,

@@ -21,6 +21,8 @@ EFFECTIVE: dict[str, tuple[object, dict[str, object]]] = {
     "dry_allowed_length": (3, {"dry_multiplier": 0.8}),
     "dry_penalty_last_n": (9, {"dry_multiplier": 0.8}),
     "dry_breakers": ((";",), {"dry_multiplier": 0.8}),
+    "dynatemp_range": (0.3, {"temperature": 1.0}),
+    "dynatemp_exponent": (2.0, {"temperature": 1.0, "dynatemp_range": 0.3}),
     "mirostat": (2, {"temperature": 1.0}),
     "mirostat_tau": (3.0, {"temperature": 1.0, "mirostat": 2}),
     "mirostat_eta": (0.2, {"temperature": 1.0, "mirostat": 1}),

@@ -42,6 +42,8 @@ class SamplingSettings(TypedDict, total=False):
     dry_allowed_length: int
     dry_penalty_last_n: int
     dry_breakers: Sequence[str]
+    dynatemp_range: float
+    dynatemp_exponent: float
     mirostat: int
     mirostat_tau: float
     mirostat_eta: float
@@ -95,6 +97,8 @@ class GenerateSettings(TypedDict, total=False):
     dry_allowed_length: int
     dry_penalty_last_n: int
     dry_breakers: Sequence[str]
+    dynatemp_range: float
+    dynatemp_exponent: float
     mirostat: int
     mirostat_tau: float
     mirostat_eta: float
@@ -145,6 +149,8 @@ class PromptSettings(TypedDict, total=False):
     dry_allowed_length: int
     dry_penalty_last_n: int
     dry_breakers: Sequence[str]
+    dynatemp_range: float
+    dynatemp_exponent: float
     mirostat: int
     mirostat_tau: float
     mirostat_eta: float
@@ -195,6 +201,8 @@ class SubmitSettings(TypedDict, total=False):
     dry_allowed_length: int
     dry_penalty_last_n: int
     dry_breakers: Sequence[str]
+    dynatemp_range: float
+    dynatemp_exponent: float
     mirostat: int
     mirostat_tau: float
     mirostat_eta: float
@@ -241,6 +249,8 @@ class ChatSettings(TypedDict, total=False):
     dry_allowed_length: int
     dry_penalty_last_n: int
     dry_breakers: Sequence[str]
+    dynatemp_range: float
+    dynatemp_exponent: float
     mirostat: int
     mirostat_tau: float
     mirostat_eta: float

@@ -238,6 +238,30 @@ class SamplingParams(Options):
         idle=_DRY,
         doc="Texts that end a repetition for DRY.",
     )
+    dynatemp_range: float = option(
+        _FACTOR,
+        default=0.0,
+        native=True,
+        idle=_FILTER,
+        doc="Largest difference between the temperature of a token and `temperature`. "
+        "The temperature of a token grows with the entropy of the probabilities, from "
+        "`temperature` minus this number, but at least 0.001, to `temperature` plus "
+        "this number. 0 turns it off (arXiv 2309.02772).",
+    )
+    dynatemp_exponent: float = option(
+        _FACTOR,
+        default=1.0,
+        native=True,
+        idle=(
+            *_FILTER,
+            Idle(
+                lambda params: params.dynatemp_range == 0.0,
+                "dynatemp_range is 0; set it above 0",
+            ),
+        ),
+        doc="Exponent of the normalized entropy, from which `dynatemp_range` computes "
+        "the temperature of a token. Larger values keep more tokens at low temperatures.",
+    )
     mirostat: int = option(
         Whole(0, 2),
         default=0,
