@@ -20,6 +20,7 @@ from llamaherd.research.reports.method_parts import (
     methods_blocks,
     references_blocks,
 )
+from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.prose import DESIGNS, design_text, weights_of
 from llamaherd.research.reports.report_blocks import (
     duration_text,
@@ -82,20 +83,21 @@ def parts_of(contents: Contents, draw: Draw) -> list[dict[str, Any]]:
         draw: Function that draws a plot as a block, or returns None.
     """
     run = contents["run"]
+    methods = methods_of(contents)
     made = [
-        ("methods", "Methods", methods_blocks(contents)),
+        ("methods", "Methods", methods_blocks(methods)),
         ("labels", "Labels", _labels(contents, draw)),
         ("choice", "Choice of the codebook", choice_blocks(contents)),
         ("validation", "Validation", _validation(contents["validation"], draw)),
         ("estimates", "Estimates", estimates_blocks(estimates_in(contents), draw)),
         ("robustness", "Robustness", robustness_blocks(contents["robustness"], draw)),
-        ("checklist", "Checklist", checklist_blocks(contents)),
+        ("checklist", "Checklist", checklist_blocks(methods.checklist)),
         ("examples", *example_blocks(contents)),
         ("codebook", "Codebook", codebook_blocks(run)),
         ("prompts", "Prompts", prompts_blocks(contents)),
         ("model", "Model", model_blocks(run["model"])),
         ("run", "Settings, versions, machine", run_blocks(contents)),
-        ("references", "References", references_blocks(contents)),
+        ("references", "References", references_blocks(methods)),
         ("again", "Running it again", again_blocks(run)),
     ]
     return [
