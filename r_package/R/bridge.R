@@ -52,7 +52,6 @@ slow_functions <- c(
   "gold_draw",
   "gold_size",
   "plot_picture",
-  "recalibrate_columns",
   "reliability",
   "spans_validate",
   "validate"

@@ -10,7 +10,8 @@ from_python <- function(part) {
   }
   switch(
     type,
-    table = new_frame(named_parts(part[["columns"]]), as.integer(part[["n"]])),
+    table = new_data(part),
+    list = named_parts(part[["parts"]]),
     matrix = matrix(
       numbers_of(part[["values"]]),
       ncol = length(part[["columns"]]),
@@ -25,6 +26,16 @@ from_python <- function(part) {
     ended = with_running(from_python(part[["finished"]]), from_python(part[["running"]])),
     new_vector(part)
   )
+}
+
+# Returns a data frame, perhaps of a class of this package with attributes.
+new_data <- function(part) {
+  frame <- new_frame(named_parts(part[["columns"]]), as.integer(part[["n"]]))
+  if (is.null(part[["class"]])) {
+    return(frame)
+  }
+  class <- c(part[["class"]], "data.frame")
+  rlang::exec(structure, frame, class = class, !!!named_parts(part[["attributes"]]))
 }
 
 named_parts <- function(parts) {

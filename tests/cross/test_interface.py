@@ -25,7 +25,6 @@ WITHOUT_MODEL = (
     "llamaherd._r.methods",
     "llamaherd._r.plots",
     "llamaherd._r.ready",
-    "llamaherd._r.recalibration",
     "llamaherd._r.remote",  # R's tests start a server of a tiny model
     "llamaherd._r.spans",
     "llamaherd._r.validation",

@@ -93,7 +93,6 @@ from llamaherd._r.models import (
 )
 from llamaherd._r.plots import plot_description
 from llamaherd._r.ready import codebook_ready, codebooks_ready, models_recommended
-from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd._r.remote import (
     job_columns,
     job_rows,
@@ -233,7 +232,6 @@ __all__ = [
     "perplexity_result",
     "perplexity_start",
     "plot_description",
-    "recalibrate_columns",
     "reliability",
     "remote_at",
     "remote_job",

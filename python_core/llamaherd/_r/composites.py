@@ -21,6 +21,7 @@ from llamaherd._r.forms import (
     vector,
 )
 from llamaherd._r.gold import for_r
+from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd.research.estimation.robustness import drawn_rows
 from llamaherd.research.estimation.robustness_result import estimate_lines
 from llamaherd.research.pairs.agreement import ComparisonAgreement
@@ -308,6 +309,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "gold_part": lh.gold_part,
     "gold_split": lh.gold_split,
     "pair_agreement": lh.pair_agreement,
+    "recalibrate": recalibrate_columns,
     "reproduce": lh.reproduce,
     "robustness": lh.robustness,
 }

@@ -5,7 +5,8 @@ A part is a dict with a `type`:
 - text, number, integer, flag, date: a vector; `values`, with None or NaN for NA, and
   perhaps `names`
 - factor: a vector; `values` count the `levels` from 1, 0 for NA
-- table: `columns`, vectors that have a `name`; `n` rows
+- table: `columns`, vectors that have a `name`; `n` rows; perhaps `class` and `attributes`
+- list: `parts` that have a `name`
 - matrix: a vector of numbers by row; `rows` and `columns` are names
 - value: a single `value`; json: a `value` as JSON
 - object: an object of R; `class`, `parts` that have a `name`, `page` (the printed lines),
@@ -81,9 +82,26 @@ def matrix(values: Iterable[Iterable[float]], rows: Sequence[str], columns: Any)
     }
 
 
-def table(columns: Sequence[Part], n: int) -> Part:
-    """Return a table of n rows from vectors with names."""
-    return {"type": "table", "columns": list(columns), "n": n}
+def table(columns: Sequence[Part], n: int, cls: str = "", **attributes: Part) -> Part:
+    """Return a table of n rows from vectors with names.
+
+    Args:
+        columns: The vectors.
+        n: Number of rows.
+        cls: Class of the data frame without its prefix "llamaherd_"; "" for none.
+        attributes: Its attributes.
+    """
+    made = {"type": "table", "columns": list(columns), "n": n}
+    if cls:
+        named_parts = [{**each, "name": name} for name, each in attributes.items()]
+        made |= {"class": f"llamaherd_{cls}", "attributes": named_parts}
+    return made
+
+
+def parts(**named_parts: Part | None) -> Part:
+    """Return a list of parts with names; None is a part without a value."""
+    some = {name: each or value(None) for name, each in named_parts.items()}
+    return {"type": "list", "parts": [{**e, "name": name} for name, e in some.items()]}
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> Part:

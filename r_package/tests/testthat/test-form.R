@@ -61,6 +61,26 @@ test_that("parts have R's types", {
   expect_identical(from_python(list(1, 2)), list(1, 2))
 })
 
+test_that("tables may have a class, and results may be lists", {
+  found <- from_python(list(
+    type = "list",
+    parts = list(
+      part(
+        "table",
+        "curve",
+        n = 1L,
+        columns = list(vector("number", "coverage", 0.5)),
+        class = "llamaherd_coverage",
+        attributes = list(part("value", "level", value = 0.9))
+      ),
+      part("value", "line", value = "a line")
+    )
+  ))
+  expect_named(found, c("curve", "line"))
+  expect_s3_class(found$curve, c("llamaherd_coverage", "data.frame"), exact = TRUE)
+  expect_identical(attr(found$curve, "level"), 0.9)
+})
+
 test_that("one print and one data frame serve all classes, also after saveRDS()", {
   path <- withr::local_tempfile(fileext = ".rds")
   saveRDS(example_object(), path)

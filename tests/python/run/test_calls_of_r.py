@@ -92,6 +92,12 @@ def test_missing_values_and_odd_characters_cross() -> None:
     assert forms.vector("text", ["a\0\ud800", None, 3])["values"] == ["a�?", None, "3"]
     assert forms.vector("flag", [True, None])["values"] == [True, None]
     assert forms.factor(["b", None, "x"], ["a", "b"])["values"] == [2, 0, 0]
+    made = forms.table(
+        [forms.vector("flag", [1], "is_x")], 1, "t", level=forms.value(0.9)
+    )
+    assert (made["class"], made["attributes"][0]["name"]) == ("llamaherd_t", "level")
+    some = forms.parts(one=None, other=made)
+    assert [each["type"] for each in some["parts"]] == ["value", "table"]
     assert forms.page_lines("<Pairs: 3 texts>\nmore", "p") == ["<p> 3 texts", "more"]
     assert forms.page_lines("<Pairs>", "p") == ["<p>"]
     assert forms.page_lines("2 of <3>", "p") == ["2 of <3>"]
