@@ -59,6 +59,11 @@ class Config:
     def __post_init__(self) -> None:
         for name in ("context", "model_options", "actor_options"):
             _check_names(name, getattr(self, name))
+        if isinstance(self.concurrency, tuple) and len(self.concurrency) != 2:
+            raise ArgumentError(
+                f"must be a number or a pair, not {checks.shown(self.concurrency)}",
+                argument="concurrency",
+            )
         least, most = self.bounds(1)
         checks.integer("concurrency", least, 1, _MAX_ACTORS)
         checks.integer("concurrency", most, least, _MAX_ACTORS)
@@ -149,7 +154,7 @@ def _check_names(name: str, options: object) -> None:
     for key in options:
         if name in _OF and key not in _OF[name]:
             meant = checks.meant(key, sorted(_OF[name]))
-            raise ArgumentTypeError(f"has no {checks.shown(key)}{meant}", argument=name)
+            raise ArgumentTypeError(f"has no {key!r}{meant}", argument=name)
         if name not in _OF and key in _OWN:
             raise ArgumentError(
                 f"must not have {key!r}: llamaherd sets it", argument=name

@@ -228,6 +228,7 @@ def test_arguments_that_cannot_be_are_refused(
         ({"concurrency": 0}, ValueError, "concurrency must be .*not 0"),
         ({"concurrency": "many"}, TypeError, "concurrency"),
         ({"concurrency": (4, 2)}, ValueError, "concurrency must be .*not 2"),
+        ({"concurrency": (1, 2, 3)}, ValueError, "concurrency must be a number or a pa"),
         ({"num_cpus": -1}, ValueError, "num_cpus"),
         ({"context": {"n_seqmax": 3}}, TypeError, "context has no 'n_seqmax'; did you"),
         ({"context": 3}, TypeError, "context must map"),
