@@ -104,14 +104,7 @@ agreement <- function(
   )
   options$coders <- as_py_list(as_utf8(rlang::names2(coders)))
   codes <- unname(lapply(coders, as_codes))
-  found <- py_call("agreement", codes, options, error_call = error_call)
-  structure(
-    agreement_frame(found),
-    class = c("llamaherd_agreement", "data.frame"),
-    level = options$level,
-    scale = scale,
-    is_weighted = length(unique(weights)) > 1
-  )
+  from_python(py_call("agreement", codes, options, error_call = error_call))
 }
 
 # Returns the codes of a sample. If texts may have several labels, the code "" means that no label
@@ -125,24 +118,6 @@ comparable_codes <- function(gold) {
     none <- sprintf("(%s)", none)
   }
   lapply(gold$codes, \(codes) replace(codes, codes %in% "", none))
-}
-
-agreement_frame <- function(columns) {
-  number <- function(name) numbers_of(columns[[name]])
-  new_frame(
-    list(
-      coefficient = as_text(columns[["name"]]),
-      value = number("value"),
-      low = number("low"),
-      high = number("high"),
-      se = number("se"),
-      observed = number("observed"),
-      expected = number("expected"),
-      n_units = as.integer(number("n_units")),
-      n_coders = as.integer(number("n_coders"))
-    ),
-    length(columns[["name"]])
-  )
 }
 
 # Returns all codes as one list of vectors: the columns of data frames and matrices, and the given

@@ -32,12 +32,12 @@ new_validation <- function(found, coded, options) {
       level = options$level,
       table = table,
       labels = label_frame(table, labels, found),
-      model_agreement = new_agreement(found$model_agreement, options),
-      coder_agreement = new_agreement(found$coder_agreement, options),
-      label_agreement = agreement_by(found$label_agreement, c("label", "between")),
-      pairs = agreement_by(found$pairs, c("first", "second")),
+      model_agreement = from_python(found$model_agreement),
+      coder_agreement = from_python(found$coder_agreement),
+      label_agreement = from_python(found$label_agreement),
+      pairs = from_python(found$pairs),
       confusion = list(vs_gold = list(model = confusion), pairwise = NULL),
-      reliability = reliability_of(found$model_agreement),
+      reliability = reliability_of(from_python(found$model_agreement)),
       bins = if (!is.null(found$bins)) as.data.frame(lapply(found$bins, numbers_of)),
       coverage = if (!is.null(found$coverage)) {
         new_coverage(found$coverage, options$level)
@@ -50,27 +50,6 @@ new_validation <- function(found, coded, options) {
     ),
     class = "llamaherd_validation"
   )
-}
-
-new_agreement <- function(columns, options) {
-  if (length(columns) == 0) {
-    return(NULL)
-  }
-  structure(
-    agreement_frame(columns),
-    class = c("llamaherd_agreement", "data.frame"),
-    level = options$level,
-    scale = options$scale
-  )
-}
-
-# Returns a row per coefficient, with further columns that identify the coefficient; NULL if there
-# are no coefficients.
-agreement_by <- function(columns, names) {
-  if (length(columns) > 0) {
-    of <- lapply(columns[names], as_text)
-    cbind(new_frame(of, length(of[[1]])), agreement_frame(columns))
-  }
 }
 
 # Returns a data frame with one row per label.
@@ -93,8 +72,8 @@ label_frame <- function(table, labels, found) {
 
 # Returns the reliability of model and people in the format of intercoder_reliability(), which
 # compares two models.
-reliability_of <- function(columns) {
-  frame <- agreement_frame(columns)
+reliability_of <- function(frame) {
+  frame <- as.data.frame(frame %||% data.frame())
   kappa <- frame[frame$coefficient == "kappa", ]
   list(
     cohen = data.frame(

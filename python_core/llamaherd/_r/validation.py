@@ -11,6 +11,7 @@ import numpy as np
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean, renamed
+from llamaherd._r.forms import Part, table, value, vector
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, BadArgumentError
 from llamaherd.research import statistics
@@ -23,6 +24,7 @@ from llamaherd.research.validation.validation_page import page_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.research.statistics.agreement import Agreement
     from llamaherd.research.statistics.ratings import Codes, Scale
 
 _TEXT = ".text"  # name of the column of texts; no other column has this name
@@ -42,8 +44,8 @@ class _Coded:
 
 
 @boundary
-def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return coefficients of agreement as columns; kappa only for two coders.
+def agreement(codes: Codes, options: Mapping[str, Any]) -> Part:
+    """Return a table of coefficients of agreement; kappa only for two coders.
 
     Args:
         codes: For each coder, a list of codes; None for missing codes.
@@ -57,7 +59,7 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
         return _agreement(codes, options)
 
 
-def _agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _agreement(codes: Codes, options: Mapping[str, Any]) -> Part:
     common = {"unit_weights": options["weights"], "level": options["level"]}
     levels = options["levels"]
     scale: Scale = options["scale"] or "nominal"
@@ -107,9 +109,16 @@ def _agreement(codes: Codes, options: Mapping[str, Any]) -> dict[str, list[Any]]
         ),
         statistics.gwet_ac1(codes, levels=levels, **common),
     ]
-    columns = _columns(found)
-    columns["name"][1 : 1 + len(kappas)] = list(kappas)
-    return columns
+    names: list[str] = [each.name for each in found]
+    names[1 : 1 + len(kappas)] = list(kappas)
+    weights = options["weights"]
+    return _coefficients(
+        found,
+        names,
+        level=value(options["level"]),
+        scale=value(scale),
+        is_weighted=value(weights is not None and len(set(weights)) > 1),
+    )
 
 
 @boundary
@@ -179,7 +188,7 @@ def _validated(*args: Any, **options: Any) -> lh.Validation:  # noqa: ANN401 - o
 
 
 def _validation(found: lh.Validation) -> dict[str, Any]:
-    table = list(zip(*found.rows(), strict=True))
+    rows = list(zip(*found.rows(), strict=True))
     per_label = found.accuracy.per_label
     return {
         "n_texts": found.n_texts,
@@ -191,11 +200,11 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
         "consensus": found.consensus,
         "labels": [clean(str(label)) for label in found.labels],
         "confusion": found.accuracy.confusion.tolist(),
-        "table": dict(zip(COLUMNS, map(list, table), strict=True)),
+        "table": dict(zip(COLUMNS, map(list, rows), strict=True)),
         "counts": [[s.n_gold, s.n_predicted] for s in per_label],
         "shares": [s.share for s in per_label],
-        "model_agreement": _columns(found.model_agreement),
-        "coder_agreement": _columns(found.coder_agreement),
+        "model_agreement": _of_texts(found, found.model_agreement),
+        "coder_agreement": _of_texts(found, found.coder_agreement),
         "label_agreement": _by_label(found),
         "pairs": _pairs(found),
         "bins": None if found.calibration is None else _bins(found.calibration),
@@ -325,30 +334,57 @@ def _columns(found: Sequence[Any]) -> dict[str, list[Any]]:
     return {name: [getattr(each, name) for each in found] for name in names}
 
 
-def _by_label(found: lh.Validation) -> dict[str, list[Any]]:
-    """Return agreement by label as columns; {} with one label per text."""
-    parts = [
-        (clean(str(of.label)), between, some)
+_NUMBERS = ("value", "low", "high", "se", "observed", "expected")
+
+
+def _coefficients(
+    found: Sequence[Agreement], names: Sequence[str] | None = None, **attributes: Part
+) -> Part:
+    """Return a table of coefficients, of the class of agreement() with attributes."""
+    columns = [vector("text", names or [each.name for each in found], "coefficient")]
+    kinds = {**dict.fromkeys(_NUMBERS, "number"), "n_units": "integer"}
+    columns += [
+        vector(kind, [getattr(each, name) for each in found], name)
+        for name, kind in {**kinds, "n_coders": "integer"}.items()
+    ]
+    cls = "agreement" if attributes else ""
+    return table(columns, len(found), cls, **attributes)
+
+
+def _of_texts(found: lh.Validation, some: Sequence[Agreement]) -> Part | None:
+    """Return the coefficients of a validation; None without any."""
+    level, scale = value(found.level), value(found.scale)
+    return _coefficients(some, level=level, scale=scale) if some else None
+
+
+def _grouped(rows: Sequence[tuple[str, str, Agreement]], *names: str) -> Part | None:
+    """Return coefficients after two columns that identify them; None without any."""
+    if not rows:
+        return None
+    made = _coefficients([each for _, _, each in rows])
+    of = [vector("text", [row[i] for row in rows], name) for i, name in enumerate(names)]
+    return {**made, "columns": [*of, *made["columns"]]}
+
+
+def _by_label(found: lh.Validation) -> Part | None:
+    """Return agreement by label; None with one label per text."""
+    rows = [
+        (str(of.label), between, each)
         for of in found.label_agreement
         for between, some in zip(_BETWEEN, (of.model, of.people), strict=True)
+        for each in some
     ]
-    rows = [(label, between, each) for label, between, some in parts for each in some]
-    if not rows:
-        return {}
-    labels, between, each = map(list, zip(*rows, strict=True))
-    return {"label": labels, "between": between, **_columns(each)}
+    return _grouped(rows, "label", "between")
 
 
-def _pairs(found: lh.Validation) -> dict[str, list[Any]]:
-    """Return agreement by pair of coders as columns; {} for one coder."""
-    rows = [(pair, each) for pair in found.pairs for each in pair.coefficients]
-    if not rows:
-        return {}
-    return {
-        "first": [clean(pair.first) for pair, _ in rows],
-        "second": [clean(pair.second) for pair, _ in rows],
-        **_columns([each for _, each in rows]),
-    }
+def _pairs(found: lh.Validation) -> Part | None:
+    """Return agreement by pair of coders; None for one coder."""
+    rows = [
+        (pair.first, pair.second, each)
+        for pair in found.pairs
+        for each in pair.coefficients
+    ]
+    return _grouped(rows, "first", "second")
 
 
 def _curve(curve: statistics.CoverageCurve) -> dict[str, Any]:

@@ -21,16 +21,25 @@ def value(status: dict[str, Any]) -> Any:
     return status["value"]
 
 
-def test_agreement_is_columns() -> None:
+def columns_of(table: dict[str, Any]) -> dict[str, list[Any]]:
+    return {each["name"]: each["values"] for each in table["columns"]}
+
+
+def test_agreement_is_a_table() -> None:
     codes = [["a", "b", "a", None], ["a", "b", "b", "a"]]
-    found = value(_r.agreement(codes, MORE))
-    assert found["name"] == ["percent", "kappa", "alpha", "ac1"]
+    made = value(_r.agreement(codes, MORE))
+    assert made["class"] == "llamaherd_agreement"
+    of = {each["name"]: each["value"] for each in made["attributes"]}
+    assert of == {"level": 0.95, "scale": "nominal", "is_weighted": False}
+    found = columns_of(made)
+    assert found["coefficient"] == ["percent", "kappa", "alpha", "ac1"]
     assert found["value"][1] == lh.cohen_kappa(*codes).value
-    ordinal = value(_r.agreement([[1, 2, 3], [1, 3, 3]], {**MORE, "scale": "ordinal"}))
-    assert ordinal["name"][1:4] == ["kappa", "linear kappa", "quadratic kappa"]
+    of_scale = {**MORE, "scale": "ordinal"}
+    ordinal = columns_of(value(_r.agreement([[1, 2, 3], [1, 3, 3]], of_scale)))
+    assert ordinal["coefficient"][1:4] == ["kappa", "linear kappa", "quadratic kappa"]
     own = {**MORE, "kappa_weights": [0, 1, 4]}
-    found = value(_r.agreement([[1, 2, 3, 3], [1, 3, 3, 1]], own))
-    assert found["name"] == ["percent", "kappa", "weighted kappa", "alpha", "ac1"]
+    found = columns_of(value(_r.agreement([[1, 2, 3, 3], [1, 3, 3, 1]], own)))
+    assert found["coefficient"] == ["percent", "kappa", "weighted kappa", "alpha", "ac1"]
     squared = lh.cohen_kappa([1, 2, 3, 3], [1, 3, 3, 1], weights="quadratic")
     assert found["value"][2] == pytest.approx(squared.value)
     refused = _r.agreement([["a"], ["b", "c"]], MORE)
@@ -84,12 +93,12 @@ def test_agreement_on_several_labels_is_columns() -> None:
     found = value(_r.validate(coded, gold, {**OPTIONS, "several": True}))
     assert found["several"] is True
     assert found["confusion"] == []
-    of = found["label_agreement"]
+    of = columns_of(found["label_agreement"])
     assert of["label"] == ["a"] * 4 + ["b"] * 4
     assert set(of["between"]) == {"model and people"}
-    assert of["name"] == ["percent", "kappa", "alpha", "ac1"] * 2
+    assert of["coefficient"] == ["percent", "kappa", "alpha", "ac1"] * 2
     one = value(_r.validate(coded, gold, OPTIONS))
-    assert (one["several"], one["label_agreement"]) == (False, {})
+    assert (one["several"], one["label_agreement"]) == (False, None)
 
 
 def test_coverage_goes_to_r_and_back() -> None:
