@@ -113,6 +113,11 @@ test: system-dev setup $(DEV) models ## run the tests that a change must pass: C
 quick: ## run the nearest tests of files on the sources as they are: make quick FILES="python_core/llamaherd/core/seeds.py" [ARGS="-k name"]
 	@$(PYTHON_VENV) scripts/changed.py quick $(FILES) $(if $(ARGS),-- $(ARGS))
 
+generated: ## write the files that follow from the declared options: type hints, C's limits, R's arguments and help, docs/options.md
+	@$(PYTHON_VENV) -c "import sys; sys.path.insert(0, 'scripts'); import changed; changed.link_sources()"
+	@PYTHONPATH=build/tree $(PYTHON_VENV) scripts/generate_options.py
+	@$(PYTHON_VENV) scripts/r_help.py
+
 BASE ?= HEAD
 test-changed: ## print the tests that all changes since BASE=HEAD need; RUN=1 runs them
 	@$(PYTHON_VENV) scripts/changed.py $(if $(RUN),run,list) --base $(BASE) $(if $(ARGS),-- $(ARGS))
@@ -144,8 +149,7 @@ test-clients: setup $(DEV) models $(CLIENTS) ## test a real server with client p
 test-delays: $(DEV) models ## run tests with random delays of threads and processes: make test-delays SEED=2 TESTS="tests/python/server"
 	@scripts/test.sh delays
 
-test-cluster: system-dev setup $(DEV) models ## run the long tests of clusters: killed actors, cut cables, SLURM (needs root)
-	@scripts/setup_system.sh cluster
+test-cluster: system-dev setup $(DEV) models ## run the long tests of clusters: killed actors, cut cables (needs root)
 	@scripts/test.sh cluster
 	$(PYTHON_VENV) tests/cluster/report.py
 

@@ -1,17 +1,19 @@
 """Time of loops of single calls, in turns with llama-cpp-python's loops.
 
-    loops.py model.gguf [STEPS]
+    loops.py model.gguf [--encoder encoder.gguf] [--steps 15] [--only WORD] [--write]
 
 People call a function once per text, in a loop, and each text follows the same
 instruction. Both libraries use the same number of threads and flash attention; each step
 of a loop is timed with one library, then with the other. The program prints the median
 milliseconds of a step without the first three, which meet the instruction for the first
-time, and the ratio of the medians.
+time, and the ratio of the medians. --only measures the loops whose names contain a
+word. With --write it also writes the table into
+docs/decisions/0050-kept-beginnings.md.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import warnings
 from pathlib import Path
 from statistics import median
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llama_cpp import Llama
 from llamaherd.memory import hardware
+from marked import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     Step = Callable[[int], object]
 
 NOVEL = Path(__file__).with_name("data") / "pride_and_prejudice.txt"
+PAGE = Path(__file__).parent.parent / "docs/decisions/0050-kept-beginnings.md"
 LABELS = [" good", " bad", " new", " old", " other"]
 N_FIRST = 3  # steps that are not counted
 N_SHORT = 20  # prompts of a call that alternates with a long prompt
@@ -63,14 +67,34 @@ def complete(llama: Llama, prompt: Sequence[int], n: int) -> object:
     return llama.create_completion(list(prompt), max_tokens=n, temperature=0)
 
 
-def conversation(texts: Texts, answer: Callable[[list[int]], object]) -> Step:
-    """Return a step that adds a question and an answer of given tokens to a prompt."""
+def answer_of(llama: Llama, prompt: Sequence[int], n: int) -> list[int]:
+    """Return the tokens of llama-cpp-python's answer."""
+    answer: list[int] = []
+    for token in llama.generate(prompt, temp=0):
+        answer.append(token)
+        if len(answer) == n:
+            break
+    return answer
+
+
+def conversation(
+    texts: Texts, answer: Callable[[list[int]], object], *, is_own: bool
+) -> Step:
+    """Return a step that adds a question and an answer to a prompt.
+
+    Args:
+        texts: Texts of the conversation.
+        answer: Function that answers a prompt, and returns the tokens of its answer.
+        is_own: Whether the conversation contains these answers. Otherwise it contains
+            other tokens, like a chat whose answers are trimmed.
+    """
     talk = texts.part(0, 60)
 
     def turn(k: int) -> None:
         talk.extend(texts.part(400 * k, 25))
-        answer(talk)
-        talk.extend(texts.part(9000 + 50 * k, 12))
+        tokens = answer(talk)
+        other = texts.part(9000 + 50 * k, 12)
+        talk.extend(tokens if is_own and isinstance(tokens, list) else other)
 
     return turn
 
@@ -114,8 +138,22 @@ def cases(
         "classify, 5 labels / one token": (classify, theirs(450, 1)),
         "short prompts, one token": (ours(0, 1), theirs(0, 1)),
         "turns of a conversation": (
-            conversation(texts, lambda talk: lh.generate(context, talk, max_tokens=12)),
-            conversation(texts, lambda talk: complete(llama, talk, 12)),
+            conversation(
+                texts,
+                lambda talk: (
+                    lh.generate(context, talk, ignore_eos=True, max_tokens=24).tokens
+                ),
+                is_own=True,
+            ),
+            conversation(texts, lambda talk: answer_of(llama, talk, 24), is_own=True),
+        ),
+        "the same, other answers": (
+            conversation(
+                texts,
+                lambda talk: lh.generate(context, talk, max_tokens=12),
+                is_own=False,
+            ),
+            conversation(texts, lambda talk: complete(llama, talk, 12), is_own=False),
         ),
         "20 short, 1 long in turns": (in_turns, in_turns_of_theirs),
     }
@@ -128,27 +166,74 @@ def milliseconds(step: Step, k: int) -> float:
     return 1000 * (perf_counter() - start)
 
 
-def main() -> None:
-    """Print the table."""
-    path, n_steps = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 15
-    warnings.simplefilter("ignore")
-    options: dict[str, Any] = {"n_threads": hardware.n_cores()}
+def row(name: str, ours: Step, theirs: Step, n_steps: int) -> str:
+    """Return the row of a loop in the table."""
+    times = [
+        (milliseconds(ours, k), milliseconds(theirs, k)) for k in range(N_FIRST + n_steps)
+    ]
+    one, other = (median(column) for column in zip(*times[N_FIRST:], strict=True))
+    line = f"| {name} | {one:.0f} | {other:.0f} | {one / other:.2f} |"
+    print(line, flush=True)
+    return line
+
+
+def rows(path: str, n_steps: int, only: str, options: dict[str, Any]) -> list[str]:
+    """Return the rows of the loops that generate text."""
     llama = Llama(path, n_ctx=N_CTX, verbose=False, flash_attn=True, **options)
-    print("| loop | llamaherd, ms | llama-cpp-python, ms | ratio |\n|---|--:|--:|--:|")
     with (
         lh.Model(path) as model,
         lh.Context(model, **options) as context,
         lh.Context(model, deterministic=True, **options) as exact,
     ):
-        texts = Texts(model)
-        for name, (ours, theirs) in cases(context, exact, llama, texts).items():
-            times = [
-                (milliseconds(ours, k), milliseconds(theirs, k))
-                for k in range(N_FIRST + n_steps)
-            ]
-            one, other = (median(column) for column in zip(*times[N_FIRST:], strict=True))
-            print(f"| {name} | {one:.0f} | {other:.0f} | {one / other:.2f} |", flush=True)
+        loops = cases(context, exact, llama, Texts(model))
+        lines = [
+            row(name, *steps, n_steps) for name, steps in loops.items() if only in name
+        ]
     llama.close()
+    return lines
+
+
+def embedding_row(path: str, n_steps: int, options: dict[str, Any]) -> str:
+    """Return the row of a loop that computes embeddings."""
+    llama = Llama(
+        path, embedding=True, n_ctx=512, verbose=False, flash_attn=True, **options
+    )
+    with lh.Model(path) as model:
+        text = "This is sentence number {} about a small matter."
+        line = row(
+            "embeddings of one sentence",
+            lambda k: lh.embed_parallel(model, [text.format(k)], **options),
+            lambda k: llama.embed(text.format(k)),
+            n_steps,
+        )
+    llama.close()
+    return line
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--encoder")
+    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    options: dict[str, Any] = {"n_threads": hardware.n_cores()}
+    lines = [
+        "| loop | llamaherd, ms | llama-cpp-python, ms | ratio |",
+        "|---|--:|--:|--:|",
+    ]
+    print("\n".join(lines))
+    lines += rows(args.model, args.steps, args.only, options)
+    if args.encoder:
+        lines.append(embedding_row(args.encoder, 20 * args.steps, options))
+    if args.write:
+        head = (
+            f"{Path(args.model).stem}, {args.steps} steps, {options['n_threads']} threads"
+        )
+        write(PAGE, {"loops": "\n".join([f"{head}:", "", *lines])})
 
 
 if __name__ == "__main__":

@@ -491,14 +491,15 @@ LH_API int32_t lh_engine_new(lh_model* model, const lh_engine_params* params,
 LH_API void lh_engine_free(lh_engine* engine);
 
 /* Replaces the llama_context by one with new parameters. Refused with LH_INVALID_ARGUMENT
- * while requests run or prefixes are held. Finished and paused requests are kept. The
- * saved state of a paused request is kept if only these parameters differ: n_batch,
- * n_ubatch, the numbers of threads, n_ctx and, with kv_unified, n_seq_max. Otherwise the
- * state is computed again. The old llama_context is freed first. LH_CONTEXT_ERROR: the
- * new context could not be created and the old one was restored. If the old one cannot be
- * restored either, all paused requests fail, and functions that need a llama_context
- * return LH_CONTEXT_ERROR until a later resize succeeds; results and statistics remain
- * readable, and requests can be released. */
+ * while requests run, prefixes are held, or ended requests keep cells. Other finished
+ * requests and paused requests remain. The saved state of a paused request is kept if
+ * only these parameters differ: n_batch, n_ubatch, the numbers of threads, n_ctx and,
+ * with kv_unified, n_seq_max. Otherwise the state is computed again. The old
+ * llama_context is freed first. LH_CONTEXT_ERROR: the new context could not be created
+ * and the old one was restored. If the old one cannot be restored either, all paused
+ * requests fail, and functions that need a llama_context return LH_CONTEXT_ERROR until a
+ * later resize succeeds; results and statistics remain readable, and requests can be
+ * released. */
 LH_API int32_t lh_engine_resize(lh_engine* engine, const lh_engine_params* params,
                                 lh_error* error);
 
@@ -555,7 +556,9 @@ typedef struct lh_sampling_params {
   float dry_base;
   int32_t dry_allowed_length;
   int32_t dry_penalty_last_n; /* -1: the whole sequence */
-  int32_t mirostat;           /* 0: off, 1, 2 */
+  float dynatemp_range;       /* 0: off */
+  float dynatemp_exponent;
+  int32_t mirostat; /* 0: off, 1, 2 */
   float mirostat_tau;
   float mirostat_eta;
   uint32_t seed;
@@ -700,7 +703,9 @@ typedef struct lh_request {
   /* maximum tokens to generate; 0: a prefix, held after prefill; for a score, tokens
    * of the longest continuation */
   int32_t max_tokens;
-  int64_t fork_from; /* id of a held prefix that the prompt starts with; -1: none */
+  /* id of a held prefix that the prompt starts with, or of a kept request that has ended;
+   * -1: none */
+  int64_t fork_from;
   const lh_sampling_params* sampling; /* NULL for a prefix or a score */
   const char* const* stop;            /* stop texts, UTF-8, none empty */
   const int32_t* stop_size;           /* int32[n_stop]: sizes in bytes */
@@ -737,6 +742,14 @@ typedef struct lh_request {
   int32_t logprobs;
   /* thought before the answer or the score; NULL: none */
   const lh_thinking* thinking;
+  /* not 0: if the request ends by itself, it keeps its sequence id and its cells until it
+   * is released, or until a request continues it */
+  int32_t keep;
+  /* for the fork_from of a kept request: number of its first tokens that the prompt
+   * shares and does not compute again, see lh_client_info. A prefix in a cache with
+   * streams copies the cells. Any other request takes over the sequence id and the cells,
+   * and removes the cells of other tokens. */
+  int32_t n_fork;
 } lh_request;
 
 /* Sets a prefix without tokens and without a parent. The client sets id, tokens and
@@ -764,7 +777,8 @@ typedef enum lh_finish {
 /* Submits a request: assigns a sequence id (LH_NO_SPACE if none is free), creates the
  * sampler (LH_SAMPLER_ERROR) and copies the cells of `fork_from` (llama_memory_seq_cp).
  * Decodes nothing. Requests may be submitted while others run. A finished request returns
- * its sequence id and cells immediately; its output stays until lh_client_release. Tokens
+ * its sequence id and cells immediately, unless it keeps them; its output stays until
+ * lh_client_release. Tokens
  * outside the vocabulary are detected later, by llama_decode. All pointers in `request`
  * are read during the call only. */
 LH_API int32_t lh_engine_submit(lh_engine* engine, const lh_request* request,
@@ -883,6 +897,11 @@ typedef struct lh_client_info {
   int32_t n_thinking;        /* number of bytes that are final */
   int32_t n_thinking_tokens; /* tokens that the model wrote, its end marker included */
   int32_t thinking_closed;   /* lh_thinking_closed */
+  /* Kept cells of a request that has ended, see lh_request's keep. Another request may
+   * continue the first n of these tokens, least_kept <= n <= n_kept. */
+  const int32_t* kept; /* int32[n_kept]: prompt, thought and answer */
+  int32_t n_kept;      /* 0: none */
+  int32_t least_kept;
 } lh_client_info;
 
 /* Writes the state and the output of a client to `out`. The engine owns the pointers in

@@ -51,20 +51,16 @@ ray.data.range(n_texts).map_batches(write_texts).write_parquet(str(folder / "tex
 n_blocks = max(4 * n_actors, n_texts // 4096)
 started_s = time.perf_counter()
 ds = ray.data.read_parquet(str(folder / "texts"), override_num_blocks=n_blocks)
-ds = ds.map_batches(
-    lh.ray.Annotator,
-    fn_constructor_args=[str(model)],
-    fn_constructor_kwargs={
-        "task": "classify",
-        "prompt": "Review: {text}\nThe review is",
-        "labels": ["positive", "negative"],
-        "context": {"deterministic": True},
-    },
-    concurrency=n_actors,
-    num_cpus=1,  # threads of each actor
-    batch_size=1024,
+label = lh.ray.map(
+    # One CPU, and so one thread, for each actor.
+    lh.ray.Config(
+        model, concurrency=n_actors, num_cpus=1, context={"deterministic": True}
+    ),
+    task="classify",
+    labels=["positive", "negative"],
+    preprocess=lambda row: {"prompt": f"Review: {row['text']}\nThe review is"},
 )
-ds.write_parquet(str(folder / "labelled"))
+label(ds).write_parquet(str(folder / "labelled"))
 elapsed_s = time.perf_counter() - started_s
 
 labelled = pads.dataset(folder / "labelled")

@@ -63,7 +63,7 @@ install_python() {
   cp -a "$(debian_base "$SUITE" "$ARCH" r)" "$DEBIAN"
   wheel=$(echo "$HOUSE"/llamaherd-*_"$ARCH".whl)
   for minor in {17..36}; do platforms+=(--platform "manylinux_2_${minor}_$ARCH"); done
-  install_wheels "$DEBIAN/site" "${platforms[@]}" "${wheel}[docx,hub,parquet,plot,research,server]"
+  install_wheels "$DEBIAN/site" "${platforms[@]}" "${wheel}[docx,parquet,plot,research,server]"
   mkdir "$DEBIAN/project"
   cp -r pyproject.toml README.md docs tests "$DEBIAN/project"
 }

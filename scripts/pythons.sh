@@ -25,7 +25,7 @@ install() {
   copy_llama "$(realpath "$("$new" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')")"
   grep -E "^($PACKAGES)==" scripts/requirements-dev.txt >"$2/requirements.txt"
   "$new" -m pip --disable-pip-version-check install --only-binary :all: \
-    "$(echo "$DIR"/llamaherd-*.whl)[docx,hub,parquet,plot,research,server]" -r "$2/requirements.txt"
+    "$(echo "$DIR"/llamaherd-*.whl)[docx,parquet,plot,research,server]" -r "$2/requirements.txt"
   "$new" -m pip --disable-pip-version-check install --no-deps -r scripts/requirements-oracles.txt
 }
 

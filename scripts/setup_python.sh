@@ -42,7 +42,7 @@ install_package() {
 
 install_package_steps() {
   pip install -r scripts/requirements-build.txt
-  pip install --no-build-isolation --config-settings=build-dir=build/wheel '.[docx,hub,plot,research,server]'
+  pip install --no-build-isolation --config-settings=build-dir=build/wheel '.[docx,plot,research,server]'
 }
 
 install_dev() {

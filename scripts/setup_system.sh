@@ -7,7 +7,6 @@
 #   setup_system.sh valgrind also valgrind
 #   setup_system.sh fuzz     also clang with libFuzzer
 #   setup_system.sh docs     packages that the R package's tests need, and pkgdown
-#   setup_system.sh cluster  also SLURM
 #   setup_system.sh windows  also mingw-w64 and Wine
 #   setup_system.sh arm64    also a compiler and an emulator for 64-bit ARM
 #   setup_system.sh bare     also the program that creates minimal Debian systems
@@ -78,7 +77,6 @@ main() {
   command -v Rscript >/dev/null || debian+=(r-base-core)
   if [[ $1 == valgrind ]] && ! command -v valgrind >/dev/null; then debian+=(valgrind); fi
 
-  if [[ $1 == cluster ]] && ! command -v slurmctld >/dev/null; then debian+=(slurm-wlm munge); fi
   if [[ $1 == windows ]]; then
     command -v x86_64-w64-mingw32-g++-posix >/dev/null || debian+=(g++-mingw-w64-x86-64-posix)
     [[ -x /usr/lib/wine/wine64 ]] || debian+=(wine64)

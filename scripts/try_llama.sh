@@ -30,7 +30,7 @@ install_shim() {
   git ls-files -z CMakeLists.txt LICENSE README.md pyproject.toml capi_shim python_core \
     benchmarks/grammars.cpp | tar -c --null -T - | tar -x -C "$DIR/source"
   sed -i -E "s/llama-cpp-python==[0-9.]+/llama-cpp-python==$VERSION/" "$DIR/source/pyproject.toml"
-  "$PYTHON" -m pip --disable-pip-version-check install --no-build-isolation "$DIR/source[hub,plot,research,server]"
+  "$PYTHON" -m pip --disable-pip-version-check install --no-build-isolation "$DIR/source[plot,research,server]"
 }
 
 run_tests() {

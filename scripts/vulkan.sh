@@ -109,7 +109,7 @@ install_package() {
   copy_project
   inside pip install gguf pytest pytest-xdist pytest-timeout hypothesis
   inside pip install --no-build-isolation --config-settings=build-dir=/build/package \
-    '.[docx,hub,parquet,plot,research,server]'
+    '.[docx,parquet,plot,research,server]'
 }
 
 make_package() {

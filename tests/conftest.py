@@ -151,8 +151,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "USERPROFILE"):  # Windows uses the second name
         monkeypatch.setenv(name, str(tmp_path / "home"))
-    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.setenv(name, str(tmp_path / "xdg"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    if sys.platform == "win32":  # its folders do not follow variables
+        models = tmp_path / "xdg" / "llamaherd" / "models"
+        monkeypatch.setenv("LLAMAHERD_CACHE_DIR", str(models))
     monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no_token"))
     monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
     monkeypatch.setenv("NO_PROXY", "*")

@@ -35,19 +35,11 @@ void lh_engine_default_params(lh_engine_params* params) {
 void lh_sampling_default_params(lh_sampling_params* params) {
   guard(nullptr, [&] {
     auto p = lh::sized<lh_sampling_params>();
-    p.top_k = 40;
-    p.top_p = 1.0F;
-    p.min_p = 0.05F;
-    p.typical_p = 1.0F;
-    p.top_n_sigma = -1.0F;
-    p.repeat_last_n = 64;
-    p.penalty_repeat = 1.0F;
-    p.xtc_threshold = 0.1F;
-    p.dry_base = 1.75F;
-    p.dry_allowed_length = 2;
-    p.dry_penalty_last_n = -1;
-    p.mirostat_tau = 5.0F;
-    p.mirostat_eta = 0.1F;
+#define LH_REAL(name, value, low, high) p.name = value;
+#define LH_WHOLE(name, value, low, high) p.name = value;
+#include "plain_settings.inc"
+#undef LH_REAL
+#undef LH_WHOLE
     p.seed = 1234;
     deref(params, "params") = p;
   });

@@ -60,7 +60,7 @@ void Answer::settle(const StepServices& step, BatchPart& part, LogitRow& row) {
     read(client, 0, part.logits, row);
     sample_row(step, part, row);
   }
-  if (!part.draft.empty() && client.is_active()) step.kv.rewind(client.seq_id);
+  if (!part.draft.empty() && client.seq_id >= 0) step.kv.rewind(client.seq_id);
 }
 
 void Answer::sample_row(const StepServices& step, const BatchPart& part, LogitRow& row) {

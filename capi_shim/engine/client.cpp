@@ -8,7 +8,9 @@ void Client::give_back(KvCache& kv) {
 }
 
 void Client::end(KvCache& kv, lh_finish reason, const char* why) {
-  give_back(kv);
+  const bool ends_itself =
+      reason == LH_FINISH_EOG || reason == LH_FINISH_STOP || reason == LH_FINISH_LENGTH;
+  if (!keeps || !ends_itself) give_back(kv);
   finish_as(reason, why);
 }
 

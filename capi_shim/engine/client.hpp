@@ -28,6 +28,7 @@ struct Client {
   int64_t order = 0;  // rank in order of submission
   int32_t priority = 0;
   bool is_watched = false;  // report the first token as an event
+  bool keeps = false;       // keep the cells if the request ends by itself
   lh_state state = LH_STATE_PREFILL;
   lh_finish finish = LH_FINISH_NONE;
   int32_t seq_id = -1;
@@ -105,6 +106,8 @@ struct Client {
 
   // Releases the sequence id and the cells of the client.
   void give_back(KvCache& kv);
+  // Tests whether the client has ended and kept its cells.
+  bool is_kept() const { return has_ended() && seq_id >= 0; }
   // Ends the client with the output generated so far. LH_FINISH_ERROR marks the client as
   // failed.
   void end(KvCache& kv, lh_finish reason, const char* why);

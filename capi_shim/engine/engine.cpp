@@ -47,12 +47,11 @@ void lh_engine::resize(const lh_engine_params& params) {
   const std::scoped_lock lock(mutex_);
   lh::check_params(model_, params);
   const auto n_there =
-      std::count_if(clients_.begin(), clients_.end(), [](const auto& item) {
-        return item.second.is_active() || item.second.state == LH_STATE_HELD;
-      });
+      std::count_if(clients_.begin(), clients_.end(),
+                    [](const auto& item) { return item.second.seq_id >= 0; });
   lh::require(n_there == 0,
               "a resize needs all requests to be paused or to have ended; " +
-                  std::to_string(n_there) + " are running or held");
+                  std::to_string(n_there) + " are running, held or kept");
   const lh_engine_params old_params = stage_ ? stage_->params : params;
   const std::vector<double> old_key = stage_ ? stage_->state_key : std::vector<double>{};
   const bool had_stage = stage_ != nullptr;
@@ -151,7 +150,25 @@ lh_client_info lh_engine::get(int64_t id) {
     out.n_thinking_tokens = thought.n_tokens;
     out.thinking_closed = thought.closed;
   }
+  if (client.is_kept()) describe_kept(client, out);
   return out;
+}
+
+// In a pool, cells that belong to a prefix cannot be removed. Recurrent states and full
+// attention windows cannot be truncated at all.
+void lh_engine::describe_kept(const Client& client, lh_client_info& out) {
+  const int32_t n_cells = stage_->kv.positions().get(client.seq_id);
+  const int32_t n_swa = llama_model_n_swa(model_.get());
+  const bool has_all = n_swa == 0 || stage_->params.swa_full != 0 || n_cells <= n_swa;
+  const bool can_cut = has_all && !is_recurrent_;
+  const int32_t n_shared = n_cells - stage_->kv.n_own_cells(client.seq_id);
+  const int32_t n_kept =
+      client.task->has_paths() ? std::min(n_cells, client.n_prompt) : n_cells;
+  const int32_t least = can_cut ? std::max(1, n_shared) : n_cells;
+  if (least < 1 || least > n_kept) return;
+  out.kept = client.tokens.data();
+  out.n_kept = n_kept;
+  out.least_kept = least;
 }
 
 lh_piece lh_engine::read(int64_t id, int32_t n_bytes, int32_t n_tokens) {
@@ -187,15 +204,19 @@ void lh_engine::submit(const lh_request& request) {
               "a request with id " + std::to_string(request.id) + " exists already");
   Client client = make_client(request);
   client.submitted = now;
-  const Client* prefix = find_prefix(request);
+  Client* prefix = find_prefix(request);
   client.task = make_task(request, client);
   Client& slot = clients_.emplace(request.id, std::move(client)).first->second;
   lh::KvCache& kv = stage_->kv;
   try {
-    slot.seq_id = kv.acquire(slot.task->is_prefix());
-    if (prefix != nullptr) slot.n_reused = kv.fork(prefix->seq_id, slot.seq_id);
-    if (slot.n_reused == slot.n_prompt) slot.logits = prefix->logits;
     slot.of_call = statistics_.of_call(request.call);
+    if (prefix != nullptr && prefix->is_kept()) {
+      take_over(*prefix, slot, request.n_fork);
+    } else {
+      slot.seq_id = kv.acquire(slot.task->is_prefix());
+      if (prefix != nullptr) slot.n_reused = kv.fork(prefix->seq_id, slot.seq_id);
+      if (slot.n_reused == slot.n_prompt) slot.logits = prefix->logits;
+    }
   } catch (...) {
     slot.give_back(kv);
     clients_.erase(request.id);
@@ -232,6 +253,7 @@ Client lh_engine::make_client(const lh_request& request) {
   client.max_tokens = request.max_tokens;
   client.priority = request.priority;
   client.is_watched = request.watch != 0;
+  client.keeps = request.keep != 0;
   // A choice ends by itself; a stop text could only truncate it.
   const bool has_choices = request.sampling != nullptr && request.sampling->n_choices > 0;
   if (!has_choices) client.text = lh::TextBuffer(stops_of(request));
@@ -292,6 +314,7 @@ std::unique_ptr<lh::Task> lh_engine::make_task_behind(const lh_request& request,
 Client* lh_engine::find_prefix(const lh_request& request) {
   if (request.fork_from < 0) return nullptr;
   Client& prefix = find(request.fork_from);
+  if (prefix.has_ended()) return find_kept(request, prefix);
   lh::require(prefix.state == LH_STATE_HELD,
               "fork_from " + std::to_string(request.fork_from) + " is not held");
   // The last token of a prompt is decoded to obtain its logits, unless the prefix kept
@@ -302,6 +325,33 @@ Client* lh_engine::find_prefix(const lh_request& request) {
               "request " + std::to_string(request.id) +
                   " does not start with the tokens of its fork_from");
   return &prefix;
+}
+
+Client* lh_engine::find_kept(const lh_request& request, Client& ended) {
+  const std::string name = "fork_from " + std::to_string(request.fork_from);
+  lh_client_info info{};
+  if (ended.is_kept()) describe_kept(ended, info);
+  lh::require(info.n_kept > 0, name + " has ended and keeps no cells");
+  lh::require_range("n_fork", request.n_fork, info.least_kept,
+                    std::min(info.n_kept, request.n_tokens - 1));
+  lh::require(std::equal(info.kept, info.kept + request.n_fork, request.tokens),
+              "request " + std::to_string(request.id) + " does not start with " +
+                  std::to_string(request.n_fork) + " tokens of its " + name);
+  return &ended;
+}
+
+// Lets a client continue the first tokens of a request that has ended. A prefix copies
+// them, because with streams it needs one of the highest sequence ids.
+void lh_engine::take_over(Client& ended, Client& client, int32_t n_tokens) {
+  lh::KvCache& kv = stage_->kv;
+  if (client.task->is_prefix() && stage_->limits.has_streams) {
+    client.seq_id = kv.acquire(true);
+    kv.fork(ended.seq_id, client.seq_id);
+  } else {
+    std::swap(client.seq_id, ended.seq_id);
+  }
+  if (!kv.roll_back(client.seq_id, n_tokens)) kv.clear(client.seq_id);
+  client.n_reused = kv.positions().get(client.seq_id);
 }
 
 // Reuses the stop texts of the last request if the texts are equal, because stop texts

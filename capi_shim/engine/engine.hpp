@@ -59,6 +59,9 @@ struct lh_engine {
   std::unique_ptr<lh::Task> make_task_behind(const lh_request& request,
                                              const lh::Client& client, int32_t n_thought);
   lh::Client* find_prefix(const lh_request& request);
+  lh::Client* find_kept(const lh_request& request, lh::Client& ended);
+  void describe_kept(const lh::Client& client, lh_client_info& out);
+  void take_over(lh::Client& ended, lh::Client& client, int32_t n_tokens);
   lh::TextBuffer::Stops stops_of(const lh_request& request);
 
   std::vector<lh::Client*> select(const lh_run_params& params);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string_view>
 
 #include "grammar_matcher.hpp"
@@ -28,27 +27,12 @@ bool has_grammar(const lh_sampling_params& p) {
 }
 
 void check(const lh_model& model, const lh_sampling_params& p) {
-  constexpr float kAny = std::numeric_limits<float>::max();
-  require_number("temperature", p.temperature, -kAny, kAny);
-  require_number("top_p", p.top_p, 0.0F, 1.0F);
-  require_number("min_p", p.min_p, 0.0F, 1.0F);
-  require_number("typical_p", p.typical_p, 0.0F, 1.0F);
-  require_number("top_n_sigma", p.top_n_sigma, -kAny, kAny);
-  require_range("repeat_last_n", p.repeat_last_n, -1, INT32_MAX);
-  // Values outside this range would overflow the logits.
-  require_number("penalty_repeat", p.penalty_repeat, 1e-6F, 1e6F);
-  require_number("penalty_freq", p.penalty_freq, -1e6F, 1e6F);
-  require_number("penalty_present", p.penalty_present, -1e6F, 1e6F);
-  require_number("xtc_probability", p.xtc_probability, 0.0F, 1.0F);
-  require_number("xtc_threshold", p.xtc_threshold, 0.0F, 1.0F);
-  require_number("dry_multiplier", p.dry_multiplier, 0.0F, 1e6F);
-  require_number("dry_base", p.dry_base, 1.0F, 1e6F);
-  require_range("dry_allowed_length", p.dry_allowed_length, 0, INT32_MAX);
-  require_range("dry_penalty_last_n", p.dry_penalty_last_n, -1, INT32_MAX);
+#define LH_REAL(name, value, low, high) require_number(#name, p.name, low, high);
+#define LH_WHOLE(name, value, low, high) require_range(#name, p.name, low, high);
+#include "plain_settings.inc"
+#undef LH_REAL
+#undef LH_WHOLE
   require_range("n_dry_breakers", p.n_dry_breakers, 0, 1024);
-  require_range("mirostat", p.mirostat, 0, 2);
-  require_number("mirostat_tau", p.mirostat_tau, 0.0F, kAny);
-  require_number("mirostat_eta", p.mirostat_eta, 0.0F, kAny);
   require_range("n_logit_bias", p.n_logit_bias, 0, model.n_vocab());
   if (p.n_logit_bias > 0) {
     deref(p.logit_bias_token, "logit_bias_token");
@@ -56,7 +40,6 @@ void check(const lh_model& model, const lh_sampling_params& p) {
   }
   if (p.n_dry_breakers > 0) deref(p.dry_breakers, "dry_breakers");
   require_range("n_choices", p.n_choices, 0, INT32_MAX);
-  require_range("min_tokens", p.min_tokens, 0, INT32_MAX);
   require(p.min_tokens == 0 || (!has_grammar(p) && p.n_choices == 0),
           "min_tokens cannot be given with a grammar or choices, which say where an "
           "answer ends");
@@ -107,6 +90,18 @@ void require_start(const Constraint& constraint) {
 SamplerPtr checked(llama_sampler* sampler) {
   if (sampler == nullptr) throw Error(LH_SAMPLER_ERROR, "a sampler could not be made");
   return SamplerPtr(sampler);
+}
+
+// Returns the sampler of a fixed temperature, or of a temperature that depends on the
+// entropy. The lowest temperature is above 0, because a division by 0 would result in
+// NaN.
+llama_sampler* temperature_sampler(float temperature, const lh_sampling_params& p) {
+  if (p.dynatemp_range <= 0.0F) return llama_sampler_init_temp(temperature);
+  constexpr float kLeastDynamic = 1e-3F;
+  const float low = std::max(temperature - p.dynatemp_range, kLeastDynamic);
+  const float high = std::max(temperature + p.dynatemp_range, low);
+  const float middle = (low + high) / 2.0F;
+  return llama_sampler_init_temp_ext(middle, middle - low, p.dynatemp_exponent);
 }
 
 }  // namespace
@@ -264,7 +259,7 @@ Sampler::Sampler(const lh_model& model, const lh_sampling_params& p, SamplerCach
     add_chain(
         llama_sampler_init_xtc(p.xtc_probability, p.xtc_threshold, kMinKeep, seed_));
   }
-  add_chain(llama_sampler_init_temp(temperature));
+  add_chain(temperature_sampler(temperature, p));
   add_chain(llama_sampler_init_dist(seed_));
 }
 

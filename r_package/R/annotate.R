@@ -16,58 +16,7 @@
 #' @param codebook A codebook from [codebook()].
 #' @param context A context from [context_create()].
 #' @param ... Must be empty: all further arguments must be named.
-#' @param method `"classify"` computes probabilities; `"generate"` generates the label, constrained
-#'   to the labels; `"auto"` is `"generate"` for fields and `"classify"` otherwise.
-#' @param columns Names of the new columns: a prefix for all names, or a named vector such as
-#'   `c(label = "topic", prob = NA)`, with NA for columns to leave out. The name `p_` in the vector
-#'   `columns` sets the prefix of the columns with the probabilities of all labels.
-#' @param calibrate Removes the model's preference for some labels: `"batch"` estimates the
-#'   preference from the rows of `data` and assumes that all labels are about equally frequent
-#'   (otherwise rare labels get too many texts), `"contextual"` from prompts without content; see
-#'   [calibrate_batch()]. NULL leaves the probabilities unchanged.
-#' @param normalize How labels of different lengths are compared, see [classify_parallel()].
-#' @param distribution TRUE adds one column, `p_<number>`, for each number of a scale; it contains
-#'   the probability of the number. For labels that are not a scale of numbers the columns of
-#'   probabilities always exist.
-#' @param chat TRUE formats prompts with the model's chat template.
-#' @param split What to do with texts that are too long. With NULL the rows of such texts contain an
-#'   error. Other values split such texts into parts of similar length: `"first"` and `"last"` label
-#'   only the first or the last part; `"majority"` returns the label of most parts, and the share of
-#'   parts with each label as its probability; `"mean"` returns the mean of the parts'
-#'   probabilities.
-#' @param part_tokens Maximum number of tokens per part. NULL uses 2,048, or less if the context is
-#'   smaller; a text that fits is not split.
-#' @param journal Path of a file that stores results as they are finished, so that the same call run
-#'   again after a crash continues; TRUE creates a file in the working directory and reports its
-#'   name. See [generate_parallel()].
-#' @param evidence TRUE makes the model quote the words of the text that support its label. The
-#'   quote has 3 to 40 words, is generated after the label, and is returned in the columns `quote`,
-#'   `start` and `end`. [type_quote()] sets other lengths. Requires a codebook with one label per
-#'   text.
-#' @param progress,verbosity,on_error See [generate_parallel()].
-#' @param seed,temperature,max_tokens Settings for generated labels, fields and quotes, see
-#'   [generate_parallel()]. Several thoughts per text use `seed`, too.
-#' @param thinking Maximum number of tokens of a thought before the answer, or [thinking()].
-#'   With NULL or FALSE the model does not think; with NULL a message reports this once if the model
-#'   would think by default. Needs `chat = TRUE`.
-#' @param n_thoughts Number of thoughts per text. The probabilities are the mean over the thoughts,
-#'   see [classify_parallel()]. Needs `thinking`.
-#' @param variables,template,merge_system See [generate_parallel()]. Needs `chat = TRUE`.
-#' @param until Number of texts, drawn at random, that the model labels. A classifier on
-#'   `embeddings` (a head) is fitted to the probabilities of these texts and labels all other texts.
-#'   The model then labels again the least certain of the texts that the head labelled, see
-#'   `unsure`. With NULL the model labels all texts. Requires a codebook with one label per text.
-#' @param embeddings Model for the embeddings of texts, for `until`: a model from [model_load()], or
-#'   the path of its file.
-#' @param unsure Share of the texts that are labelled a second time. The texts with the lowest
-#'   probability are labelled again. With `until`, the model of `context` labels these texts again;
-#'   with `larger`, the larger model.
-#' @param larger Second model, which labels again the texts whose label from the first step has a
-#'   low probability: a context from [context_create()], or the path of a model file. You can use
-#'   `larger` with or without `until`.
-#' @param date Day that the chat template writes into prompts, a Date or `"2026-01-31"`. NULL uses
-#'   the day of the first result in the journal. Without such a result, NULL uses the date of
-#'   [with_chat_date()], and outside of `with_chat_date()` today.
+#' @param verbosity Negative values suppress warnings; 2 or more adds a line of statistics.
 #' @returns `data` with new columns and the additional class `llamaherd_coded`.
 #'
 #'   With a single label per text, the new columns are:
@@ -118,7 +67,7 @@
 #'   Functions of dplyr and [merge()] keep this attribute while the columns of texts and labels
 #'   exist; [coded_restore()] restores it.
 #' @seealso [codebook()], [prompt_preview()], [robustness()], [last_results()] after an interrupt
-#' @export
+#' @name annotate_texts
 #' @examplesIf !is.null(llamaherd_example_model())
 #' news <- read.csv(system.file("extdata", "headlines.csv", package = "llamaherd"))
 #' news <- news[c(1, 16, 31, 46), ]
@@ -138,62 +87,35 @@
 #'   annotate_texts(paste("News:", text), topics, context, columns = "topic_") |>
 #'   subset(topic_prob < 0.8)
 #' unsure[c("topic_label", "topic_prob")]
-annotate_texts <- function(
-  data,
-  text,
-  codebook,
-  context,
-  ...,
-  method = c("auto", "classify", "generate"),
-  columns = NULL,
-  calibrate = NULL,
-  normalize = "sum",
-  chat = FALSE,
-  split = NULL,
-  part_tokens = NULL,
-  journal = NULL,
-  progress = interactive(),
-  verbosity = 0L,
-  on_error = c("continue", "return", "stop"),
-  seed = 1234L,
-  temperature = 0,
-  max_tokens = 512L,
-  thinking = NULL,
-  n_thoughts = 1L,
-  variables = NULL,
-  template = NULL,
-  merge_system = FALSE,
-  date = NULL,
-  evidence = FALSE,
-  distribution = FALSE,
-  until = NULL,
-  embeddings = NULL,
-  unsure = 0.1,
-  larger = NULL
-) {
-  error_call <- rlang::current_env()
-  check_given(data)
-  check_dots(list(...), character())
+NULL
+
+# Runs a call of annotate_texts(). `quosure` is the column of texts, `env` the call's frame.
+code_data <- function(data, text, quosure, codebook, context, env) {
+  check_given(data, error_call = env)
   if (!is.data.frame(data)) {
-    abort_argument("data", "a data frame", data, error_call)
+    abort_argument("data", "a data frame", data, env)
   }
   check_given(
     text,
-    paste("The column of texts. There are", listed_columns(data))
+    paste("The column of texts. There are", listed_columns(data)),
+    error_call = env
   )
-  check_codebook(codebook)
-  object <- check_context(context)
-  warn_placeholders_of(codebook$question, setdiff(names(data), "text"), error_call)
-  texts <- texts_of(data, rlang::enquo(text), error_call)
-  options <- coding_options(error_call)
-  if (length(texts$bad) > 0 && options$on_error == "stop") {
-    abort("Row {texts$bad[[1]]} failed: {invalid_text}.", "generation", error_call)
+  check_codebook(codebook, error_call = env)
+  object <- check_context(context, error_call = env)
+  warn_placeholders_of(codebook$question, setdiff(names(data), "text"), env)
+  texts <- texts_of(data, quosure, env)
+  options <- coding_options(env)
+  if (length(texts$bad) > 0 && identical(options$on_error, "stop")) {
+    abort("Row {texts$bad[[1]]} failed: {invalid_text}.", "generation", env)
   }
-  display <- list(verbosity = check_whole(verbosity), progress = check_flag(progress))
+  display <- list(
+    verbosity = check_whole(env$verbosity, "verbosity", error_call = env),
+    progress = check_flag(env$progress, "progress", env)
+  )
 
-  roles <- py_call("annotate_roles", codebook$content, options, error_call = error_call)
+  roles <- py_call("annotate_roles", codebook$content, options, error_call = env)
   roles <- c(as_text(roles), if (!texts$is_column) "coded_text")
-  names <- new_names(roles, columns, names(data), error_call)
+  names <- new_names(roles, env$columns, names(data), env)
   made <- function(columns) {
     columns <- with_invalid_texts(columns, texts$bad)
     # The class of the data frame may refuse the columns.
@@ -212,7 +134,7 @@ annotate_texts <- function(
         codebook,
         options,
         bar,
-        error_call,
+        env,
         display$verbosity,
         made
       )
@@ -225,7 +147,7 @@ annotate_texts <- function(
   })
   keeping(result, {
     document_coding(result)
-    report_coding(result, run$columns, options$on_error, display$verbosity, error_call)
+    report_coding(result, run$columns, options$on_error, display$verbosity, env)
   })
   result
 }

@@ -89,69 +89,41 @@ without_groups <- function(data) {
 
 # Converts the arguments of annotate_texts() to the options of the Python function.
 coding_options <- function(env) {
-  optional <- function(name, check) {
-    if (!is.null(env[[name]])) check(env[[name]])
-  }
-  options <- list(
-    method = check_choice(
-      env$method,
-      c("auto", "classify", "generate"),
-      "method",
-      env
-    ),
-    calibrate = optional("calibrate", \(x) {
-      check_choice(x, c("batch", "contextual"), "calibrate", env)
-    }),
-    normalize = check_choice(
-      env$normalize,
-      c("sum", "token", "byte", "pmi"),
-      "normalize",
-      env
-    ),
-    chat = check_flag(env$chat, "chat", env),
-    distribution = check_flag(env$distribution, "distribution", env),
-    split = optional("split", \(x) {
-      check_choice(x, c("first", "last", "majority", "mean"), "split", env)
-    }),
-    part_tokens = optional("part_tokens", \(x) {
-      check_whole(x, "part_tokens", min = 1, error_call = env)
-    }),
-    journal = optional("journal", \(x) {
-      if (rlang::is_bool(x)) {
-        x
-      } else {
-        expand_path(check_string(x, "journal", error_call = env))
-      }
-    }),
-    on_error = check_choice(
-      env$on_error,
-      c("continue", "return", "stop"),
-      "on_error",
-      env
-    ),
-    seed = as.double(check_whole(
-      env$seed,
-      "seed",
-      min = 0,
-      max = 2^32 - 1,
-      error_call = env
-    )),
-    temperature = check_number(env$temperature, "temperature", error_call = env),
-    max_tokens = check_whole(env$max_tokens, "max_tokens", min = 1, error_call = env),
-    thinking = check_thinking(env$thinking, env),
-    n_thoughts = check_whole(env$n_thoughts, "n_thoughts", min = 1, error_call = env),
-    variables = if (length(env$variables) > 0) check_variables(env$variables, env),
-    template = check_string(env$template, "template", null = TRUE, error_call = env),
-    merge_system = check_flag(env$merge_system, "merge_system", env),
-    date = check_date(env$date, "date", env),
-    evidence = check_evidence(env$evidence, env),
-    until = optional("until", \(x) check_whole(x, "until", min = 50, error_call = env)),
-    embeddings = optional("embeddings", \(x) check_later(x, "embeddings", env)),
-    unsure = optional("unsure", \(x) check_number(x, "unsure", error_call = env)),
-    larger = optional("larger", \(x) check_later(x, "larger", env)),
-    versions = list(R = as.character(getRversion()))
-  )
+  options <- lapply(stats::setNames(nm = names(annotate_kinds)), \(name) {
+    default <- eval(formals(annotate_texts)[[name]])
+    as_option(env[[name]], annotate_kinds[[name]], name, default, env)
+  })
+  options$versions <- list(R = as.character(getRversion()))
   Filter(Negate(is.null), options)
+}
+
+# Converts an option for Python, which checks its value. All choices together mean the first.
+as_option <- function(x, kind, arg, default, error_call) {
+  if (is.null(x) && is.null(default)) {
+    return(NULL)
+  }
+  switch(
+    kind,
+    whole = check_whole(x, arg, max = 2^53, error_call = error_call),
+    number = check_number(x, arg, error_call = error_call),
+    flag = check_flag(x, arg, error_call),
+    choice = if (length(x) > 1 && identical(x, default)) {
+      x[[1]]
+    } else {
+      check_string(x, arg, error_call = error_call)
+    },
+    text = check_string(x, arg, error_call = error_call),
+    path = if (rlang::is_bool(x)) {
+      x
+    } else {
+      expand_path(check_string(x, arg, error_call = error_call))
+    },
+    thinking = check_thinking(x, error_call),
+    variables = if (length(x) > 0) check_variables(x, error_call),
+    date = check_date(x, arg, error_call),
+    evidence = check_evidence(x, error_call),
+    model = check_later(x, arg, error_call)
+  )
 }
 
 # Returns the model of a later step: an object of Python, or a path.

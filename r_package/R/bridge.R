@@ -7,15 +7,24 @@
 # Ctrl-C has an effect only after the call, so calls must be short. Interrupting Python during a
 # call may crash R with reticulate 1.28: its signal handler in Python asks R whether an interrupt is
 # pending, and if R then handles the interrupt, R jumps over Python's stack frames.
-py_call <- function(fun, ..., error_call = public_frame(rlang::caller_env())) {
-  module <- py_module(error_call)
-  call <- if (fun %in% slow_functions) call_slowly else call_directly
-  status <- if (l10n_info()[["UTF-8"]]) {
-    call(module, fun, list(...))
-  } else {
-    renamed(call(module, fun, renamed(list(...), native_names)), utf8_names)
+#
+# `warns` is the class of these warnings.
+py_call <- function(
+  fun,
+  ...,
+  error_call = public_frame(rlang::caller_env()),
+  warns = "python"
+) {
+  if (fun %in% slow_functions) {
+    return(call_slowly(fun, list(...), error_call))
   }
-  warn_python(as.character(unlist(status[["warnings"]])), error_call)
+  module <- py_module(error_call)
+  status <- if (l10n_info()[["UTF-8"]]) {
+    call_directly(module, fun, list(...))
+  } else {
+    renamed(call_directly(module, fun, renamed(list(...), native_names)), utf8_names)
+  }
+  warn_python(as.character(unlist(status[["warnings"]])), error_call, warns)
   for (text in status[["notices"]]) {
     rlang::inform(text, class = "llamaherd_message_thinking")
   }
@@ -33,53 +42,35 @@ call_directly <- function(module, fun, arguments) {
 # between which Ctrl-C and time limits have an effect.
 slow_functions <- c(
   "agreement",
-  "best_codebook",
   "calibration_fit",
   "codes_in_one_form",
-  "compare_make",
   "confusion_tables",
   "coverage_curve",
   "dawid_skene",
-  "disagreements",
   "estimate_means",
   "estimate_regression",
-  "evaluate_make",
-  "examples_choose",
   "gold_draw",
   "gold_size",
-  "pair_agreement",
   "plot_picture",
-  "recalibrate_columns",
   "reliability",
-  "robustness_compare",
   "spans_validate",
   "validate"
 )
 
-# Returns the status of a function. After Ctrl-C, or an error of a time limit, R waits until the
-# thread has ended, which takes a fraction of a second: results of statistics are not partial.
-call_slowly <- function(module, fun, arguments) {
+# Returns the value of a function that may compute for a long time. After Ctrl-C there is no value:
+# results of statistics are not partial.
+call_slowly <- function(fun, arguments, error_call) {
   suspendInterrupts({
-    call <- module$slow_start(fun, unname(arguments))
-    is_over <- FALSE
-    on.exit({
-      if (!is_over) {
-        module$slow_cancel(call)
-        while (!module$slow_wait(call, slice_s)) {
-          NULL
-        }
-      }
-    })
-    interrupted <- is_interrupted({
-      while (!module$slow_wait(call, slice_s)) {
-        check_interrupt()
-      }
-    })
-    if (interrupted) {
+    run <- run_in_slices(
+      py_call("slow_start", fun, unname(arguments), error_call = error_call),
+      \(job) py_call("call_result", job, error_call = error_call),
+      new_bar(FALSE),
+      error_call
+    )
+    if (run$interrupted) {
       interrupt("Interrupted.", NULL, 0L)
     }
-    is_over <- TRUE
-    module$slow_status(call)
+    run$columns
   })
 }
 
@@ -236,16 +227,16 @@ warn <- function(message, kind, error_call, ..., .envir = parent.frame()) {
 }
 
 # Issues one warning for all warnings of a call of Python; none without any.
-warn_python <- function(texts, error_call) {
+warn_python <- function(texts, error_call, kind = "python") {
   texts <- unique(texts)
   if (length(texts) == 1) {
-    warn("{texts}", "python", error_call)
+    warn("{texts}", kind, error_call)
   } else if (length(texts) > 1) {
     bullets <- stats::setNames(
       sprintf("{texts[[%d]]}", seq_along(texts)),
       rep("*", length(texts))
     )
-    warn(c("{length(texts)} warnings:", bullets), "python", error_call)
+    warn(c("{length(texts)} warnings:", bullets), kind, error_call)
   }
 }
 

@@ -357,11 +357,14 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
       known <- union(setdiff(names(formals(fun, topenv())), "..."), known)
       fun <- NULL # a method
     }
+    is_sampling <- all(names(further_kinds) %in% known)
+    shown <- if (is_sampling) setdiff(known, names(further_kinds)) else known
     cli::cli_abort(
       c(
         paste0("`...` cannot take ", what, problem, "."),
         i = if (!is.null(meant)) "Did you mean {.arg {meant}}?",
-        i = if (length(known) > 0) "Accepted arguments: {.arg {known}}.",
+        i = if (length(shown) > 0) "Accepted arguments: {.arg {shown}}.",
+        i = if (is_sampling) "{.code ?sampling_options} has further arguments.",
         i = if (is_unknown && is.null(meant) && !is.null(fun)) {
           "{.code ?{fun}} has all other arguments."
         }

@@ -73,34 +73,46 @@ choose_examples <- function(
   if (!is.null(embeddings) && (!is.matrix(embeddings) || !is.numeric(embeddings))) {
     abort_argument("embeddings", "a matrix of numbers", embeddings, error_call)
   }
-  options <- list(
-    by = check_choice(by, c("diverse", "hardest")),
-    coded = if (!is.null(coded)) labels_given(coded, error_call),
-    embeddings = if (!is.null(embeddings)) rows_of(unclass(embeddings)),
-    context = if (!is.null(context)) check_context(context, "context", error_call),
-    settings = list(...)
+  found <- call_python(
+    "choose_examples",
+    list(
+      gold = gold_given(gold, error_call),
+      k = check_whole(k, min = 1),
+      codebook = as_python(codebook),
+      by = check_choice(by, c("diverse", "hardest")),
+      coded = if (!is.null(coded)) labels_given(coded, error_call),
+      embeddings = if (!is.null(embeddings)) {
+        tagged("array", content = rows_of(unclass(embeddings)))
+      },
+      context = if (!is.null(context)) check_context(context, "context", error_call),
+      settings = list(...)
+    ),
+    error_call = error_call
   )
-  k <- check_whole(k, min = 1)
-  given <- gold_given(gold, error_call)
-  found <- py_call("examples_choose", given, k, codebook$content, options)
   effect <- found[["effect"]]
   if (isTRUE(found[["is_gain"]])) {
     cli::cli_inform("{effect}.")
   } else if (!is.null(effect)) {
     warn("{effect}.", "examples", error_call)
   }
-  new_codebook(py_call("codebook_make", found[["content"]]))
+  from_python(found[["codebook"]])
 }
 
 #' @rdname choose_examples
 #' @export
 disagreements <- function(coded, gold, parts = "explore", peek = FALSE) {
   error_call <- rlang::current_env()
-  labels <- labels_given(coded, error_call)
-  given <- gold_given(gold, error_call)
-  parts <- as_py_list(check_text(parts))
-  found <- py_call("disagreements", labels, given, parts, check_flag(peek))
-  missing <- found[["n_missing"]]
+  found <- call_python(
+    "disagreements",
+    list(
+      coded = labels_given(coded, error_call),
+      gold = gold_given(gold, error_call),
+      parts = as_py_list(check_text(parts)),
+      peek = check_flag(peek)
+    ),
+    error_call = error_call
+  )
+  missing <- found$n_missing
   if (missing > 0) {
     warn(
       "{missing} coded text{?s} {?has/have} no label and {?is/are} left out.",
@@ -108,9 +120,5 @@ disagreements <- function(coded, gold, parts = "explore", peek = FALSE) {
       error_call
     )
   }
-  made <- plain_columns(found[["columns"]])
-  texts <- intersect(c("id", "part", "text", "code", "label", "thinking"), names(made))
-  texts <- c(texts, grep("^code_", names(made), value = TRUE))
-  made[texts] <- lapply(made[texts], as.character)
-  made
+  found$table
 }

@@ -139,47 +139,32 @@ compare_codebooks <- function(
     one_column(rlang::enquo(text), data, "text", error_call)
   }
   text <- text %||% if (!is.null(data)) coded_columns(data)$text
-  options <- list(
-    text = text,
-    measure = check_string(measure, null = TRUE),
-    level = check_number(level),
-    adjust = check_choice(adjust, c("max-t", "none")),
-    journal = journal_given(journal, error_call),
-    settings = list(...)
-  )
   columns <- if (!is.null(data)) py_columns(data, names(data)[is_sent(data)])
-  plan <- py_call(
-    "compare_plan",
-    columns,
-    given,
-    unname(lapply(tried, \(one) {
-      list(name = one$name, content = one$codebook$content, settings = one$settings)
-    })),
-    options
+  found <- call_python(
+    "compare_codebooks",
+    list(
+      data = if (!is.null(data)) tagged("frame", content = columns),
+      candidates = tried,
+      gold = given,
+      context = if (!is.null(context)) as_python(context),
+      text = text,
+      measure = check_string(measure, null = TRUE),
+      level = check_number(level),
+      adjust = check_choice(adjust, c("max-t", "none")),
+      journal = journal_given(journal, error_call),
+      settings = list(...)
+    ),
+    check_flag(progress),
+    check_whole(verbosity),
+    error_call = error_call
   )
-  options["journal"] <- list(plan[["journal"]])
-  options$measure <- plan[["measure"]]
-  verbosity <- check_whole(verbosity)
-  made <- \(done) new_comparison(plan, done, options, error_call)
-  progress <- check_flag(progress)
-  runs <- run_candidates(plan, tried, progress, verbosity, made, error_call)
-  found <- keeping(if (length(runs$done) > 0) runs$done, made(runs$done))
-  if (runs$interrupted) {
-    found <- with_running(found, runs$running)
-    message <- sprintf(
-      "Interrupted: %d of %d candidates done.",
-      length(runs$done),
-      length(tried)
-    )
-    interrupt(message, found, verbosity, plan[["journal"]])
-  }
   keeping(found, {
     document_event("compare_codebooks", \() {
       list(
         n_texts = found$n,
         candidates = names(tried),
-        measure = options$measure,
-        values = found$summary[[options$measure]],
+        measure = found$measure,
+        values = found$summary[[found$measure]],
         best = found$best
       )
     })
@@ -199,11 +184,13 @@ candidate <- function(codebook, context = NULL, ...) {
   if (length(settings) > 0 && !all(nzchar(rlang::names2(settings)))) {
     abort_argument("...", "named settings of annotate_texts()", settings, error_call)
   }
-  py_call("candidate_check", settings)
-  structure(
+  made <- structure(
     list(codebook = codebook, context = context, settings = settings),
     class = "llamaherd_candidate"
   )
+  checked <- list(codebook = as_python(codebook), settings = settings)
+  call_python("candidate", checked, error_call = error_call)
+  made
 }
 
 #' @rdname compare_codebooks
@@ -215,11 +202,12 @@ best_codebook <- function(comparison, prefer = c("value", "speed"), name = NULL)
     must <- "a <llamaherd_codebooks> made by compare_codebooks()"
     abort_argument("comparison", must, comparison, error_call)
   }
-  options <- list(
+  arguments <- list(
+    comparison = as_python(comparison),
     prefer = check_choice(prefer, c("value", "speed")),
     name = if (!is.null(name)) check_string(name)
   )
-  new_choice(py_call("best_codebook", comparison$json, options))
+  call_python("best_codebook", arguments, error_call = error_call)
 }
 
 #' @rdname compare_codebooks
@@ -248,46 +236,23 @@ evaluate_codebook <- function(
     must <- "a context with the chosen model unless `coded` is given"
     abort_argument("context", must, context, error_call)
   }
-  given <- gold_given(gold, error_call)
-  object <- if (!is.null(context)) check_context(context, "context", error_call)
-  labels <- if (!is.null(coded)) labels_given(coded, error_call)
-  verbosity <- check_whole(verbosity)
-  level <- check_number(level)
-  plan <- py_call("evaluate_plan", choice$json, given, object, labels)
-  if (is.null(labels)) {
-    journal <- journal_given(journal, error_call)
-    texts <- as.list(as_text(plan[["texts"]]))
-    made <- \(columns) labels_so_far(texts, columns)
-    run <- quietly(
-      verbosity < 0,
-      run_coding(
-        object,
-        texts,
-        list(content = plan[["content"]]),
-        candidate_options(plan[["settings"]], journal),
-        new_bar(check_flag(progress)),
-        error_call,
-        made = made
-      )
-    )
-    if (run$interrupted) {
-      message <- "Interrupted: the part evaluate was not unlocked."
-      interrupt(message, made(run$columns), verbosity, run$journal)
-    }
-    labels <- labels_of_run(plan, run$columns)
-  }
-  sample <- list(json = plan[["gold"]], path = given$path)
-  found <- keeping(
-    if (is.null(coded)) made(run$columns),
-    new_evaluation(
-      py_call("evaluate_make", choice$json, sample, labels, level),
-      choice
-    )
+  found <- call_python(
+    "evaluate_codebook",
+    list(
+      choice = as_python(choice),
+      gold = gold_given(gold, error_call),
+      context = if (!is.null(context)) as_python(context),
+      coded = if (!is.null(coded)) labels_given(coded, error_call),
+      level = check_number(level),
+      journal = journal_given(journal, error_call)
+    ),
+    check_flag(progress),
+    check_whole(verbosity),
+    warns = "evaluate",
+    ended = "Interrupted: the part evaluate was not unlocked.",
+    error_call = error_call
   )
   keeping(found, {
-    for (note in found$notes) {
-      warn("{note}", "evaluate", error_call)
-    }
     document_event("evaluate_codebook", \() {
       list(
         choice = choice$hash,
@@ -301,20 +266,6 @@ evaluate_codebook <- function(
 }
 
 #' @export
-print.llamaherd_codebooks <- function(x, ...) {
-  show_lines(sub(
-    "^<CodebookComparison: (.*?)>(\n|$)",
-    "<llamaherd_codebooks> \\1\\2",
-    x$page,
-    perl = TRUE
-  ))
-  invisible(x)
-}
-
-#' @export
-as.data.frame.llamaherd_codebooks <- function(x, ...) x$summary
-
-#' @export
 print.llamaherd_candidate <- function(x, ...) {
   settings <- names(x$settings)
   cat(sprintf("<llamaherd_candidate> codebook %s", substr(x$codebook$hash, 1, 8)))
@@ -322,24 +273,68 @@ print.llamaherd_candidate <- function(x, ...) {
   invisible(x)
 }
 
-#' @export
-print.llamaherd_choice <- function(x, ...) {
-  show_lines(sub(
-    "^<CodebookChoice: (.*?)>(\n|$)",
-    "<llamaherd_choice> \\1\\2",
-    x$page,
-    perl = TRUE
-  ))
-  invisible(x)
+# Returns the candidates with names, as Python reads them.
+check_candidates <- function(x, context, error_call) {
+  if (inherits(x, c("llamaherd_codebook", "llamaherd_candidate"))) {
+    x <- list(x)
+  }
+  fits <- \(one) inherits(one, c("llamaherd_codebook", "llamaherd_candidate"))
+  if (!is.list(x) || length(x) == 0 || !all(vapply(x, fits, logical(1)))) {
+    must <- "a named list of codebooks, or of what candidate() returns"
+    abort_argument("candidates", must, x, error_call)
+  }
+  names <- rlang::names2(x)
+  names <- ifelse(nzchar(names), names, as.character(seq_along(x)))
+  if (anyDuplicated(names)) {
+    must <- "a list with unique names"
+    abort_argument("candidates", must, x, error_call)
+  }
+  for (i in which(vapply(x, \(one) is.null(one$context %||% context), NA))) {
+    must <- sprintf("a context, because candidate \"%s\" has none of its own", names[[i]])
+    abort_argument("context", must, NULL, error_call)
+  }
+  stats::setNames(lapply(x, as_python, "context", error_call), names)
 }
 
-#' @export
-print.llamaherd_evaluation <- function(x, ...) {
-  show_lines(sub(
-    "^<Evaluation: (.*?)>(\n|$)",
-    "<llamaherd_evaluation> \\1\\2",
-    x$page,
-    perl = TRUE
-  ))
-  invisible(x)
+journal_given <- function(journal, error_call) {
+  if (is.null(journal) || rlang::is_bool(journal)) {
+    return(journal)
+  }
+  expand_path(check_string(journal, "journal", error_call = error_call))
+}
+
+# Selects the columns that Python accepts: lists and similar objects cannot be texts or identifiers.
+is_sent <- function(data) {
+  vapply(data, \(column) is.atomic(column) || is.factor(column), logical(1))
+}
+
+# Returns the labels of a coding in the form that Python accepts.
+labels_given <- function(coded, error_call, arg = "coded") {
+  check_given(coded, arg = arg, error_call = error_call)
+  known <- if (inherits(coded, "llamaherd_coded")) coded_columns(coded)
+  if (is.null(known$label) || is.null(known$text)) {
+    must <- "the result of annotate_texts(), with its columns of texts and labels"
+    abort_argument(arg, must, coded, error_call)
+  }
+  record <- attr(coded, "llamaherd")
+  columns <- unclass(coded)
+  probs <- unname(record$probs[record$names])
+  has_probs <- length(probs) == length(record$names) && all(probs %in% names(coded))
+  thoughts <- as.list(record$columns)$thinking
+  mean <- as.list(record$columns)$mean
+  tagged(
+    "labels",
+    texts = text_list(as_utf8(columns[[known$text]])),
+    labels = text_list(as_utf8(columns[[known$label]])),
+    names = as_py_list(record$names),
+    probs = if (has_probs) rows_of(do.call(cbind, columns[probs])),
+    expected = if (isTRUE(record$codebook$is_numeric) && isTRUE(mean %in% names(coded))) {
+      as_py_numbers(columns[[mean]])
+    },
+    thoughts = if (!is.null(thoughts) && thoughts %in% names(coded)) {
+      text_list(as_utf8(columns[[thoughts]]))
+    },
+    codebook = record$codebook$content,
+    run = record$run_json
+  )
 }

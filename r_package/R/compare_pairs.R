@@ -123,66 +123,38 @@ compare_pairs <- function(
   error_call <- rlang::current_env()
   check_dots(list(...), character())
   check_given(question, "The question, such as \"Which text is angrier?\".")
-  given <- pair_texts(texts, error_call)
-  object <- check_context(context)
-  if (!is.null(n_pairs)) {
-    n_pairs <- check_whole(n_pairs, min = 1)
-  }
-  options <- c(
+  options <- chat_or_prompts(character(), "texts", error_call)$options
+  call_python(
+    "compare_pairs",
     list(
-      n_pairs = n_pairs,
+      texts = pair_texts(texts, error_call),
+      question = check_string(question),
+      context = check_context(context),
+      n_pairs = if (!is.null(n_pairs)) check_whole(n_pairs, min = 1),
       design = check_choice(design, c("adaptive", "random")),
       labels = as_py_list(check_text(label_set(labels), "labels")),
-      layout = check_string(layout, null = TRUE),
       level = check_number(level),
-      seed = as.double(check_whole(seed, min = 0, max = 2^32 - 1)),
-      journal = expand_path(check_string(journal, null = TRUE)),
-      n_thoughts = check_whole(n_thoughts, min = 1)
+      settings = Filter(
+        Negate(is.null),
+        c(
+          list(
+            layout = check_string(layout, null = TRUE),
+            seed = as.double(check_whole(seed, min = 0, max = 2^32 - 1)),
+            journal = expand_path(check_string(journal, null = TRUE)),
+            n_thoughts = check_whole(n_thoughts, min = 1)
+          ),
+          options
+        )
+      )
     ),
-    chat_or_prompts(character(), "texts", error_call)$options
+    check_flag(progress),
+    check_whole(verbosity),
+    warns = "pairs",
+    error_call = error_call
   )
-  question <- check_string(question)
-  progress <- check_flag(progress)
-  verbosity <- check_whole(verbosity)
-  made <- \(columns) new_pairs(columns, question, options)
-  suspendInterrupts({
-    run <- quietly(
-      verbosity < 0,
-      run_in_slices(
-        py_call(
-          "compare_pairs_start",
-          object,
-          as_py_list(given$texts),
-          as_py_list(given$names),
-          question,
-          Filter(Negate(is.null), options),
-          error_call = error_call
-        ),
-        \(job) py_call("compare_pairs_result", job, error_call = error_call),
-        new_bar(progress),
-        error_call,
-        made = made
-      )
-    )
-    found <- made(run$columns)
-    if (run$interrupted) {
-      message <- sprintf(
-        "Interrupted: %d %s compared.",
-        nrow(found$pairs),
-        plural(nrow(found$pairs), "pair")
-      )
-      interrupt(message, found, verbosity, options$journal)
-    }
-  })
-  keeping(found, {
-    for (note in if (verbosity >= 0) found$notes) {
-      warn("{note}.", "pairs", error_call)
-    }
-  })
-  found
 }
 
-# Returns the texts and their names, which must be unique.
+# Returns the texts by name; names must be unique.
 pair_texts <- function(x, error_call) {
   texts <- check_text(x, "texts", error_call)
   names <- as_utf8(rlang::names2(x))
@@ -191,63 +163,7 @@ pair_texts <- function(x, error_call) {
     must <- "texts without NA, with unique names or without names"
     abort_argument("texts", must, x, error_call)
   }
-  list(texts = unname(texts), names = names)
-}
-
-new_pairs <- function(found, question, options) {
-  strengths <- found[["strengths"]]
-  pairs <- found[["pairs"]]
-  numbers <- c("round", "log_odds", "prob", "position_bias", "coverage")
-  as_flags <- \(x) vapply(x, \(each) if (is.null(each)) NA else each, NA)
-  made <- list(
-    strengths = pair_columns(strengths, c("name", "text"), names(strengths)),
-    pairs = pair_columns(
-      replace(pairs, "consistent", list(NULL)),
-      c("first", "second", "error"),
-      setdiff(names(pairs), "consistent")
-    )
-  )
-  made$pairs$consistent <- as_flags(pairs[["consistent"]])
-  made$pairs <- made$pairs[names(pairs)]
-  bias <- as.double(unlist(found[["position_bias"]]))
-  structure(
-    c(
-      made,
-      list(
-        question = question,
-        position_bias = c(value = bias[[1]], low = bias[[2]], high = bias[[3]]),
-        consistent = found[["consistent"]],
-        reliability = found[["reliability"]],
-        dispersion = found[["dispersion"]],
-        df = as.integer(found[["df"]]),
-        connected = found[["n_parts"]] == 1,
-        n_parts = as.integer(found[["n_parts"]]),
-        converged = found[["converged"]],
-        correlations = numbers_of(found[["correlations"]]),
-        level = options$level,
-        design = options$design,
-        seed = options$seed,
-        notes = as_text(found[["notes"]]),
-        page = found[["page"]],
-        checks = found[["checks"]]
-      )
-    ),
-    class = "llamaherd_pairs"
-  )
-}
-
-# Converts columns of texts and of numbers; counts become integers.
-pair_columns <- function(columns, texts, names) {
-  counts <- c("rank", "n_pairs", "round")
-  made <- lapply(stats::setNames(nm = names), \(name) {
-    values <- columns[[name]]
-    if (name %in% texts) {
-      return(as_text(values))
-    }
-    values <- lapply(values, \(each) each %||% NA)
-    if (name %in% counts) as.integer(unlist(values)) else numbers_of(values)
-  })
-  new_frame(made, length(made[[1]]))
+  stats::setNames(as.list(texts), names)
 }
 
 #' @rdname compare_pairs
@@ -268,10 +184,6 @@ pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95)
     must <- "a data frame with the columns first, second and winner"
     abort_argument("pairs", must, pairs, error_call)
   }
-  rows <- if (!is.null(pairs)) {
-    each <- lapply(pairs[columns], \(x) text_list(as_utf8(x)))
-    unname(Map(\(a, b, w) list(a, b, w), each$first, each$second, each$winner))
-  }
   names <- comparison$strengths$name
   if (!is.null(known)) {
     is_named <- !is.null(names(known))
@@ -280,70 +192,35 @@ pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95)
       must <- sprintf("%d numbers, or numbers with names of texts", length(names))
       abort_argument("known", must, known, error_call)
     }
-    known <- as.double(if (is_named) known[names] else known)
-    known <- as_py_list(ifelse(is.na(known), NaN, known))
+    known <- as_py_numbers(if (is_named) known[names] else known)
   }
-  found <- py_call(
+  found <- call_python(
     "pair_agreement",
-    pairs_given(comparison),
-    rows,
-    known,
-    check_number(level),
+    list(
+      comparison = as_python(comparison),
+      pairs = if (!is.null(pairs)) {
+        tagged("frame", content = lapply(pairs[columns], \(x) text_list(as_utf8(x))))
+      },
+      known = known,
+      level = check_number(level)
+    ),
     error_call = error_call
   )
-  made <- found[["columns"]]
-  values <- lapply(made[c("value", "low", "high")], numbers_of)
-  table <- new_frame(
-    c(
-      list(measure = as_text(made[["measure"]])),
-      values,
-      list(n = as.integer(unlist(made[["n"]])))
-    ),
-    length(made[["measure"]])
-  )
   structure(
-    table,
+    found$table,
     class = c("llamaherd_pair_agreement", "data.frame"),
-    n_ties = as.integer(found[["n_ties"]]),
-    page = found[["page"]]
+    n_ties = found$n_ties,
+    page = found$page
   )
-}
-
-# Returns the values that Python needs for plots and agreement.
-pairs_given <- function(x) {
-  numbers <- \(values) as_py_list(ifelse(is.na(values), NaN, values))
-  list(
-    name = as_py_list(x$strengths$name),
-    strength = numbers(x$strengths$strength),
-    low = numbers(x$strengths$low),
-    high = numbers(x$strengths$high),
-    first = as_py_list(x$pairs$first),
-    second = as_py_list(x$pairs$second),
-    log_odds = numbers(x$pairs$log_odds),
-    question = x$question,
-    level = x$level
-  )
-}
-
-#' @export
-print.llamaherd_pairs <- function(x, ...) {
-  show_lines(sub("^<PairComparison: (.*?)>(\n|$)", "<llamaherd_pairs> \\1\\2", x$page))
-  invisible(x)
 }
 
 #' @export
 summary.llamaherd_pairs <- function(object, ...) {
-  structure(list(checks = object$checks), class = "summary.llamaherd_pairs")
+  structure(
+    list(page = sub("^<\\w+: (.*)>", "<llamaherd_pairs> \\1", object$checks)),
+    class = c("summary.llamaherd_pairs", "llamaherd_object")
+  )
 }
-
-#' @export
-print.summary.llamaherd_pairs <- function(x, ...) {
-  show_lines(sub("^<PairComparison: (.*?)>(\n|$)", "<llamaherd_pairs> \\1\\2", x$checks))
-  invisible(x)
-}
-
-#' @export
-as.data.frame.llamaherd_pairs <- function(x, ...) x$strengths
 
 #' @export
 print.llamaherd_pair_agreement <- function(x, ...) {
@@ -351,7 +228,7 @@ print.llamaherd_pair_agreement <- function(x, ...) {
   if (is.null(page)) {
     print(without_class(x), ...)
   } else {
-    show_lines(sub("^<ComparisonAgreement>", "<llamaherd_pair_agreement>", page))
+    show_lines(page)
   }
   invisible(x)
 }

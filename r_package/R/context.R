@@ -21,31 +21,32 @@
 #' @param n_batch Maximum number of prompt tokens per step. NULL chooses a number.
 #' @param ... Further settings by name: `n_ubatch`, `n_threads_batch`, `flash_attn` (TRUE, FALSE or
 #'   `"auto"`), `type_k` and `type_v` (types of the cells, such as `"f16"` or `"q8_0"`),
-#'   `offload_kqv`, `swa_full`, `deterministic` (see below); and settings of rotary embeddings,
-#'   which replace the settings of the model's file: `rope_scaling_type` (`"none"`, `"linear"`,
-#'   `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`, `yarn_ext_factor`,
-#'   `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any other name causes
-#'   an error. With `deterministic = TRUE` an answer is identical to the last bit, whichever other
-#'   prompts run and in whichever order. With `deterministic`, the computation of prompts takes up
-#'   to twice as long. Recurrent and hybrid models, such as Mamba, Granite 4 H and LFM2, do not
-#'   support `deterministic`.
+#'   `offload_kqv`, `swa_full`, `keep_prefixes` and `deterministic` (see below); and settings of
+#'   rotary embeddings, which replace the settings of the model's file: `rope_scaling_type`
+#'   (`"none"`, `"linear"`, `"yarn"` or `"longrope"`), `rope_freq_base`, `rope_freq_scale`,
+#'   `yarn_ext_factor`, `yarn_attn_factor`, `yarn_beta_fast`, `yarn_beta_slow`, `yarn_orig_ctx`. Any
+#'   other name causes an error. A call starts from the longest beginning that an earlier call has
+#'   computed; with `keep_prefixes = FALSE` it computes all tokens again. With
+#'   `deterministic = TRUE` an answer is identical to the last bit, whichever other prompts run and
+#'   in whichever order. With `deterministic`, the computation of prompts takes up to twice as long.
+#'   Recurrent and hybrid models, such as Mamba, Granite 4 H and LFM2, do not support
+#'   `deterministic`.
 #' @param cluster Where prompts are computed. NULL computes in this process, `"local"` in several
 #'   processes of this machine, `"auto"` on the Ray cluster of this machine, and `"host:port"` or
 #'   `"ray://host:port"` on the Ray cluster at that address. See below.
-#' @param n_actors Number of processes (Ray actors). `"numa"` starts one process per NUMA node of
-#'   each machine; NULL or `"nodes"` starts one process per machine.
+#' @param n_actors Number of processes (Ray actors); NULL starts one process per machine.
 #' @param num_cpus Number of CPUs per process. NULL gives each process an equal share.
 #'
 #' @section Clusters:
 #' With `cluster`, prompts are answered by processes on the machines of the cluster. Each process
-#' has its own model and context. A context with a `cluster` works in all functions with an argument
-#' `context`, with the same results; this session handles journal, progress and Ctrl-C. Prompts with
-#' the same beginning are sent to the same process. A process that dies is started again, and its
-#' unfinished prompts are computed again. Sizes (`n_ctx`, `n_threads`, `n_seq_max`) are per process.
-#' `model` is loaded from the same path on each machine, or sent to machines that do not have it.
-#' This session uses only the vocabulary of the model: with `model_load(check_memory = FALSE)` the
-#' model may be larger than the memory of this machine. `attr(result, "stats")$actors` has one row
-#' per process.
+#' has its own model and context. A context with a `cluster` works in all functions that answer many
+#' prompts or texts, with the same results; this session handles journal, progress and Ctrl-C.
+#' Answers cannot be streamed. Prompts with the same beginning are sent to the same process. A
+#' process that dies is started again, and its unfinished prompts are computed again. Sizes
+#' (`n_ctx`, `n_threads`, `n_seq_max`) are per process. Each machine needs the model at the same
+#' path. This session uses only the vocabulary of the model: with
+#' `model_load(check_memory = FALSE)` the model may be larger than the memory of this machine.
+#' `attr(result, "stats")$actors` has one row per process.
 #'
 #' Clusters need the Python package ray, in the same version on all machines:
 #' `reticulate::virtualenv_install("r-llamaherd", "ray")`. On a single machine one context already
@@ -65,11 +66,11 @@
 #' @examplesIf FALSE
 #' # Four processes of eight processors each on this machine:
 #' model <- model_load("model.gguf")
-#' herd <- context_create(model, cluster = "local", n_actors = 4, num_cpus = 8)
-#' generate_parallel(herd, c("One.", "Two."), journal = "answers.sqlite")
-#' close(herd)
+#' context <- context_create(model, cluster = "local", n_actors = 4, num_cpus = 8)
+#' generate_parallel(context, c("One.", "Two."), journal = "answers.sqlite")
+#' close(context)
 #' # One process on each machine of a cluster:
-#' herd <- context_create(model, cluster = "ray://head:10001")
+#' context <- context_create(model, cluster = "ray://head:10001")
 context_create <- function(
   model,
   n_ctx = "auto",
@@ -108,7 +109,7 @@ context_create <- function(
     if (is.null(cluster)) {
       py_call("context_create", object, options)
     } else {
-      start_herd(object, cluster, c(options, actors))
+      start_actors(object, cluster, c(options, actors))
     }
   )
   context <- fixed(
@@ -141,6 +142,7 @@ context_dots <- function(dots, count, error_call = rlang::caller_env()) {
     type_v = check_string,
     offload_kqv = check_flag,
     swa_full = check_flag,
+    keep_prefixes = check_flag,
     deterministic = check_flag,
     rope_scaling_type = check_string,
     rope_freq_base = check_number,
@@ -166,7 +168,7 @@ context_dots <- function(dots, count, error_call = rlang::caller_env()) {
 format.llamaherd_context <- function(x, ...) {
   problem <- object_problem(x)
   plan <- if (is.null(problem)) py_call("context_plan", x$python)
-  actors <- if (is.null(problem)) py_call("herd_actors", x$python)
+  actors <- if (is.null(problem)) py_call("cluster_actors", x$python)
   c(
     sprintf("<llamaherd_context> of %s", base_name(x$model$path)),
     sprintf(

@@ -1,4 +1,4 @@
-# Contexts on a Ray cluster, which are objects of class Herd in Python.
+# Contexts on a Ray cluster, which are objects of class Cluster in Python.
 
 check_cluster <- function(cluster, error_call = rlang::caller_env()) {
   places <- "^(local|auto|ray://[^[:space:]]+|[^[:space:]/]+:[0-9]+)$"
@@ -25,8 +25,9 @@ check_actors <- function(n_actors, num_cpus, cluster, error_call = rlang::caller
     )
   }
   actors <- list()
-  if (is.character(n_actors)) {
-    actors$n_actors <- check_choice(n_actors, c("nodes", "numa"), error_call = error_call)
+  if (rlang::is_string(n_actors) && n_actors %in% c("nodes", "numa")) {
+    text <- "{.arg n_actors} must be a number; NULL starts one process on each machine."
+    abort(text, "argument", error_call)
   } else if (!is.null(n_actors)) {
     actors$n_actors <- check_whole(n_actors, min = 1, error_call = error_call)
   }
@@ -38,13 +39,13 @@ check_actors <- function(n_actors, num_cpus, cluster, error_call = rlang::caller
 
 # Starts the processes of a cluster, whose machines may need minutes to be ready. Ctrl-C ends the
 # actors.
-start_herd <- function(object, cluster, options, error_call = rlang::caller_env()) {
+start_actors <- function(object, cluster, options, error_call = rlang::caller_env()) {
   collect <- function(job) {
-    end_herds_at_exit()
-    py_call("herd_result", job, error_call = error_call)
+    end_clusters_at_exit()
+    py_call("cluster_result", job, error_call = error_call)
   }
   run <- run_in_slices(
-    py_call("herd_start", object, cluster, options, error_call = error_call),
+    py_call("cluster_start", object, cluster, options, error_call = error_call),
     collect,
     new_bar(FALSE),
     error_call,
@@ -58,16 +59,16 @@ start_herd <- function(object, cluster, options, error_call = rlang::caller_env(
 
 # Ends the processes of clusters when R exits: R ends without finalizing Python, and Ray's threads
 # would then crash R.
-end_herds_at_exit <- local({
-  herds <- NULL
+end_clusters_at_exit <- local({
+  clusters <- NULL
   function() {
-    if (is.null(herds)) {
-      herds <<- rlang::env(pid = Sys.getpid())
+    if (is.null(clusters)) {
+      clusters <<- rlang::env(pid = Sys.getpid())
       # An error at the exit of R, such as a missing Python, would be printed with its stack.
-      end <- \(herds) {
-        if (herds$pid == Sys.getpid()) try(py_call("herds_end"), silent = TRUE)
+      end <- \(clusters) {
+        if (clusters$pid == Sys.getpid()) try(py_call("clusters_end"), silent = TRUE)
       }
-      reg.finalizer(herds, end, onexit = TRUE)
+      reg.finalizer(clusters, end, onexit = TRUE)
     }
   }
 })
@@ -78,12 +79,10 @@ format_actors <- function(columns, n_max = 10L) {
   n <- length(actors$actor)
   line <- function(i) {
     threads <- actors$n_threads[[i]]
-    starts <- actors$n_starts[[i]]
     paste0(
       sprintf("  actor %d on %s: ", actors$actor[[i]], actors$node[[i]]),
       sprintf("%d thread%s, ", threads, if (threads == 1) "" else "s"),
-      format_bytes(actors$memory_bytes[[i]]),
-      if (starts > 1) sprintf(", started %d times", starts)
+      format_bytes(actors$memory_bytes[[i]])
     )
   }
   c(

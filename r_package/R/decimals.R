@@ -13,7 +13,7 @@ decimals <- function(x, digits = 2L) {
 # Returns shares in percent with `digits` decimals, or with more, such as "99.95%".
 percents <- function(x, digits = 1L) {
   one <- \(share) {
-    more <- enough_decimals(share, digits + 2L) - 2L
+    more <- enough_decimals(share, digits, whole = 100)
     if (is.na(share)) "NA" else paste0(with_decimals(100 * share, more), "%")
   }
   vapply(x, one, "", USE.NAMES = FALSE)
@@ -31,15 +31,16 @@ one_decimal <- function(x, digits) {
   with_decimals(x, enough_decimals(x, digits))
 }
 
-# Returns the number of decimals with which a number differs from 0, 1 and -1.
-enough_decimals <- function(x, digits) {
+# Returns the number of decimals with which `whole * x` differs from 0, whole and -whole.
+enough_decimals <- function(x, digits, whole = 1) {
   gap <- min(abs(x), 1 - abs(x))
   if (is.na(gap) || gap <= share_rounding) {
     return(digits)
   }
-  while (
-    digits < most_decimals && as.numeric(with_decimals(abs(x), digits)) %in% c(0, 1)
-  ) {
+  looks_whole <- \(digits) {
+    as.numeric(with_decimals(whole * abs(x), digits)) %in% c(0, whole)
+  }
+  while (digits < most_decimals && looks_whole(digits)) {
     digits <- digits + 1L
   }
   digits

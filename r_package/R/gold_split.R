@@ -37,33 +37,36 @@
 gold_split <- function(gold, explore = 0.2, select = 0.5, evaluate = 0.3, seed = NULL) {
   error_call <- rlang::current_env()
   check_given(gold)
-  options <- list(
+  arguments <- list(
+    gold = gold_given(gold, error_call),
     explore = check_number(explore),
     select = check_number(select),
     evaluate = check_number(evaluate),
     seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53))
   )
-  new_gold(py_call("gold_split", gold_given(gold, error_call), options))
+  call_python("gold_split", arguments, error_call = error_call)
 }
 
 #' @rdname gold_split
 #' @export
 gold_part <- function(gold, part = c("explore", "select", "evaluate")) {
   error_call <- rlang::current_env()
-  json <- check_gold(gold, error_call)
-  part <- check_choice(part, c("explore", "select", "evaluate"))
-  new_gold(py_call("gold_part", list(json = json, path = NULL), part))
+  arguments <- list(
+    gold = tagged("gold", content = check_gold(gold, error_call)),
+    part = check_choice(part, c("explore", "select", "evaluate"))
+  )
+  call_python("gold_part", arguments, error_call = error_call)
 }
 
-# Converts a sample for Python: returns its JSON, or the path of its CSV file.
+# Converts a sample for Python, or returns the path of its CSV file.
 gold_given <- function(gold, error_call) {
   check_given(gold, error_call = error_call)
   if (rlang::is_string(gold)) {
-    return(list(json = NULL, path = expand_path(gold)))
+    return(expand_path(gold))
   }
   if (!inherits(gold, "llamaherd_gold")) {
     must <- "a <llamaherd_gold> made by gold_sample() or read_gold(), or the path of its CSV file"
     abort_argument("gold", must, gold, error_call)
   }
-  list(json = check_gold(gold, error_call), path = NULL)
+  as_python(gold, "gold", error_call)
 }

@@ -137,15 +137,15 @@ wheel_for <- function(wheels, error_call, info = Sys.info()) {
   utils::tail(sort(wheels[fits]), 1)
 }
 
-# Includes the extras for reports for Word, models of the Hugging Face hub and plots in reports.
+# Includes the extras for reports for Word and plots in reports.
 install_source <- function(path, error_call) {
   if (is_address(path)) {
-    return(paste0("llamaherd[docx,hub,plot] @ git+", sub("^git\\+", "", path)))
+    return(paste0("llamaherd[docx,plot] @ git+", sub("^git\\+", "", path)))
   }
   folder <- path.expand(path)
   if (has_wheels(folder)) {
     wheel <- wheel_for(wheels_in(folder), error_call)
-    return(paste0(normalizePath(wheel), "[docx,hub,plot]"))
+    return(paste0(normalizePath(wheel), "[docx,plot]"))
   }
   if (!file.exists(file.path(folder, "pyproject.toml"))) {
     abort_argument(
@@ -155,7 +155,7 @@ install_source <- function(path, error_call) {
       error_call
     )
   }
-  paste0(normalizePath(folder), "[docx,hub,plot]")
+  paste0(normalizePath(folder), "[docx,plot]")
 }
 
 # Names the command that installs missing programs, by operating system.

@@ -90,7 +90,7 @@ run_job <- function(task, context, prompts, options, progress, made, error_call)
 
 # Waits for a job of any kind and collects its results. `start` contains the job that Python
 # started, `collect` is the Python function that returns its columns, and `bar` is the return value
-# of new_bar() or part_of_bar().
+# of new_bar().
 #
 # `made` converts the columns to the value of last_results(), if the function ends in another way
 # than by returning: by an error, also of the job, a time limit, or a jump of a calling handler.
@@ -298,18 +298,6 @@ format_counts <- function(state) {
   }
   line <- state[["line"]]
   if (is.null(line) || !nzchar(line)) counts else paste(counts, "|", line)
-}
-
-# Returns a bar for job `i` of `n` jobs of similar length that share a bar. The function that
-# created the bar ends the bar.
-part_of_bar <- function(bar, i, n) {
-  show <- function(state) {
-    each <- state[["n_total"]]
-    state[["n_done"]] <- (i - 1L) * each + state[["n_done"]]
-    state[["n_total"]] <- n * each
-    bar$show(state)
-  }
-  list(show = show, end = \() NULL)
 }
 
 # Draws the bar, which fills the rest of the line.

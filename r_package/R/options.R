@@ -1,45 +1,6 @@
 # Arguments of generate() and generate_parallel(), converted for Python. R checks types. Python
 # checks ranges, and its errors name the argument and the value.
 
-# Types of the sampling settings by name. Settings that are not arguments of generate() are
-# arguments of sampling_options().
-sampling_kinds <- c(
-  max_tokens = "limit",
-  top_k = "whole",
-  top_p = "number",
-  temperature = "number",
-  repeat_last_n = "whole",
-  penalty_repeat = "number",
-  seed = "seed",
-  min_p = "number",
-  stop = "texts",
-  ignore_eos = "flag",
-  grammar = "strings",
-  choices = "choices",
-  schema = "schema",
-  regex = "strings",
-  quote_from = "sources"
-)
-further_kinds <- c(
-  typical_p = "number",
-  top_n_sigma = "number",
-  penalty_freq = "number",
-  penalty_present = "number",
-  xtc_probability = "number",
-  xtc_threshold = "number",
-  dry_multiplier = "number",
-  dry_base = "number",
-  dry_allowed_length = "whole",
-  dry_penalty_last_n = "whole",
-  dry_breakers = "texts",
-  mirostat = "whole",
-  mirostat_tau = "number",
-  mirostat_eta = "number",
-  logit_bias = "bias",
-  min_tokens = "whole",
-  stop_token_ids = "tokens"
-)
-
 # `env` is the frame of the function that the user called.
 call_options <- function(env, dots, n) {
   further <- further_settings(env$sampling, dots, env)

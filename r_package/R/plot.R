@@ -188,7 +188,7 @@ plot.llamaherd_codebooks <- function(x, ...) {
 #' @rdname plots
 #' @export
 plot.llamaherd_pairs <- function(x, ...) {
-  drawn("pairs", pairs_given(x), rlang::current_env())
+  drawn("pairs", list(json = x$json), rlang::current_env())
 }
 
 #' @rdname plots

@@ -109,28 +109,37 @@ recalibrate <- function(
     abort_argument("coded", must, coded, error_call)
   }
   probs <- prob_columns(coded)
-  options <- list(
-    label = label,
-    text = text,
-    probs = if (length(probs) > 0) as.list(probs),
-    roles = roles_known(coded),
-    ordered = is_ordered_column(coded, label),
-    run = if (inherits(coded, "llamaherd_coded")) attr(coded, "llamaherd")$run_json,
-    features = as_py_list(check_features(features, embeddings, error_call)),
+  roles <- roles_known(coded)
+  uses <- c(label, text, probs, cluster, unlist(roles))
+  uses <- c(uses, if (!is.null(design)) gold_columns(gold, coded))
+  codes <- gold_codes_of(gold, coded, error_call)
+  features <- check_features(features, embeddings, error_call)
+  vectors <- vectors_for(embeddings, coded, text, error_call)
+  arguments <- list(
+    columns = tagged(
+      "frame",
+      content = py_columns(coded, c(uses, raw_columns(coded, label)))
+    ),
+    gold = if (is.null(design)) codes else as_python(gold),
+    coded = list(
+      label = label,
+      text = text,
+      probs = if (length(probs) > 0) as.list(probs),
+      roles = roles,
+      ordered = is_ordered_column(coded, label),
+      run = if (inherits(coded, "llamaherd_coded")) attr(coded, "llamaherd")$run_json
+    ),
+    features = as_py_list(features),
     n_folds = check_whole(n_folds),
     seed = as.double(check_whole(seed, min = 0, max = 2^53)),
     prob = check_prob(prob, "simple", error_call),
     cluster = cluster,
     level = check_number(level)
   )
-  uses <- c(label, text, probs, cluster, unlist(options$roles))
-  uses <- c(uses, if (!is.null(design)) gold_columns(gold, coded))
-  columns <- py_columns(coded, c(uses, raw_columns(coded, label)))
-  codes <- gold_codes_of(gold, coded, error_call)
-  vectors <- vectors_for(embeddings, coded, text, error_call)
-  options$vectors <- if (!is.null(vectors)) as.list(as.double(t(vectors)))
-  options$n_dimensions <- ncol(vectors)
-  found <- py_call("recalibrate_columns", columns, codes, options)
+  if (!is.null(vectors)) {
+    arguments$embeddings <- tagged("array", content = rows_of(unclass(vectors)))
+  }
+  found <- call_python("recalibrate", arguments, error_call = error_call)
   result <- recalibrated_frame(coded, label, found)
   document_event("recalibrate", \() {
     c(
@@ -206,55 +215,29 @@ recalibrated_frame <- function(coded, label, found) {
   is_coded <- inherits(coded, "llamaherd_coded")
   coding <- if (is_coded) attr(coded, "llamaherd")
   data <- if (is_coded) without_coding(coded) else coded
-  raw <- unlist(found[["raw"]])
-  old <- lapply(rlang::set_names(names(raw), raw), \(name) data[[name]])
-  new <- as_text(found[["label"]])
+  old <- lapply(rlang::set_names(found$raw), \(name) data[[sub("^raw_", "", name)]])
+  new <- found$label
   if (is.factor(data[[label]])) {
-    levels <- union(levels(data[[label]]), as_text(found[["names"]]))
+    levels <- union(levels(data[[label]]), found$names)
     new <- factor(new, levels, ordered = is.ordered(data[[label]]))
   } else if (is.numeric(data[[label]])) {
     new <- as.numeric(new)
   }
   data[[label]] <- new
-  for (name in names(found[["numbers"]])) {
-    data[[name]] <- numbers_of(found[["numbers"]][[name]])
+  columns <- c(found$numbers, old)
+  for (name in names(columns)) {
+    data[[name]] <- columns[[name]]
   }
-  for (name in names(old)) {
-    data[[name]] <- old[[name]]
-  }
-  data[[found[["fold"]]]] <- as.integer(numbers_of(found[["folds"]]))
-  record <- new_recalibration(found)
+  data[[found$fold]] <- found$folds
   if (!is_coded) {
-    attr(data, "recalibration") <- record
+    attr(data, "recalibration") <- found$record
     return(data)
   }
-  coding$recalibration <- record
-  coding$run_json <- found[["run"]]
-  coding$run <- jsonlite::parse_json(found[["run"]])
+  coding$recalibration <- found$record
+  coding$run_json <- found$run
+  coding$run <- jsonlite::parse_json(found$run)
   coding$keys <- unique(row_keys(columns_needed(data, coding)))
   as_coded(data, coding)
-}
-
-new_recalibration <- function(found) {
-  run <- jsonlite::parse_json(found[["run"]])$recalibration
-  scores <- found[["scores"]]
-  gain <- numbers_of(found[["gain"]])
-  structure(
-    list(
-      features = as_text(run$features),
-      n_codes = run$n_codes,
-      n_folds = run$n_folds,
-      seed = run$seed,
-      scores = data.frame(
-        measure = as_text(scores[["measure"]]),
-        model = numbers_of(scores[["model"]]),
-        recalibrated = numbers_of(scores[["recalibrated"]])
-      ),
-      gain = rlang::set_names(gain, c("estimate", "low", "high")),
-      line = strsplit(found[["line"]], "\n", fixed = TRUE)[[1]]
-    ),
-    class = "llamaherd_recalibration"
-  )
 }
 
 #' @rdname recalibrate
@@ -268,11 +251,8 @@ recalibration <- function(x) {
 }
 
 #' @export
-format.llamaherd_recalibration <- function(x, ...) x$line
-
-#' @export
 print.llamaherd_recalibration <- function(x, ...) {
-  show_lines(console_lines(format(x)))
+  show_lines(console_lines(x$page))
   invisible(x)
 }
 

@@ -280,19 +280,5 @@ variants_for_report <- function(x) {
 }
 
 robustness_for_report <- function(x) {
-  shares <- as.matrix(x$summary[-(1:2)])
-  list(
-    variants = as_py_list(x$summary$variant),
-    names = as_py_list(x$ranges$label),
-    n_texts = nrow(x$labels),
-    rows = as_py_list(x$labels$row - 1L),
-    source = x$source,
-    estimates = if (!is.null(x$estimates)) variants_for_report(x),
-    flips = as_py_numbers(x$summary$flips),
-    pairwise = rows_of(x$pairwise),
-    agreement = x$agreement,
-    alpha = x$alpha,
-    shares = rows_of(unname(shares)),
-    runs = as_py_list(x$runs)
-  )
+  list(json = x$json, estimates = if (!is.null(x$estimates)) variants_for_report(x))
 }

@@ -54,30 +54,20 @@ reproduce <- function(
 ) {
   error_call <- rlang::current_env()
   path <- expand_path(check_string(path))
-  progress <- check_flag(progress)
-  start <- py_call(
-    "reproduce_start",
-    path,
-    model_for_reproduce(model, error_call),
-    texts_for_reproduce(data, text, path, error_call),
+  result <- call_python(
+    "reproduce",
     list(
+      path = path,
+      model = model_for_reproduce(model, error_call),
+      data = texts_for_reproduce(data, text, error_call),
+      text = if (!is.null(data)) "text",
       n_seq_max = if (!is.null(n_seq_max)) check_whole(n_seq_max, min = 1),
       n_threads = if (!is.null(n_threads)) check_whole(n_threads, min = 1)
     ),
+    check_flag(progress),
+    ended = "Interrupted: not all texts were coded again.",
     error_call = error_call
   )
-  replay <- start[["replay"]]
-  on.exit(py_call("reproduce_close", replay))
-  run <- run_in_slices(
-    start,
-    \(job) py_call("reproduce_result", replay, job, error_call = error_call),
-    new_bar(progress),
-    error_call
-  )
-  if (run$interrupted) {
-    interrupt("Interrupted: not all texts were coded again.", NULL, 0L)
-  }
-  result <- new_reproduction(run$columns)
   keeping(result, {
     document_event("reproduce", \() {
       c(list(report = log_path(path)), result[c("same", "n", "n_same", "n_same_labels")])
@@ -90,11 +80,8 @@ model_for_reproduce <- function(model, error_call) {
   if (is.null(model)) {
     return(NULL)
   }
-  if (inherits(model, "llamaherd_context")) {
-    return(check_context(model, "model", error_call))
-  }
-  if (inherits(model, "llamaherd_model")) {
-    return(check_model(model, "model", error_call))
+  if (inherits(model, c("llamaherd_context", "llamaherd_model"))) {
+    return(as_python(model, "model", error_call))
   }
   if (!rlang::is_string(model)) {
     must <- "a path, a <llamaherd_model> or a <llamaherd_context>"
@@ -103,7 +90,7 @@ model_for_reproduce <- function(model, error_call) {
   expand_path(model)
 }
 
-texts_for_reproduce <- function(data, text, path, error_call) {
+texts_for_reproduce <- function(data, text, error_call) {
   if (is.null(data)) {
     return(NULL)
   }
@@ -118,38 +105,5 @@ texts_for_reproduce <- function(data, text, path, error_call) {
     must <- paste("the name of a column, of which there are", toString(names(data)))
     abort_argument("text", must, text, error_call)
   }
-  text_list(as.character(data[[text]]))
-}
-
-new_reproduction <- function(found) {
-  changed <- found[["changed"]]
-  versions <- found[["versions"]]
-  structure(
-    list(
-      same = found[["same"]],
-      n = found[["n"]],
-      n_same = found[["n_same"]],
-      n_same_labels = found[["n_same_labels"]],
-      largest_difference = found[["largest_difference"]],
-      deterministic = found[["is_deterministic"]],
-      summary_same = found[["is_summary_same"]],
-      changed = data.frame(
-        row = as.integer(unlist(changed[["row"]])),
-        then = as_text(changed[["then"]]),
-        now = as_text(changed[["now"]])
-      ),
-      versions = data.frame(lapply(versions, as_text)),
-      page = as_text(found[["page"]])
-    ),
-    class = "llamaherd_reproduction"
-  )
-}
-
-#' @export
-format.llamaherd_reproduction <- function(x, ...) x$page
-
-#' @export
-print.llamaherd_reproduction <- function(x, ...) {
-  show_lines(x$page)
-  invisible(x)
+  tagged("frame", content = list(text = text_list(as.character(data[[text]]))))
 }

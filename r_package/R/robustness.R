@@ -35,7 +35,7 @@
 #'
 #'   * `summary`: a data frame with one row per variant: `variant` (name of the variant), `flips`
 #'     (share of texts whose label differs from the label in the first variant), and one column per
-#'     label with its share.
+#'     label with its share. [as.data.frame()] returns it.
 #'   * `labels`: a data frame with one row per text: `row` (row of the text in `data`), `unstable`
 #'     (share of variants whose label differs from the most frequent label of the text), and one
 #'     column per variant with the label of the text.
@@ -116,77 +116,62 @@ robustness <- function(
     }
     text <- rlang::new_quosure(as.name(own$text))
   }
-  found <- texts_of(data, text, error_call)
-  texts <- found$values
-  warn_invalid(found$bad, nrow(data), error_call)
+  given <- texts_of(data, text, error_call)
+  warn_invalid(given$bad, nrow(data), error_call)
+  column <- stats::setNames(list(given$values), given$name)
   # Record of the labels that `data` already has; NULL if other texts are coded.
-  run <- if (found$is_column && identical(found$name, own$text)) own$run_json
+  run <- if (given$is_column && identical(given$name, own$text)) own$run_json
+  frame <- if (is.null(run)) {
+    tagged("frame", content = column)
+  } else {
+    tagged("coded", frame = column, text = given$name, run = run)
+  }
   books <- if (is.null(codebooks) && !is.null(run)) {
     list()
   } else {
     listed(codebooks, "llamaherd_codebook", "codebooks", error_call)
   }
   places <- listed(contexts, "llamaherd_context", "contexts", error_call)
-  objects <- lapply(places, check_context, "contexts", error_call)
-  progress <- check_flag(progress)
   verbosity <- check_whole(verbosity)
   settings <- checked_counts(settings, error_call)
-  thinking <- check_budgets(thinking, error_call)
-  plan <- py_call(
-    "robustness_plan",
-    as_py_list(lapply(books, \(book) book$content)),
-    as_py_list(names(books)),
-    as_py_list(names(places)),
-    as_py_list(!vapply(texts, is.null, logical(1))),
-    list(
-      orders = check_orders(orders, error_call),
-      seeds = as_py_list(as.double(seeds)),
-      n_texts = if (!is.null(n_texts)) check_whole(n_texts, min = 1),
-      seed = as.double(check_whole(seed, min = 0)),
-      crossed = check_flag(crossed),
-      run = run,
-      context = if (!is.null(run)) objects[[1]],
-      settings = settings,
-      thinking = thinking
-    ),
+  arguments <- list(
+    frame = frame,
+    text = given$name,
+    codebooks = if (length(books) > 0) lapply(books, as_python),
+    contexts = lapply(places, as_python, "contexts", error_call),
+    orders = check_orders(orders, error_call),
+    seeds = as_py_list(as.double(seeds)),
+    thinking = check_budgets(thinking, error_call),
+    n_texts = if (!is.null(n_texts)) check_whole(n_texts, min = 1),
+    seed = as.double(check_whole(seed, min = 0)),
+    crossed = check_flag(crossed),
+    settings = settings
+  )
+  name <- if (given$name %in% names(data)) given$name
+  gold <- check_judge(gold, data, name, arguments, formula, outcome, error_call)
+  result <- call_python(
+    "robustness",
+    arguments,
+    check_flag(progress),
+    verbosity,
     error_call = error_call
   )
-  rows <- as.integer(unlist(plan[["rows"]])) + 1L
-  name <- if (found$name %in% names(data)) found$name
-  gold <- check_judge(gold, data, name, rows, formula, outcome, error_call)
-  runs <- run_variants(
-    plan,
-    objects,
-    texts[rows],
-    progress,
-    verbosity,
-    error_call
-  )
-  result <- new_robustness(plan, runs, rows, texts[rows], error_call)
   if (!is.null(gold)) {
     several <- c(books, list(own$codebook))[[1]]$type == "multiple"
+    frame <- as.data.frame(data)
     result <- keeping(
       result,
-      with_estimates(
-        result,
-        data,
-        name,
-        gold,
-        formula,
-        outcome,
-        several,
-        error_call
-      )
+      with_estimates(result, frame, name, gold, formula, outcome, several, error_call)
     )
   }
   keeping(result, {
     document_event("robustness", \() {
       list(
-        n_texts = length(rows),
+        n_texts = nrow(result$labels),
         variants = result$summary$variant,
         agreement = result$agreement,
         alpha = result$alpha,
-        input_hash = lines_sha256(unlist(texts[rows])),
+        input_hash = lines_sha256(given$texts[result$labels$row]),
         output_hash = lines_sha256(unlist(lapply(result$labels[-(1:2)], as.character))),
         settings = settings
       )
@@ -196,7 +181,7 @@ robustness <- function(
 }
 
 # Checks, before texts are labelled, that estimates will be possible.
-check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
+check_judge <- function(gold, data, text, arguments, formula, outcome, error_call) {
   if (is.null(gold)) {
     if (!is.null(formula) || !is.null(outcome)) {
       message <- "{.arg formula} and {.arg outcome} are used for estimates, which need {.arg gold}."
@@ -208,6 +193,16 @@ check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
   # which it was drawn.
   attr(gold, "json") <- py_call("gold_unlabelled", check_gold(gold, error_call))
   gold <- joined_gold(gold, data, NULL, text, error_call)
+  drawn <- call_python(
+    "drawn_rows",
+    list(
+      texts = arguments$frame$content[[1]] %||% arguments$frame$frame[[1]],
+      n_texts = arguments$n_texts,
+      seed = arguments$seed
+    ),
+    error_call = error_call
+  )
+  rows <- as.integer(unlist(drawn)) + 1L
   if (sum(gold$rows %in% rows & !is.na(gold$gold)) < 2) {
     must <- "a sample with codes of at least two of the texts to be coded"
     abort_argument("gold", must, gold, error_call)
@@ -223,10 +218,10 @@ check_judge <- function(gold, data, text, rows, formula, outcome, error_call) {
   gold
 }
 
-# Computes the estimates with the labels of each variant.
+# Computes the estimates with the labels of each variant. Formulas are R's, so R evaluates them.
 with_estimates <- function(
   result,
-  data,
+  frame,
   text,
   gold,
   formula,
@@ -234,7 +229,6 @@ with_estimates <- function(
   several,
   error_call
 ) {
-  frame <- as.data.frame(data)
   class(frame) <- "data.frame"
   frame$label <- NULL
   document <- the$document
@@ -257,15 +251,27 @@ with_estimates <- function(
     )
   })
   warn_python(problems, error_call)
-  some <- !vapply(fits, is.null, TRUE)
-  rows <- lapply(which(some), \(i) {
-    cbind(variant = result$summary$variant[[i]], as.data.frame(fits[[i]]))
-  })
-  result["estimates"] <- list(if (any(some)) do.call(rbind, rows))
-  result$fit <- if (any(some)) fits[some][[1]]
-  result$level <- if (any(some)) fits[some][[1]]$level
-  result$notes <- unique(unlist(lapply(fits[some], \(fit) fit$notes)))
-  result
+  fits <- rlang::set_names(fits, result$summary$variant)
+  fits <- Filter(Negate(is.null), fits)
+  if (length(fits) == 0) {
+    return(result)
+  }
+  rows <- Map(\(fit, variant) cbind(variant, as.data.frame(fit)), fits, names(fits))
+  rows <- do.call(rbind, unname(rows))
+  notes <- unique(unlist(lapply(unname(fits), \(fit) fit$notes)))
+  lines <- call_python(
+    "estimates_page",
+    list(
+      columns = tagged("frame", content = py_columns(rows, names(rows))),
+      notes = as.list(notes)
+    ),
+    error_call = error_call
+  )
+  result <- with_element(result, "fit", fits[[1]])
+  result <- with_element(result, "level", fits[[1]]$level)
+  result <- with_element(result, "estimates", rows)
+  result <- with_element(result, "notes", notes)
+  with_element(result, "page", c(result$page, as_text(lines)))
 }
 
 # Converts a single object or a list of objects to a named list.
@@ -321,194 +327,4 @@ checked_counts <- function(settings, error_call) {
   }
   settings$date <- check_date(settings$date, "date", error_call)
   settings
-}
-
-# Returns the results of each variant from Python. If Ctrl-C ended a variant, it and all later
-# variants are left out.
-run_variants <- function(
-  plan,
-  objects,
-  texts,
-  progress,
-  verbosity,
-  error_call
-) {
-  names <- as_text(plan[["names"]])
-  books <- as_text(plan[["codebooks"]])
-  at <- as.integer(unlist(plan[["contexts"]])) + 1L
-  runs <- list()
-  bar <- new_bar(progress)
-  running <- NULL # labels of a variant that was ended early
-  finished <- \() {
-    done <- if (length(runs) > 0) new_robustness(plan, runs, NULL, texts, error_call)
-    with_running(done, running)
-  }
-  is_over <- FALSE
-  on.exit({
-    bar$end()
-    if (!is_over) keep_results(finished())
-  })
-  for (i in seq_along(names)) {
-    options <- list(settings = plan[["settings"]][[i]])
-    if (!is.null(plan[["seeds"]][[i]])) {
-      options$seed <- plan[["seeds"]][[i]]
-    }
-    options$versions <- list(R = as.character(getRversion()))
-    if (verbosity >= 1) {
-      cli::cli_inform("{i}/{length(names)}: {names[[i]]}")
-    }
-    run <- quietly(
-      verbosity < 0,
-      run_coding(
-        objects[[at[[i]]]],
-        texts,
-        list(content = books[[i]]),
-        options,
-        part_of_bar(bar, i, length(names)),
-        error_call,
-        made = function(columns) {
-          running <<- labels_so_far(texts, columns)
-          NULL
-        }
-      )
-    )
-    if (run$interrupted) {
-      bar$end()
-      running <- labels_so_far(texts, run$columns)
-      done <- finished()
-      is_over <- TRUE
-      message <- sprintf(
-        "Interrupted: %d of %d variants done.",
-        length(runs),
-        length(names)
-      )
-      interrupt(message, done, verbosity)
-    }
-    runs[[i]] <- run$columns
-  }
-  is_over <- TRUE
-  runs
-}
-
-new_robustness <- function(plan, runs, rows, texts, error_call) {
-  rows <- rows %||% (as.integer(unlist(plan[["rows"]])) + 1L)
-  labels <- lapply(runs, \(run) as_text(run[["labels"]]))
-  some <- seq_along(runs)
-  names <- as_text(plan[["names"]])[some]
-  coded <- lapply(some, \(i) {
-    list(
-      name = names[[i]],
-      codebook = plan[["codebooks"]][[i]],
-      labels = text_list(labels[[i]]),
-      run = runs[[i]][["run"]]
-    )
-  })
-  found <- py_call(
-    "robustness_compare",
-    coded,
-    as_py_list(rows),
-    as_py_list(texts),
-    error_call = error_call
-  )
-  kinds <- as_text(found[["names"]])
-  shares <- matrix_of(found[["shares"]], kinds)
-  summary <- data.frame(
-    variant = names,
-    flips = numbers_of(found[["flips"]]),
-    shares,
-    check.names = FALSE
-  )
-  pairwise <- matrix_of(found[["pairwise"]], names)
-  rownames(pairwise) <- names
-  each <- data.frame(row = rows, unstable = numbers_of(found[["unstable"]]))
-  each[names] <- lapply(labels, factor, levels = label_levels(labels, kinds))
-  structure(
-    list(
-      summary = summary,
-      labels = each,
-      pairwise = pairwise,
-      ranges = data.frame(
-        label = kinds,
-        min = unname(apply(shares, 2, min)),
-        max = unname(apply(shares, 2, max))
-      ),
-      agreement = numbers_of(found[["agreement"]]),
-      alpha = found[["alpha"]],
-      costs = data.frame(variant = names, lapply(found[["costs"]], numbers_of)),
-      thinks = found[["thinks"]],
-      runs = vapply(runs, \(run) run[["run"]], character(1)),
-      source = found[["source"]]
-    ),
-    class = "llamaherd_robustness"
-  )
-}
-
-# With several labels per text, the levels are the combinations of labels that occur.
-label_levels <- function(labels, names) {
-  found <- unique(unlist(labels))
-  if (all(found %in% c(names, NA))) names else sort(found)
-}
-
-#' @export
-print.llamaherd_robustness <- function(x, ...) {
-  cat(sprintf(
-    "<llamaherd_robustness> %d %s, %d %s\n",
-    nrow(x$labels),
-    plural(nrow(x$labels), "text"),
-    nrow(x$summary),
-    plural(nrow(x$summary), "variant")
-  ))
-  most <- c(20L, 14L) # rows, and columns
-  shown <- x$summary[seq_len(min(most[[1]], nrow(x$summary))), ]
-  shown <- shown[seq_len(min(most[[2]], ncol(shown)))]
-  shown[-1] <- lapply(shown[-1], percents)
-  print(shown, row.names = FALSE)
-  more <- c(nrow(x$summary), ncol(x$summary)) - dim(shown)
-  for (i in which(more > 0)) {
-    cat(sprintf(
-      "... and %s more %s\n",
-      big(more[[i]]),
-      plural(more[[i]], c("variant", "label")[[i]])
-    ))
-  }
-  alpha <- if (!is.null(x$alpha)) paste0(", Krippendorff's alpha ", decimals(x$alpha, 3L))
-  cat(sprintf("agreement %s%s\n", percents(x$agreement), alpha %||% ""))
-  if (isTRUE(x$thinks)) {
-    print_costs(x$costs)
-  }
-  print_variants(x$estimates, x$notes)
-  invisible(x)
-}
-
-print_costs <- function(costs) {
-  wide <- formatC(costs$variant, width = -max(nchar(costs$variant)))
-  each <- "%.3g s, %.0f tokens computed, %.0f of them in thoughts"
-  numbers <- sprintf(each, costs$seconds, costs$tokens, costs$thinking_tokens)
-  lines <- first_lines(paste0("  ", wide, "  ", numbers), 20L, "variant")
-  show_lines(c("cost per text:", lines))
-}
-
-# Prints each estimate under each variant, and its range.
-print_variants <- function(rows, notes) {
-  if (is.null(rows)) {
-    return(invisible())
-  }
-  what <- trimws(paste(rows$outcome, rows$term, rows$group))
-  lines <- lapply(utils::head(unique(what), 20L), \(each) {
-    own <- rows[what == each, ]
-    ends <- decimals(range(own$estimate), 3L)
-    wide <- formatC(own$variant, width = -max(nchar(own$variant)))
-    numbers <- paste(decimals(own$estimate, 3L), limits_text(own$low, own$high, 3L))
-    c(
-      sprintf("%s: from %s to %s", each, ends[[1]], ends[[2]]),
-      first_lines(paste0("  ", wide, "  ", numbers), 20L, "variant")
-    )
-  })
-  more <- length(unique(what)) - length(lines)
-  show_lines(c(
-    "labels corrected by codes (DSL), with intervals:",
-    unlist(lines),
-    if (more > 0) sprintf("... and %s more %s", big(more), plural(more, "estimate"))
-  ))
-  show_lines(notes_wrapped(sprintf("Note: %s", as_sentences(notes))))
 }

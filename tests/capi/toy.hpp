@@ -68,6 +68,16 @@ struct Request {
     native.fork_from = id;
     return *this;
   }
+  // Continues the first n tokens of a request that has ended.
+  Request& continues(int64_t id, int32_t n) {
+    native.fork_from = id;
+    native.n_fork = n;
+    return *this;
+  }
+  Request& keep() {
+    native.keep = 1;
+    return *this;
+  }
   Request& may_draft(bool may = true) {
     native.draft = may ? 1 : 0;
     return *this;

@@ -1,4 +1,4 @@
-"""Runs a call on a herd over two nodes: namespaces_driver.py MODEL N SEED JOURNAL.
+"""Runs a call on a cluster of two nodes: namespaces_driver.py MODEL N SEED JOURNAL.
 
 Runs in the namespace of the head. Prints one JSON object per line: the progress, and at
 the end the results.
@@ -54,16 +54,12 @@ def main() -> None:
         log_to_driver=False,
         logging_level="ERROR",
     )
-    started_s = time.perf_counter()
-    with lh.ray.Herd(path, n_actors=2, num_cpus=1, deterministic=True) as herd:
-        say(
-            ready_s=time.perf_counter() - started_s,
-            load_s=[actor.load_s for actor in herd.actors],
-            memory_mb=[actor.memory_bytes / 1e6 for actor in herd.actors],
-        )
+    exact = {"deterministic": True}
+    config = lh.ray.Config(path, concurrency=2, num_cpus=1, context=exact)
+    with lh.ray.Cluster(config) as cluster:
         started_s = time.perf_counter()
         results = lh.generate_parallel(
-            herd, prompts(n), progress=report, journal=journal, **settings(seed)
+            cluster, prompts(n), progress=report, journal=journal, **settings(seed)
         )
     say(
         wall_s=time.perf_counter() - started_s,

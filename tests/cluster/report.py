@@ -21,89 +21,22 @@ FOLDER = ROOT / "build/cluster"
 PAGE = ROOT / "docs/cluster.md"
 
 
-def namespaces(found: dict[str, Any]) -> list[str]:
-    """Return a table of the delays by a cut cable."""
-    names = {
-        "whole": "is not cut",
-        "while": f"is cut for {found['while']['cut_s']} s",
-        "for good": "is cut permanently",
-    }
-    return [
-        "| the cable | answers | s |",
-        "| --- | ---: | ---: |",
-        *(
-            f"| {name} | {found[key]['n']} | {found[key]['wall_s']:.0f} |"
-            for key, name in names.items()
-        ),
-        "",
-        "Each prompt had exactly one answer, the same as on one machine.",
-    ]
-
-
-def costs(found: dict[str, Any]) -> list[str]:
-    """Return a table of the time and memory that actors need before they answer."""
-    actors = found["actors"]
-    load_s, memory_mb = max(actors["load_s"]), max(actors["memory_mb"])
-    return [
-        "| SmolLM2-135M, a file of 92 MB | |",
-        "| --- | ---: |",
-        f"| from `Herd(...)` until two actors are ready, s | {actors['ready_s']:.1f} |",
-        f"| part of this time for loading the model, s | {load_s:.1f} |",
-        f"| resident memory of a ready actor, MB | {memory_mb:.0f} |",
-    ]
-
-
 def kills(found: dict[str, Any]) -> list[str]:
-    """Return sentences on the time of a call during which actors are killed."""
+    """Return a sentence on a call during which actors are killed."""
     return [
         f"{found['n_kills']} times one of two workers was killed (SIGKILL) while they",
         f"answered {found['n_prompts']:,} prompts: {found['n_lost']} answers were lost,",
         "no answer was delivered twice, and all answers were the same as on one",
-        f"machine. The herd needed {found['wall_s']:.0f} s, and one context needed",
-        f"{found['wall_alone_s']:.0f} s.",
-    ]
-
-
-def ray_data(found: dict[str, Any]) -> list[str]:
-    """Return a table of the figures of `examples/ray_data.py`."""
-    return [
-        "| model | texts | texts/s | most memory of the driver, MB |",
-        "| --- | ---: | ---: | ---: |",
-        *(
-            f"| {name} | {each['n']:,} | {each['per_s']:.0f} | {each['peak_mb']:.0f} |"
-            for name, each in found.items()
-        ),
-    ]
-
-
-def slurm(found: dict[str, Any]) -> list[str]:
-    """Return sentences on a SLURM array in which tasks were killed."""
-    tasks, cpus, rows = found["n_tasks"], found["n_cpus"], found["n_rows"]
-    return [
-        f"An array of {tasks} tasks on a SLURM of one node, {cpus} at a time, over",
-        f"{rows:,} rows: one task was requeued while it ran; the processes of another",
-        "task were killed (SIGKILL), and the task was requeued. All tasks were done",
-        f"after {found['wall_s']:.0f} s, and the merged table had the same bytes as the",
-        "table that `llamaherd run` writes.",
+        "machine.",
     ]
 
 
 def main() -> None:
     """Write the page."""
-    parts = {}
-    for name, source, lines_of in (
-        ("namespaces", "namespaces", namespaces),
-        ("actors", "namespaces", costs),
-        ("kills", "kills", kills),
-        ("ray data", "ray_data", ray_data),
-        ("slurm", "slurm", slurm),
-    ):
-        file = FOLDER / f"{source}.json"
-        if not file.exists():
-            continue
-        lines = "\n".join(lines_of(json.loads(file.read_text())))
-        parts[f"{name}: made by tests/cluster/report.py"] = lines
-    marked.write(PAGE, parts)
+    file = FOLDER / "kills.json"
+    if file.exists():
+        lines = "\n".join(kills(json.loads(file.read_text())))
+        marked.write(PAGE, {"kills: made by tests/cluster/report.py": lines})
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
-"""A call on a herd over two real nodes, whose cable is cut during the call.
+"""A call on a cluster of two real nodes, whose cable is cut during the call.
 
-Needs root, for network namespaces. Figures are written to build/cluster/namespaces.json,
-from which report.py writes them to docs/cluster.md.
+Needs root, for network namespaces.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -22,8 +20,6 @@ from namespaces_driver import prompts, settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ROOT = Path(__file__).resolve().parents[2]
-FIGURES = ROOT / "build/cluster/namespaces.json"
 N, SEED = 192, 7
 CUT_S = 20
 # Settings of Ray, see docs/cluster.md. By default Ray notices a lost node after about 65
@@ -76,8 +72,8 @@ def start(tmp_path: Path, smollm2_path: Path) -> Iterator[Callable[..., Any]]:
             sys.stderr.write(errors.read()[-4000:])
 
 
-def check(told: Told, expected: lh.Results, journal: str) -> float:
-    """Check that each answer is right and delivered once; return the call's seconds."""
+def check(told: Told, expected: lh.Results, journal: str) -> None:
+    """Check that each answer is right and delivered once."""
     texts = told.wait_for("texts", timeout_s=400)
     assert texts == expected.texts
     assert told.wait_for("errors") == [None] * N
@@ -88,24 +84,13 @@ def check(told: Told, expected: lh.Results, journal: str) -> float:
     assert counts[-1] == N
     stored = lh.journal_read(journal)
     assert len(stored) == N
-    return float(told.wait_for("wall_s"))
-
-
-def note(name: str, **figures: object) -> None:
-    """Store the measurements."""
-    FIGURES.parent.mkdir(parents=True, exist_ok=True)
-    known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    FIGURES.write_text(json.dumps({**known, name: figures}, indent=1) + "\n")
 
 
 def test_a_cable_that_is_whole(
     start: tuple[Nodes, Told, str], expected: lh.Results
 ) -> None:
     _, told, journal = start
-    wall_s = check(told, expected, journal)
-    ready = next(line for line in told.lines if "ready_s" in line)
-    note("whole", wall_s=wall_s, n=N)
-    note("actors", **{key: ready[key] for key in ("ready_s", "load_s", "memory_mb")})
+    check(told, expected, journal)
 
 
 def test_a_cable_that_is_cut_for_a_while(
@@ -116,7 +101,7 @@ def test_a_cable_that_is_cut_for_a_while(
     nodes.cut()
     time.sleep(CUT_S)
     nodes.join()
-    note("while", wall_s=check(told, expected, journal), n=N, cut_s=CUT_S)
+    check(told, expected, journal)
 
 
 def test_a_cable_that_is_cut_for_good(
@@ -125,4 +110,4 @@ def test_a_cable_that_is_cut_for_good(
     nodes, told, journal = start
     told.wait_for("n_done", N // 4)
     nodes.cut()
-    note("for good", wall_s=check(told, expected, journal), n=N)
+    check(told, expected, journal)

@@ -1,12 +1,10 @@
 """Runs examples/ray_data.py with 100,000 texts, which are not in its process.
 
-Figures are written to build/cluster/ray_data.json, from which report.py writes them to
-docs/cluster.md.
+SmolLM2 labels 1,000 of them.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
-FIGURES = ROOT / "build/cluster/ray_data.json"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +47,4 @@ def test_the_example(
     ids = labelled.to_table(columns=["id", "error"])
     assert sorted(ids["id"].to_pylist()) == list(range(n))
     assert ids["error"].null_count == n
-    known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    known[name] = {"n": n, "per_s": int(found[2]), "peak_mb": int(found[3])}
-    FIGURES.parent.mkdir(parents=True, exist_ok=True)
-    FIGURES.write_text(json.dumps(known, indent=1) + "\n")
+    assert int(found[3]) < 800  # MB of the driver

@@ -43,17 +43,17 @@ answers_of <- function(context) {
   )
 }
 
-herd <- context_create(
+actors <- context_create(
   model,
   deterministic = TRUE,
   cluster = job$cluster,
   n_actors = 2,
   num_cpus = 1
 )
-there <- answers_of(herd)
-printed <- format(herd)
-close(herd)
-closed <- message_of(generate_parallel(herd, "a"))
+there <- answers_of(actors)
+printed <- format(actors)
+close(actors)
+closed <- message_of(generate_parallel(actors, "a"))
 context <- context_create(model, n_threads = 1, deterministic = TRUE)
 here <- answers_of(context)
 out <- list(

@@ -23,12 +23,9 @@ if TYPE_CHECKING:
 WITHOUT_MODEL = (
     "llamaherd._r.coding_page",
     "llamaherd._r.methods",
-    "llamaherd._r.pairs",  # a model: tests/cross/test_same_pairs.py
     "llamaherd._r.plots",
     "llamaherd._r.ready",
-    "llamaherd._r.recalibration",
     "llamaherd._r.remote",  # R's tests start a server of a tiny model
-    "llamaherd._r.selection",
     "llamaherd._r.spans",
     "llamaherd._r.validation",
 )

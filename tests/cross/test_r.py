@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tarfile
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -92,6 +93,38 @@ def test_ctrl_c_reaches_r_when_it_calls_python_itself(
         finally:
             process.kill()
     assert [line.strip() for line in lines] == ["computing", "interrupted", "3 answers"]
+
+
+@pytest.mark.slow(reason="starts R")
+def test_ctrl_c_keeps_the_variants_that_are_finished(
+    tiny_path: Callable[[str], Path],
+) -> None:
+    process = subprocess.Popen(
+        rscript.command("composite.R", tiny_path("llama")),
+        env=rscript.environment(CLI_TICK_TIME="50"),  # draws often without a terminal
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    lines = []
+    is_sent = False
+    with process:
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                found = re.search(r" (\d+)/800 ", line)
+                if not is_sent and found and 200 < int(found[1]) < 600:
+                    process.send_signal(signal.SIGINT)
+                    is_sent = True
+        finally:
+            process.kill()
+    output = "".join(lines)
+    assert re.search(r"^Interrupted: [\d,]+ of 800 prompts done\.", output, re.MULTILINE)
+    assert re.search(
+        "^finished: own order.* of 200 texts; running: TRUE$", output, re.MULTILINE
+    ), output
+    assert "kept: TRUE" in output, output
+    assert "next call: llamaherd_pairs" in output, output
 
 
 @pytest.mark.long(reason="starts R, with a real model or several calls")
@@ -197,13 +230,49 @@ def install(folder: Path, library: Path) -> list[str]:
     return done.stdout.split()
 
 
+def a_clone(folder: Path) -> Path:
+    """Copy what R sees of the repository, and leftovers of an earlier installation."""
+    names = ("DESCRIPTION", ".Rbuildignore", "configure", "cleanup")
+    (folder / "tests").mkdir(parents=True)
+    for name in (*names, "configure.win", "cleanup.win", "tests/conftest.py"):
+        shutil.copy(rscript.ROOT / name, folder / name)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(rscript.ROOT / "r_package", folder / "r_package", ignore=ignored)
+    (folder / "R").mkdir()
+    (folder / "R" / "left.R").write_text("stop('left over')\n", encoding="utf-8")
+    return folder
+
+
+def test_the_root_builds_the_package_that_r_package_builds(tmp_path: Path) -> None:
+    clone = a_clone(tmp_path / "clone")
+    files = []
+    for source in (clone, clone / "r_package"):
+        folder = tmp_path / f"built-{source.name}"
+        folder.mkdir()
+        subprocess.run(
+            ["R", "CMD", "build", "--no-build-vignettes", source],
+            cwd=folder,
+            check=True,
+            capture_output=True,
+        )
+        with tarfile.open(folder / "llamaherd_0.1.0.tar.gz") as built:
+            files.append(
+                {
+                    member.name: re.sub(
+                        rb"Packaged: .*", b"", built.extractfile(member).read()
+                    )
+                    for member in built.getmembers()
+                    if member.isfile()
+                }
+            )
+    assert files[0] == files[1]
+    assert b"LazyData: true" in files[0]["llamaherd/DESCRIPTION"]
+    assert (clone / "R" / "left.R").exists()
+
+
 @pytest.mark.long(reason="installs the package twice")
 def test_the_root_installs_as_r_package_does(tmp_path: Path) -> None:
-    clone = tmp_path / "clone"
-    clone.mkdir()
-    for name in ("DESCRIPTION", "configure", "configure.win", "cleanup", "cleanup.win"):
-        shutil.copy(rscript.ROOT / name, clone)
-    shutil.copytree(rscript.ROOT / "r_package", clone / "r_package", symlinks=True)
+    clone = a_clone(tmp_path / "clone")
     from_root = install(clone, tmp_path / "root")
     # Like remotes with subdir = "r_package": the parent folder is not available.
     shutil.move(clone / "r_package", tmp_path / "r_package")

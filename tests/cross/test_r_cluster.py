@@ -52,7 +52,7 @@ def test_statistics_have_a_row_for_each_actor(out: dict[str, Any]) -> None:
 
 
 @pytest.mark.long(reason="starts actors of Ray from R")
-def test_a_herd_prints_its_actors_and_ends(out: dict[str, Any]) -> None:
+def test_a_cluster_prints_its_actors_and_ends(out: dict[str, Any]) -> None:
     assert "cluster local" in out["printed"]
     actors = [line for line in out["printed"] if line.startswith("  actor ")]
     assert [line.split(" on ")[0] for line in actors] == ["  actor 0", "  actor 1"]
@@ -69,15 +69,15 @@ def test_a_cluster_that_is_not_there_is_an_error_in_r_s_words(
 
 @pytest.mark.long(reason="starts actors of Ray from R")
 @pytest.mark.parametrize("ends", ["NULL", 'stop("that is all")'])
-def test_r_may_end_while_a_herd_is_open(
+def test_r_may_end_while_a_cluster_is_open(
     tiny_path: Callable[[str], Path], tmp_path: Path, ends: str
 ) -> None:
     program = tmp_path / "ends.R"
     program.write_text(
         "library(llamaherd)\n"
         f'model <- model_load("{tiny_path("llama")}")\n'
-        'herd <- context_create(model, cluster = "local", n_actors = 1, num_cpus = 1)\n'
-        'cat(generate_parallel(herd, "a", max_tokens = 2, ignore_eos = TRUE))\n'
+        'on <- context_create(model, cluster = "local", n_actors = 1, num_cpus = 1)\n'
+        'cat(generate_parallel(on, "a", max_tokens = 2, ignore_eos = TRUE))\n'
         f"{ends}\n",
         encoding="utf-8",
     )
@@ -96,9 +96,9 @@ def test_a_missing_ray_is_told_with_the_cure_in_r(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     model = _r.model_load(str(tiny_path("llama")), {})["value"]["python"]
-    job = _r.herd_start(model, "local", {"n_actors": 2})["value"]["job"]
+    job = _r.cluster_start(model, "local", {"n_actors": 2})["value"]["job"]
     assert _r.job_wait(job, 60)["value"]["done"]
-    status = _r.herd_result(job)
+    status = _r.cluster_result(job)
     assert status["error_type"] == "ClusterError"
     assert "Python's package ray cannot be imported" in status["message"]
     assert 'virtualenv_install("r-llamaherd", "ray")' in status["message"]

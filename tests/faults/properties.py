@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import zlib
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -130,23 +131,29 @@ class World:
             context.loop._runner._start_afresh()
 
     def check_clean(self, context: lh.Context) -> None:
-        """Check that only the prefixes that are stored for the next call use cells."""
+        """Check that only prefixes and ended prompts kept for the next call use cells."""
         context.loop.wait()
         runner = context.loop._runner
         if runner is None:
             return
-        engine, kept = runner.engine, runner._cache.held
+        engine, held = runner.engine, runner._cache.held
+        ended = list(runner._scheduler.kept._kept.values())
         ends = [
             native_engine.lib.lh_engine_seq_pos_max(engine._engine, i)
             for i in range(context.plan.n_sequences)
         ]
-        lengths = sorted(prefix.n_tokens for prefix in kept)
-        assert sorted(end + 1 for end in ends if end >= 0) == lengths, ends
+        lengths = Counter(end + 1 for end in ends if end >= 0)
+        of_prefixes = Counter(prefix.n_tokens for prefix in held)
+        assert of_prefixes <= lengths, ends
+        # A score may have cells of a continuation behind its prompt.
+        others = sorted((lengths - of_prefixes).elements())
+        of_ended = sorted(len(kept.tokens) for kept in ended)
+        assert all(n >= m for n, m in zip(others, of_ended, strict=True)), ends
         info = engine._engine_info()
-        assert info.n_seq_used == len(lengths)
-        most = sum(lengths)
+        assert info.n_seq_used == lengths.total()
+        most = sum(lengths.elements())
         # With a unified KV cache, prefixes with the same beginning may share cells.
-        tokens = [prefix.request.tokens for prefix in kept]
+        tokens = [*(p.request.tokens for p in held), *(k.tokens for k in ended)]
         least = len({t[: k + 1].tobytes() for t in tokens for k in range(len(t))})
         is_pool = context.plan.kv_layout == "unified"
         assert (least if is_pool else most) <= info.n_cells_used <= most

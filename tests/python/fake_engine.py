@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -13,6 +14,7 @@ from llamaherd.core.outcome import (
     Cost,
     Counts,
     Finish,
+    Kept,
     Output,
     Piece,
     RunOutcome,
@@ -72,6 +74,7 @@ class _Slot:
     answer: list[int]
     call: int = 0
     is_watched: bool = False
+    keeps: bool = False
     numbers: Counter[str] = field(default_factory=Counter)
     cells: list[int] = field(default_factory=list)
     generated: list[int] = field(default_factory=list)
@@ -114,6 +117,7 @@ class FakeEngine:
         self.woken = False
         self.aborted = False
         self.resumable = True  # False simulates a fragmented cache
+        self.can_cut = True  # False simulates recurrent states
 
     # ---- Engine ----
 
@@ -131,6 +135,8 @@ class FakeEngine:
         request: Request,
         fork_from: int | None,
         *,
+        n_fork: int = 0,
+        keep: bool = False,
         call: int = 0,
         may_draft: bool = False,  # noqa: ARG002 - drafts nothing
         is_watched: bool = False,
@@ -139,10 +145,13 @@ class FakeEngine:
         if request.sampling.grammar == BAD_GRAMMAR:
             raise ValueError("grammar cannot be parsed")
         tokens, _ = answer(request)
-        slot = _Slot(
-            request, self._sequence(), self.n_submitted, tokens, call, is_watched
-        )
+        slot = _Slot(request, -1, self.n_submitted, tokens, call, is_watched, keep)
         self.n_submitted += 1
+        if n_fork and fork_from is not None:
+            self._take_over(slot, fork_from, n_fork)
+            self.slots[id_] = slot
+            return
+        slot.sequence = self._sequence()
         prefix = None if fork_from is None else self.slots[fork_from]
         assert prefix is None or prefix.is_held
         if prefix is not None and prefix.cells:  # otherwise its state was lost
@@ -245,6 +254,15 @@ class FakeEngine:
             ),
         )
 
+    def kept(self, id_: int) -> Kept | None:
+        slot = self.slots[id_]
+        if slot.finish is Finish.NONE or slot.sequence < 0 or not slot.cells:
+            return None
+        n = len(slot.cells)
+        n_shared = sum(self.used[cell] > 1 for cell in slot.cells)
+        tokens = array("i", [*slot.request.tokens, *slot.generated][:n])
+        return Kept(tokens=tokens, least=max(1, n_shared) if self.can_cut else n)
+
     def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
         tokens = self.slots[id_].generated
         text = text_of(tokens)
@@ -320,6 +338,12 @@ class FakeEngine:
     def forget(self, call: int) -> None:
         self.numbers_of.pop(call, None)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether only held prefixes and kept cells of ended prompts are left."""
+        slots = self.slots.values()
+        return all(s.is_held or (s.finish and s.sequence >= 0) for s in slots)
+
     # ---- inside ----
 
     def _count(self, slot: _Slot, kind: str, n: int = 1) -> None:
@@ -344,16 +368,37 @@ class FakeEngine:
     def _n_free(self) -> int:
         return self.n_cells - len(self.used)
 
-    def _give_back(self, slot: _Slot) -> None:
-        for cell in slot.cells:
+    def _free(self, cells: Sequence[int]) -> None:
+        for cell in cells:
             self.used[cell] -= 1
             if self.used[cell] == 0:
                 del self.used[cell]
+
+    def _give_back(self, slot: _Slot) -> None:
+        self._free(slot.cells)
         slot.cells = []
         slot.sequence = -1
 
+    def _take_over(self, slot: _Slot, fork_from: int, n_fork: int) -> None:
+        """Let a request continue the first cells of a request that has ended."""
+        kept = self.kept(fork_from)
+        assert kept is not None
+        assert kept.least <= n_fork <= len(kept.tokens)
+        assert kept.tokens[:n_fork] == slot.request.tokens[:n_fork]
+        assert n_fork < len(slot.request.tokens)
+        ended = self.slots[fork_from]
+        slot.n_reused = n_fork
+        if slot.is_prefix and not self.pooled:
+            slot.sequence = self._sequence()
+            slot.cells = [self._new_cell() for _ in range(n_fork)]
+            return
+        self._free(ended.cells[n_fork:])
+        slot.sequence, ended.sequence = ended.sequence, -1
+        slot.cells, ended.cells = ended.cells[:n_fork], []
+
     def _finish(self, slot: _Slot, finish: Finish) -> None:
-        self._give_back(slot)
+        if not slot.keeps or finish in (Finish.CANCELLED, Finish.ERROR):
+            self._give_back(slot)
         slot.n_saved = None
         slot.finish = finish
 
@@ -427,6 +472,7 @@ class FakeSizing:
         self.sizes = plan
         self.engine = engine
         self.n_sharing = 1
+        self.keeps_prefixes = True
 
     def plan(self, _work: object, _layout: object = None) -> Plan:
         return self.sizes

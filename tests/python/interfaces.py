@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import fields, make_dataclass
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd.asks import interfaces
-from llamaherd.asks.interfaces import REQUIRED
-from llamaherd.core.declared import defaults_of
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.asks.options import (
+    CHAT_DEFAULTS,
+    ClassifyOptions,
+    EmbedOptions,
+    GenerateOptions,
+    PerplexityOptions,
+    ScoreOptions,
+)
+from llamaherd.core.declaration import REQUIRED, Options, options_of
 from llamaherd.core.request import NEUTRAL, Request
 from llamaherd.core.sampling import DEFAULT_SEED, PLAIN_SETTINGS
 from llamaherd.native.shim import ffi, lib
@@ -20,18 +27,62 @@ from llamaherd.server.annotations import AnnotateApi
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.openai import ChatCompletions, Completions
+from llamaherd.server.openai_sampling import DEFAULTS, OPENAI_NAMES
 from llamaherd.server.scores import ClassifyApi, ScoreApi
 from llamaherd.server.settings import ServerSettings
 from llamaherd.tables.spec import RunSpec
-from llamaherd.tables.spec_keys import AT_TOP, KEYS
+from llamaherd.tables.spec_keys import AT_TOP, KEYS, TASK_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from llamaherd.asks.interfaces import Interface
-
-    # Names of accepted options, with the default where the interface shows it.
+    # Names of options, with the default where the interface shows it.
     Taken = Mapping[str, Any]
+
+# Functions of Python: the class of their options, the interface, further defaults.
+PYTHON: dict[str, tuple[type[Options], str, dict[str, object]]] = {
+    "generate_parallel": (GenerateOptions, "many", {}),
+    "start_parallel": (GenerateOptions, "many", {}),
+    "generate": (GenerateOptions, "single", {}),
+    "submit": (GenerateOptions, "submit", {}),
+    "chat": (GenerateOptions, "chat", {"system": None, **CHAT_DEFAULTS}),
+    "classify_parallel": (ClassifyOptions, "many", {}),
+    "start_classify": (ClassifyOptions, "many", {}),
+    "classify_calibrated": (ClassifyOptions, "many", {}),
+    "score_parallel": (ScoreOptions, "many", {}),
+    "start_score": (ScoreOptions, "many", {}),
+    "perplexity": (PerplexityOptions, "many", {}),
+    "start_perplexity": (PerplexityOptions, "many", {}),
+    "embed_parallel": (EmbedOptions, "many", {}),
+    "start_embed": (EmbedOptions, "many", {}),
+    "annotate": (AnnotateOptions, "many", {}),
+    "start_annotate": (AnnotateOptions, "many", {}),
+}
+SERVER: dict[str, tuple[type[Options], str]] = {
+    "/generate": (GenerateOptions, "http"),
+    "/v1/completions": (GenerateOptions, "completions"),
+    "/v1/chat/completions": (GenerateOptions, "chats"),
+    "/v1/embeddings": (EmbedOptions, "http"),
+    "/v1/score": (ScoreOptions, "http"),
+    "/v1/classify": (ClassifyOptions, "http"),
+    "/v1/annotate": (AnnotateOptions, "http"),
+}
+# Options that are not in the key of a result: they are in the tokens of the prompt, or
+# change what the caller does, not an answer.
+_OF_CALLER = {
+    *("n", "params", "parse_special", "chat", "system", "variables", "template"),
+    *("prefix", "merge_system", "show_schema", "on_error", "journal", "progress"),
+    *("strict", "retries"),
+}
+
+
+def declared(
+    kind: type[Options], interface: str | None = None, **own: object
+) -> dict[str, Any]:
+    """Return the declared defaults of the options of an interface, and further ones."""
+    options = options_of(kind, interface)
+    return {name: each.default for name, each in options.items()} | own
+
 
 UNSEEN = object()  # a default that the interface does not show
 # Arguments that are no options: the subject of a call, and calibration.
@@ -52,9 +103,7 @@ def of_python(name: str) -> Taken:
 
 
 def of_run_file(table: str) -> Taken:
-    interface = interfaces.RUN_FILE[table]
-    own = interfaces.declared_defaults(interface.options)
-    at_top = {*AT_TOP} & {interface.names.get(name, name) for name in own}
+    at_top = {*AT_TOP} & options_of(TASK_TABLES[table], "rows").keys()
     top = {each.name: each.default for each in fields(RunSpec) if each.name in at_top}
     return {**KEYS[table], **top}
 
@@ -104,9 +153,9 @@ def of_server(path: str) -> Taken:
                 options={},
                 stream=False,
             )
-    options = defaults_of(interfaces.SERVER[path].options) | made.options
+    options = declared(SERVER[path][0]) | made.options
     found: dict[str, Any] = {}
-    library = {field: name for name, field in interfaces.OPENAI_NAMES.items()}
+    library = {field: name for name, field in OPENAI_NAMES.items()}
     for name in names - own:
         value = getattr(made.params, library.get(name, name), options.get(name))
         found[name] = made.stream if name == "stream" else value
@@ -127,7 +176,8 @@ def of_c_request() -> Taken:
     """Return members of the C structs of a request, with their defaults."""
     technical = {
         "struct_size",
-        *("id", "tokens", "n_tokens", "fork_from", "sampling", "stop_size", "n_stop"),
+        *("id", "tokens", "n_tokens", "fork_from", "n_fork", "keep"),
+        *("sampling", "stop_size", "n_stop"),
         *("call", "draft", "whole", "step_forced", "score", "paths"),
         *("n_logit_bias", "logit_bias_value", "grammar_kind", "n_dry_breakers"),
         *("n_choices", "choice_size", "n_stop_token_ids"),
@@ -151,33 +201,55 @@ def of_newrllama(header: str) -> Taken:
     return dict.fromkeys(names, UNSEEN)
 
 
-def all_of_python(header: str) -> Iterator[tuple[str, Interface, Taken]]:
-    """Return each interface except those of R: name, declaration and accepted options."""
-    for name, each in interfaces.PYTHON.items():
-        yield f"Python {name}", each, of_python(name)
-    for table, each in interfaces.RUN_FILE.items():
-        yield f"run.toml [{table}]", each, of_run_file(table)
-    for path, each in interfaces.SERVER.items():
-        yield f"HTTP {path}", each, of_server(path)
-    yield "journal", interfaces.JOURNAL, of_journal()
-    yield "C lh_request", interfaces.C_REQUEST, of_c_request()
-    yield "C newrllama", interfaces.C_NEWRLLAMA, of_newrllama(header)
-
-
-def with_one_more(options: type) -> type:
-    """Return a declaration with an additional option that no interface accepts."""
-    return make_dataclass(
-        "More", [("one_more", "int", 1)], bases=(options,), kw_only=True, frozen=True
+def all_of_python(header: str) -> Iterator[tuple[str, Taken, Taken]]:
+    """Return each interface except those of R: name, declared and accepted options."""
+    for name, (kind, interface, own) in PYTHON.items():
+        wanted = declared(kind, interface, **own)
+        if name.startswith("start_"):  # a job reports its progress on request
+            del wanted["progress"]
+        yield f"Python {name}", wanted, of_python(name)
+    for table, kind in TASK_TABLES.items():
+        wanted = declared(kind, "rows")
+        if table == "classify":  # the check of the whole file requires them
+            wanted["labels"] = None
+        yield f"run.toml [{table}]", wanted, of_run_file(table)
+    for path, (kind, interface) in SERVER.items():
+        wanted = declared(kind, interface)
+        wanted |= DEFAULTS.get(interface, {})
+        yield f"HTTP {path}", wanted, of_server(path)
+    of_answer = {
+        name: default
+        for name, default in declared(GenerateOptions).items()
+        if name not in _OF_CALLER
+    }
+    key = {**of_answer, "thought": of_answer["thinking"]}
+    when = ("thinking", "stream", "priority")  # when an answer comes, not its text
+    yield "journal", {n: v for n, v in key.items() if n not in when}, of_journal()
+    native = {
+        "watch": False,
+        "logit_bias_token": (),
+        **{n: v for n, v in of_answer.items() if n not in ("stream", "logit_bias")},
+    }
+    by_grammar = ("schema", "regex", "quote_from")
+    yield (
+        "C lh_request",
+        {n: v for n, v in native.items() if n not in by_grammar},
+        of_c_request(),
+    )
+    fixed = ("max_tokens", "top_k", "top_p", "temperature", "repeat_last_n")
+    yield (
+        "C newrllama",  # a struct that stays as in localLLM
+        {name: of_answer[name] for name in (*fixed, "penalty_repeat", "seed")},
+        of_newrllama(header),
     )
 
 
-def differences(interface: Interface, taken: Taken) -> list[str]:
+def differences(wanted: Taken, taken: Taken) -> list[str]:
     """Return options that are missing, undeclared, or have another default."""
-    expected = interface.expected()
-    problems = [f"{name} is missing" for name in expected.keys() - taken.keys()]
-    problems += [f"{name} is not declared" for name in taken.keys() - expected.keys()]
-    for name in expected.keys() & taken.keys():
-        there, here = taken[name], expected[name]
+    problems = [f"{name} is missing" for name in wanted.keys() - taken.keys()]
+    problems += [f"{name} is not declared" for name in taken.keys() - wanted.keys()]
+    for name in wanted.keys() & taken.keys():
+        there, here = taken[name], wanted[name]
         if there is not UNSEEN and not _is_same(there, here):
             problems.append(f"{name} is {there!r} by default, not {here!r}")
     return sorted(problems)

@@ -29,6 +29,7 @@ class Planning(FakeSizing):
         self.fixed = sizes or Sizes()
         self.n_cells = n_cells
         self.n_sharing = 1
+        self.keeps_prefixes = True
         self.layouts: list[str] = []
         self.most_bytes = 1 << 60
         self.engine: Stepping

@@ -154,6 +154,7 @@ _NO_SAMPLES = {
     "CLI": "a row has one answer",
     "HTTP": "a request of /generate has one answer",
 }
+_WHOLE_CALLS = "a cluster runs whole calls and refuses streams"
 _NOT_STREAMED = {
     **dict.fromkeys(
         ("classify", "score", "annotate"), "all scores are returned together"
@@ -254,7 +255,13 @@ BEHAVIOURS = (
         },
     ),
     _one("several thoughts", CLOSES, CLOSED, does="samples", lacks=_NO_SAMPLES),
-    _one("streamed", CLOSES, CLOSED, does="stream", lacks=_NOT_STREAMED),
+    _one(
+        "streamed",
+        CLOSES,
+        CLOSED,
+        does="stream",
+        lacks={**_NOT_STREAMED, "Ray": _WHOLE_CALLS},
+    ),
     Behaviour(
         name="found in a journal",
         does="journal",
@@ -269,7 +276,7 @@ BEHAVIOURS = (
         does="cancel",
         thinking=ENDLESS,
         context="long",
-        lacks=_NOT_CANCELLED,
+        lacks={**_NOT_CANCELLED, "Ray": _WHOLE_CALLS},
     ),
 )
 

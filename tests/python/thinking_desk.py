@@ -57,9 +57,10 @@ class Desk:
         return self._clients[name]
 
     @cached_property
-    def herd(self) -> Any:
-        made = lh.ray.Herd(self.path, n_actors=1, num_cpus=1, deterministic=True)
-        return self._open.enter_context(made)
+    def cluster(self) -> Any:
+        context = {"deterministic": True}
+        config = lh.ray.Config(self.path, concurrency=1, num_cpus=0.5, context=context)
+        return self._open.enter_context(lh.ray.Cluster(config))
 
     def file(self, name: str) -> Path:
         """A new path."""

@@ -79,5 +79,5 @@ DOORS = (
             "cancel": http_cancel,
         },
     ),
-    Door("Ray", generator("generate", lambda desk, _: desk.herd)),
+    Door("Ray", generator("generate", lambda desk, _: desk.cluster)),
 )

@@ -2,7 +2,7 @@
 
 Windows refuses to replace, rename or remove a file that is open (under any of its names)
 or mapped into memory, to replace or remove a file that is not writable, and to rename a
-file to the name of another one. Locks are those of `msvcrt`.
+file to the name of another one.
 
 `PYTHONPATH=tests/python pytest -p windows_rules TESTS` applies the rules to whole tests.
 Tests that are skipped on Windows, or that set the retries of `core.files`, may fail then.
@@ -13,9 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,15 +91,14 @@ def imitate(patch: pytest.MonkeyPatch) -> None:
     ):
         patch.setattr(os, name, function)
     # Imported here, because pytest loads this module as a plugin before it measures.
-    from llamaherd.core import files, locks  # noqa: PLC0415
+    from llamaherd.core import files  # noqa: PLC0415
     from llamaherd.optimize import requantize  # noqa: PLC0415
 
-    for module in (files, locks, requantize):
+    for module in (files, requantize):
         patch.setattr(module, "_IS_WINDOWS", True)
     patch.setattr(files, "_RETRY_S", (0.0, 0.0))
     patch.delattr(os, "O_NOFOLLOW", raising=False)
     patch.delattr(os, "O_DIRECTORY", raising=False)
-    patch.setitem(sys.modules, "msvcrt", _msvcrt())
 
 
 @pytest.fixture(autouse=True)
@@ -110,22 +107,3 @@ def _windows_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         imitate(patch)
         yield
-
-
-def _msvcrt() -> ModuleType:
-    """Locks of bytes: held by a descriptor, refused with EACCES."""
-    import fcntl  # noqa: PLC0415 - of POSIX
-
-    module: Any = ModuleType("msvcrt")
-    module.LK_NBLCK = 2
-
-    def locking(descriptor: int, mode: int, n_bytes: int) -> None:
-        assert (mode, n_bytes) == (2, 1)
-        assert os.lseek(descriptor, 0, os.SEEK_CUR) > 20  # others can read the text
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PermissionError(errno.EACCES, "Permission denied") from None
-
-    module.locking = locking
-    return module

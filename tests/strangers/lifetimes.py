@@ -6,11 +6,9 @@ import itertools
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -18,7 +16,6 @@ from rows import tell
 
 MODEL = os.environ["LLAMAHERD_TEST_SMOLLM2"]
 N_CONTEXTS = 600
-N_LLAMAS = 40
 N_INTERRUPTS = 160
 
 
@@ -49,46 +46,6 @@ def contexts() -> None:
 
 def resident() -> float:
     return psutil.Process().memory_info().rss / 1e6
-
-
-CLOSED_EARLY = """
-import sys, threading, time, llama_cpp, llamaherd as lh
-ends = []
-llama = llama_cpp.Llama(sys.argv[1], n_ctx=256, verbose=False)
-def call():
-    try:
-        lh.generate_parallel(llama, ["The capital of France is"] * 4, max_tokens=4)
-        ends.append("answered")
-    except (lh.ModelClosedError, lh.ContextClosedError):
-        ends.append("closed")
-thread = threading.Thread(target=call)
-thread.start()
-time.sleep(float(sys.argv[2]))
-llama.close()
-thread.join()
-print(*ends)
-"""
-
-
-def llamas() -> None:
-    chance = random.Random(1)
-    ends: Counter[str] = Counter()
-    for _ in range(N_LLAMAS):
-        done = subprocess.run(
-            [sys.executable, "-c", CLOSED_EARLY, MODEL, str(0.8 * chance.random() ** 2)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        ends[done.stdout.strip() if done.returncode == 0 else "crash"] += 1
-    tell(
-        5,
-        "a Llama closed while its first call starts: an answer or an error, no crash",
-        N_LLAMAS,
-        ends["answered"] + ends["closed"],
-        ", ".join(f"{n} {end}" for end, n in ends.most_common()),
-    )
 
 
 def interrupts() -> None:
@@ -163,5 +120,5 @@ def pickles() -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for story in (contexts, llamas, interrupts, pickles):
+    for story in (contexts, interrupts, pickles):
         story()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 import subprocess
@@ -15,7 +14,6 @@ sys.path.insert(0, str(ROOT / "python"))
 
 import llama_cpp
 import llamaherd as lh
-import numpy as np
 import tiny_loras
 import tiny_models
 from llama_cpp._logger import set_verbose
@@ -24,7 +22,6 @@ from rows import tell
 set_verbose(False)
 
 MODEL = os.environ["LLAMAHERD_TEST_SMOLLM2"]
-N_EMBD, N_LAYER = 576, 30
 PROMPTS = ["The sea is", "Once upon a time"]
 N_MIXES = 16
 N_FLIPS = 400
@@ -50,8 +47,8 @@ def answers(ctx: lh.Context | llama_cpp.Llama) -> list[str]:
     return [lh.generate(ctx, prompt, max_tokens=10).text for prompt in PROMPTS]
 
 
-def mix(chance: random.Random, adapter: Path) -> tuple[dict[str, object], bool]:
-    """Return settings of a Llama, and True if it gets a control vector."""
+def mix(chance: random.Random, adapter: Path) -> dict[str, object]:
+    """Return settings of a Llama."""
     kinds = [
         {"lora_path": str(adapter), "lora_scale": chance.uniform(0.3, 1)},
         {"rope_freq_base": chance.uniform(2e4, 1e5)},
@@ -63,13 +60,7 @@ def mix(chance: random.Random, adapter: Path) -> tuple[dict[str, object], bool]:
     settings: dict[str, object] = {}
     for chosen in chance.sample(kinds, chance.choice([1, 1, 2, 3])):
         settings |= chosen
-    return settings, chance.random() < 0.25
-
-
-def set_control_vector(llama: llama_cpp.Llama, seed: int) -> None:
-    numbers = np.random.default_rng(seed).normal(0, 0.4, N_EMBD * (N_LAYER - 1))
-    vector = (ctypes.c_float * len(numbers))(*numbers)
-    llama_cpp.llama_set_adapter_cvec(llama.ctx, vector, len(numbers), N_EMBD, 1, 29)
+    return settings
 
 
 def told(adapter: Path) -> None:
@@ -77,20 +68,18 @@ def told(adapter: Path) -> None:
     base = lh.Model(MODEL)
     plain = answers(lh.Context(base))
     same, other = [], 0
-    for seed in range(N_MIXES):
-        settings, is_steered = mix(chance, adapter)
+    for _ in range(N_MIXES):
+        settings = mix(chance, adapter)
         llama = llama_cpp.Llama(
             MODEL, n_ctx=128, flash_attn=True, verbose=False, **settings
         )
-        if is_steered:
-            set_control_vector(llama, seed)
         expected = own_answers(llama)
         same.append(answers(llama) == expected)
         other += expected != plain
         llama.close()
     row(
-        "a Llama with LoRA, rope, YaRN, types of the cache, control vectors, in "
-        "combinations: same greedy texts as the Llama itself",
+        "a Llama with LoRA, rope, YaRN, types of the cache, in combinations: "
+        "same greedy texts as the Llama itself",
         same,
         f"{other} of them differ from the texts of the model without settings",
     )
@@ -121,20 +110,13 @@ def refused() -> None:
         ({"rope_freq_base": -1.0}, "rope_freq_base"),
         ({"rope_scaling_type": 9}, "rope_scaling_type"),
         ({"chat_format": "vicuna"}, "vicuna"),
-        ({}, "llama_set_adapters_lora"),
+        ({"kv_overrides": {"llama.rope.freq_base": 2e4}}, "kv_overrides"),
     ):
         if "tokenizer" in settings:
             settings["tokenizer"] = settings["tokenizer"](
                 llama_cpp.Llama(MODEL, n_ctx=64, verbose=False)
             )
         llama = llama_cpp.Llama(MODEL, n_ctx=64, verbose=False, **settings)
-        if not settings:
-            loras = (llama_cpp.llama_adapter_lora_p_ctypes * 1)()
-            own = tempfile.mkdtemp()
-            path = tiny_loras.write(Path(own) / "a.gguf", tiny_loras.smollm2_shapes([0]))
-            loras[0] = llama_cpp.llama_adapter_lora_init(llama.model, str(path).encode())
-            scales = (ctypes.c_float * 1)(1.0)
-            llama_cpp.llama_set_adapters_lora(llama.ctx, loras, 1, scales)
         try:
             model = lh.Model.from_llama(llama)
             lh.apply_chat_template(model, [{"role": "user", "content": "a"}])

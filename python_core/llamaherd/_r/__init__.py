@@ -10,10 +10,7 @@ bits to 0.
 
 from llamaherd._r.calls import (
     generate_start,
-    job_cancel,
-    job_keep,
     job_result,
-    job_wait,
     journal_read,
     vote,
 )
@@ -30,6 +27,12 @@ from llamaherd._r.chats import (
     chat_turns,
     chat_undo,
 )
+from llamaherd._r.clusters import (
+    cluster_actors,
+    cluster_result,
+    cluster_start,
+    clusters_end,
+)
 from llamaherd._r.coding import (
     annotate_result,
     annotate_roles,
@@ -39,8 +42,6 @@ from llamaherd._r.coding import (
     codebook_read,
     codebook_write,
     column_names,
-    robustness_compare,
-    robustness_plan,
     scale_make,
 )
 from llamaherd._r.coding_page import code_result, code_start
@@ -62,11 +63,13 @@ from llamaherd._r.gold import (
     gold_unlabelled,
     gold_write,
 )
-from llamaherd._r.herds import (
-    herd_actors,
-    herd_result,
-    herd_start,
-    herds_end,
+from llamaherd._r.jobs import (
+    call_result,
+    call_start,
+    job_cancel,
+    job_keep,
+    job_wait,
+    slow_start,
 )
 from llamaherd._r.methods import methods_text
 from llamaherd._r.models import (
@@ -88,14 +91,8 @@ from llamaherd._r.models import (
     sha256,
     tokenize,
 )
-from llamaherd._r.pairs import (
-    compare_pairs_result,
-    compare_pairs_start,
-    pair_agreement,
-)
 from llamaherd._r.plots import plot_description
 from llamaherd._r.ready import codebook_ready, codebooks_ready, models_recommended
-from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd._r.remote import (
     job_columns,
     job_rows,
@@ -109,12 +106,7 @@ from llamaherd._r.remote import (
     remote_stop,
     remote_submit,
 )
-from llamaherd._r.reports import (
-    report,
-    reproduce_close,
-    reproduce_result,
-    reproduce_start,
-)
+from llamaherd._r.reports import report
 from llamaherd._r.schemas import schema_columns
 from llamaherd._r.scores import (
     calibration_apply,
@@ -127,20 +119,6 @@ from llamaherd._r.scores import (
     score_result,
     score_start,
 )
-from llamaherd._r.selection import (
-    best_codebook,
-    candidate_check,
-    choice_read,
-    compare_make,
-    compare_plan,
-    disagreements,
-    evaluate_make,
-    evaluate_plan,
-    examples_choose,
-    gold_part,
-    gold_split,
-)
-from llamaherd._r.slow import slow_cancel, slow_start, slow_status, slow_wait
 from llamaherd._r.sources import (
     cache_dir,
     cached_models,
@@ -173,12 +151,12 @@ __all__ = [
     "apply_chat_template",
     "backend_free",
     "backend_init",
-    "best_codebook",
     "cache_dir",
     "cached_models",
     "calibration_apply",
     "calibration_fit",
-    "candidate_check",
+    "call_result",
+    "call_start",
     "chat_ask",
     "chat_ask_all",
     "chat_cancel",
@@ -192,10 +170,13 @@ __all__ = [
     "chat_set_system",
     "chat_turns",
     "chat_undo",
-    "choice_read",
     "classify_result",
     "classify_start",
     "close",
+    "cluster_actors",
+    "cluster_result",
+    "cluster_start",
+    "clusters_end",
     "code_result",
     "code_start",
     "codebook_make",
@@ -206,10 +187,6 @@ __all__ = [
     "codebooks_ready",
     "codes_in_one_form",
     "column_names",
-    "compare_make",
-    "compare_pairs_result",
-    "compare_pairs_start",
-    "compare_plan",
     "confusion_tables",
     "context_create",
     "context_plan",
@@ -217,32 +194,22 @@ __all__ = [
     "coverage_curve",
     "dawid_skene",
     "detokenize",
-    "disagreements",
     "embed_result",
     "embed_start",
     "estimate_means",
     "estimate_regression",
-    "evaluate_make",
-    "evaluate_plan",
-    "examples_choose",
     "fetch_result",
     "fetch_start",
     "file_sha256",
     "for_people",
     "generate_start",
     "gold_draw",
-    "gold_part",
     "gold_read",
     "gold_rows",
     "gold_size",
-    "gold_split",
     "gold_unlabelled",
     "gold_write",
     "hardware_profile",
-    "herd_actors",
-    "herd_result",
-    "herd_start",
-    "herds_end",
     "is_closed",
     "job_cancel",
     "job_columns",
@@ -262,11 +229,9 @@ __all__ = [
     "optimized_drop",
     "optimized_keep",
     "optimized_look",
-    "pair_agreement",
     "perplexity_result",
     "perplexity_start",
     "plot_description",
-    "recalibrate_columns",
     "reliability",
     "remote_at",
     "remote_job",
@@ -278,21 +243,13 @@ __all__ = [
     "remote_stop",
     "remote_submit",
     "report",
-    "reproduce_close",
-    "reproduce_result",
-    "reproduce_start",
-    "robustness_compare",
-    "robustness_plan",
     "scale_make",
     "schema_columns",
     "schema_prompt",
     "score_result",
     "score_start",
     "sha256",
-    "slow_cancel",
     "slow_start",
-    "slow_status",
-    "slow_wait",
     "spans_read",
     "spans_validate",
     "supports_gpu",

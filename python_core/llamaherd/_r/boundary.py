@@ -40,19 +40,11 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> Status:
-        status: Status = {"ok": False, "value": None}
-        with spoken_in(R), warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
             warnings.simplefilter("always", RuntimeWarning)
-            try:
-                status |= {"ok": True, "value": function(*args, **kwargs)}
-            except Exception as error:  # noqa: BLE001 -- R raises it again
-                status |= {
-                    "error_type": known_type(error),
-                    **described(error),
-                    "traceback": clean(traceback.format_exc()),
-                }
+            status = status_of(lambda: function(*args, **kwargs))
         notices = [
             each for each in caught if issubclass(each.category, lh.ThinkingWarning)
         ]
@@ -67,6 +59,37 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
         }
 
     return call
+
+
+def unrecorded(function: Callable[_P, object]) -> Callable[_P, Status]:
+    """Decorate a function like `boundary`, but without recording warnings.
+
+    Recording changes the state of the whole process, so that a function that R calls
+    while a job records the warnings of its own thread must not do so.
+    """
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> Status:
+        return status_of(lambda: function(*args, **kwargs))
+
+    return call
+
+
+def status_of(function: Callable[[], object]) -> Status:
+    """Return the value of a function, or its error, as a dict."""
+    none: Status = {"warnings": [], "notices": []}
+    with spoken_in(R):
+        try:
+            return {"ok": True, "value": function(), **none}
+        except Exception as error:  # noqa: BLE001 -- R raises it again
+            return {
+                "ok": False,
+                "value": None,
+                **none,
+                "error_type": known_type(error),
+                **described(error),
+                "traceback": clean(traceback.format_exc()),
+            }
 
 
 @contextmanager

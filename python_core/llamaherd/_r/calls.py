@@ -1,4 +1,4 @@
-"""Calls that generate, jobs of all types, and journals."""
+"""Calls that generate, and journals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llamaherd._r.boundary import (
     timing_of,
 )
 from llamaherd._r.quotes import text_of
-from llamaherd.asks.options import GenerateSettings
+from llamaherd.asks.keywords import GenerateSettings
 from llamaherd.asks.votes import counted
 from llamaherd.core.results import thought_cells
 from llamaherd.core.sampling import OF_REQUEST
@@ -68,42 +68,6 @@ def generate_start(
         **call,
     )
     return {"job": job}
-
-
-@boundary
-def job_wait(job: lh.Job[Any], timeout_s: float) -> dict[str, Any]:
-    """Wait until a job of any type ends, for at most `timeout_s` seconds.
-
-    Returns:
-        `done`; `problem`, a problem of the journal that is reported now, or ""; and the
-        fields of `JobProgress`.
-    """
-    done = job.wait(timeout_s)
-    progress = job.progress
-    # A problem at the end becomes R's warning when the results are collected.
-    problem = "" if done else job.new_problem()
-    return {
-        "done": done,
-        "problem": clean(problem),
-        "n_done": float(progress.n_done),  # numbers of bytes can exceed 32 bits
-        "n_total": float(progress.n_total),
-        "unit": progress.unit,
-        "line": clean(progress.line),
-        "messages": [clean(text) for text in progress.messages],
-    }
-
-
-@boundary
-def job_cancel(job: lh.Job[Any]) -> None:
-    """Request the end of a job of any type, and return at once."""
-    job.cancel()
-
-
-@boundary
-def job_keep(job: lh.Job[Any]) -> None:
-    """Wait until a job of any type ends, and turn its error into its finished results."""
-    job.wait()
-    job.keep()
 
 
 @boundary

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,24 +19,13 @@ from llamaherd._r.boundary import (
     thoughts_of,
 )
 from llamaherd._r.quotes import labels_of, with_places_of_r
-from llamaherd.asks.annotate_options import CodingSettings
+from llamaherd.asks.keywords import CodingSettings
 from llamaherd.core.failure import codes_of
 from llamaherd.core.plurals import MOST_ROWS
 from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.research.coding.codebook import page
 from llamaherd.research.coding.columns import named, roles_of
 from llamaherd.research.coding.settings import checked_settings
-from llamaherd.research.coding.variants import Variant, variants_of
-from llamaherd.research.estimation.robustness import drawn_rows
-from llamaherd.research.estimation.robustness_result import compared
-from llamaherd.research.estimation.starting import (
-    Start,
-    check_model,
-    check_variants,
-    own_first,
-    start_from,
-    thinking_levels,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,10 +130,7 @@ def annotate_start(
         options: Arguments of `annotate` that the R user gave, and `versions`.
     """
     codebook, settings = _codebook(content), _settings(options)
-    file = context.model.file
-    name = checked_settings(
-        codebook, "model" if file is None else file.name, settings
-    ).journal
+    name = checked_settings(codebook, context.model.file.name, settings).journal
     if settings.get("journal") is True and name is not None:
         settings["journal"] = name  # R reports the path; Python would also print it
     job = lh.start_annotate({_TEXT: list(texts)}, _TEXT, codebook, context, **settings)
@@ -191,103 +176,7 @@ def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
     }
 
 
-@boundary
-def robustness_plan(
-    codebooks: Sequence[str],
-    names: Sequence[str],
-    contexts: Sequence[str],
-    texts: Sequence[bool],
-    options: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the variants to run, and the indices of the rows to code.
-
-    Args:
-        codebooks: Contents of the codebooks, as JSON.
-        names: Names of the codebooks.
-        contexts: Names of the contexts.
-        texts: For each row, True if the row has a text.
-        options: `orders`, `seeds`, `n_texts`, `seed`, `crossed`. `run` (JSON) and
-            `context` (name of the first context): None unless there are existing labels.
-            `settings`: arguments of `annotate` that the R user gave. `thinking`: values
-            of this option to try, if any.
-    """
-    known = {name: _codebook(c) for name, c in zip(names, codebooks, strict=True)}
-    seed, seeds = int(options["seed"]), [int(each) for each in options["seeds"]]
-    told = dict(options.get("settings") or {})  # an empty named list from R arrives as []
-    budgets = thinking_levels(options.get("thinking"))
-    if len(budgets) == 1:
-        told["thinking"] = budgets[0]
-    start = Start(codebooks=known, settings=told, seeds=seeds)
-    if options.get("run") is not None:
-        run = json.loads(options["run"])
-        check_model(run, options["context"].model)
-        start = start_from(run, known, told, seeds)
-    made = variants_of(
-        start.codebooks,
-        list(contexts),
-        orders=options["orders"],
-        seeds=start.seeds,
-        thinking=own_first(start.settings, budgets) if len(budgets) > 1 else (),
-        seed=seed,
-        crossed=options["crossed"],
-        is_drawn=start.is_drawn,
-    )
-    check_variants(made, start.settings)
-    given = ["" if there else None for there in texts]
-    return {
-        "names": [clean(each.name) for each in made],
-        "codebooks": [described_codebook(each.codebook)["json"] for each in made],
-        "contexts": [each.context for each in made],
-        "seeds": [None if each.seed is None else float(each.seed) for each in made],
-        "rows": drawn_rows(given, options["n_texts"], seed),
-        "settings": [
-            json.dumps({**start.settings, **each.settings}, default=asdict)
-            for each in made
-        ],
-    }
-
-
-@boundary
-def robustness_compare(
-    coded: Sequence[Mapping[str, Any]],
-    rows: Sequence[int],
-    texts: Sequence[str | None],
-) -> dict[str, Any]:
-    """Compare the labels of variants; return matrices as lists of rows.
-
-    Args:
-        coded: A mapping for each variant. `name`, `labels`. `codebook`: JSON. `run`:
-            provenance of the labels as JSON.
-        rows: Indices of the rows that were coded.
-        texts: Texts of these rows.
-    """
-    found = compared(
-        [Variant(name=v["name"], codebook=_codebook(v["codebook"])) for v in coded],
-        [v["labels"] for v in coded],
-        rows,
-        [json.loads(v["run"]) for v in coded],
-        texts,
-    )
-    return {
-        "thinks": found.thinks,
-        "costs": {
-            name: [cost[name] for cost in found.costs]
-            for name in ("seconds", "tokens", "thinking_tokens")
-        },
-        "names": [clean(name) for name in found.names],
-        "flips": found.flips.tolist(),
-        "pairwise": found.pairwise.tolist(),
-        "agreement": found.agreement,
-        "alpha": found.alpha,
-        "shares": found.shares.tolist(),
-        "unstable": found.unstable.tolist(),
-        "source": None if found.source is None else json.dumps(found.source.to_dict()),
-    }
-
-
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    started = json.loads(options.get("settings") or "{}")  # from robustness_plan
-    options = {**started, **options}
     given = {
         name: options[name] for name in CodingSettings.__annotations__ if name in options
     }

@@ -43,20 +43,12 @@ def robustness_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Convert R's robustness results to the form of `robustness_dict`.
 
     Args:
-        given: Keys of `robustness_dict`; `runs` and `source` as JSON, `estimates` as in
-            `estimates_of`.
+        given: `json`; `estimates` as in `estimates_of`, or None.
     """
     estimates = given["estimates"]
-    told: dict[str, Any] = plain(
-        {
-            **given,
-            "rows": [int(row) for row in given["rows"]],
-            "source": _source(given["source"]),
-            "estimates": None if estimates is None else estimates_of(estimates),
-            "runs": [_run(json.loads(run)) for run in given["runs"]],
-        }
-    )
-    return told
+    content: dict[str, Any] = json.loads(given["json"])
+    own = None if estimates is None else estimates_of(estimates)
+    return {**content, "estimates": own}
 
 
 def evaluation_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +72,3 @@ def _source(told: str | None) -> dict[str, Any] | None:
     """Return the hashes of the texts; None for an object saved by an earlier version."""
     found: dict[str, Any] | None = None if told is None else json.loads(told)
     return found
-
-
-def _run(run: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: run.get(key) for key in ("codebook", "settings", "model", "context")}

@@ -12,9 +12,9 @@ import numpy as np
 
 from llamaherd._r.boundary import boundary, clean
 from llamaherd._r.contents import estimates_of
-from llamaherd._r.pairs import comparison_given
 from llamaherd._r.quotes import spans_label
 from llamaherd.core.errors import ArgumentError
+from llamaherd.research.pairs.comparison import PairComparison
 from llamaherd.research.plots import counts, fitting, intervals, planes
 from llamaherd.research.plots.description import NEUTRAL
 from llamaherd.research.plots.plot import OF_SPANS, OF_VALIDATION
@@ -142,8 +142,8 @@ def _comparison(given: Given) -> Plot:
 
 
 def _pairs(given: Given) -> Plot:
-    """Plot strengths; see `comparison_given` for the content."""
-    return intervals.strengths_plot(comparison_given(given))
+    """Plot strengths of a comparison in pairs, given as `json`."""
+    return intervals.strengths_plot(PairComparison.from_json(given["json"]))
 
 
 _MAKERS: dict[str, Callable[[Given], Plot]] = {

@@ -1,4 +1,4 @@
-"""Reports of coded texts, and their reproduction."""
+"""Reports of coded texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean, clean_or_none
+from llamaherd._r.boundary import boundary
 from llamaherd._r.contents import estimates_of, evaluation_of, robustness_of
 from llamaherd._r.quotes import columns_of_quotes
 from llamaherd.core.errors import ArgumentError
@@ -17,7 +17,6 @@ from llamaherd.core.stats import ActorStats
 from llamaherd.research.coding.texts import hash_of_texts
 from llamaherd.research.reports.report import DEFAULT_TITLE, write_report
 from llamaherd.research.reports.report_data import contents_of
-from llamaherd.research.reports.reproduce import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,71 +45,6 @@ def report(
         options: `title`, or None; `texts`; `n_examples`.
     """
     return str(write_report(report_contents(coded, parts, options), path))
-
-
-@boundary
-def reproduce_start(
-    path: str,
-    model: str | lh.Model | lh.Context | None,
-    texts: Sequence[str | None] | None,
-    options: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Start to reproduce a report.
-
-    Args:
-        path: Path of the report.
-        model: Model, as in `reproduce`.
-        texts: Texts, for a report that does not include them.
-        options: `n_seq_max` and `n_threads`; None for the values of the report.
-    """
-    column = ".text"
-    replay = Replay.of(
-        path,
-        model,
-        data=None if texts is None else {column: list(texts)},
-        text=None if texts is None else column,
-        n_seq_max=options["n_seq_max"],
-        n_threads=options["n_threads"],
-    )
-    try:
-        job = lh.start_annotate(*replay.arguments, replay.context, **replay.settings)
-    except BaseException:
-        replay.close()
-        raise
-    return {"job": job, "replay": replay, "n": len(replay.contents["data"]["rows"])}
-
-
-@boundary
-def reproduce_result(replay: Replay, job: lh.Job[lh.Coded]) -> dict[str, Any]:
-    """Wait for the job and return the comparison with the report."""
-    found = replay.compared(job.results())
-    return {
-        "same": found.is_same,
-        "is_summary_same": found.is_summary_same,
-        "n": found.n,
-        "n_same": found.n_same,
-        "n_same_labels": found.n_same_labels,
-        "has_probs": found.has_probs,
-        "largest_difference": found.largest_difference,
-        "is_deterministic": found.is_deterministic,
-        "changed": {
-            "row": [each.row + 1 for each in found.changed],
-            "then": [clean_or_none(each.then) for each in found.changed],
-            "now": [clean_or_none(each.now) for each in found.changed],
-        },
-        "versions": {
-            "what": [clean(name) for name in found.versions],
-            "then": [clean(then) for then, _ in found.versions.values()],
-            "now": [clean(now) for _, now in found.versions.values()],
-        },
-        "page": clean(str(found)).splitlines(),
-    }
-
-
-@boundary
-def reproduce_close(replay: Replay) -> None:
-    """Close the model and context of a reproduction."""
-    replay.close()
 
 
 def report_contents(

@@ -18,7 +18,7 @@ from llamaherd._r.boundary import (
     timing_of,
 )
 from llamaherd.api.classify import check_contextual
-from llamaherd.asks.options import ClassifySettings, PerplexitySettings, ScoreSettings
+from llamaherd.asks.keywords import ClassifySettings, PerplexitySettings, ScoreSettings
 from llamaherd.core.errors import ArgumentError
 
 if TYPE_CHECKING:

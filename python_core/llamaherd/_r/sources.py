@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
 from llamaherd.core.files import sha256_of
-from llamaherd.hub import folders
-from llamaherd.hub.downloads import FetchOptions
-from llamaherd.hub.fetching import FetchWork
-from llamaherd.hub.tokens import checked_token
+from llamaherd.hub.cache import OPTIMIZED, cache_folder
+from llamaherd.hub.fetch import FetchWork
+from llamaherd.hub.progress import FetchOptions
+from llamaherd.hub.repository import checked_token
 from llamaherd.native import abi, shim
 from llamaherd.optimize import fastest_files
 
@@ -32,7 +32,7 @@ def fetch_start(
         options: `force` and `check_memory`; optionally `cache_dir` and `token`.
     """
     checked = FetchOptions(
-        cache=folders.cache_folder(options.get("cache_dir")),
+        cache=cache_folder(options.get("cache_dir")),
         token=checked_token(options.get("token")),
         force=options["force"],
         check_memory=options["check_memory"],
@@ -121,7 +121,7 @@ def hardware_profile() -> dict[str, Any]:
 @boundary
 def optimized_look(path: str, folder: str | None) -> dict[str, str | None]:
     """Return the fastest file of an earlier search, or a folder for a new search."""
-    cache = folders.cache_folder(folder)
+    cache = cache_folder(folder)
     known = fastest_files.look(Path(path), cache)
     work = None if known is not None else str(fastest_files.work_folder(cache))
     return {"path": None if known is None else str(known), "work": work}
@@ -132,7 +132,7 @@ def optimized_keep(
     path: str, work: str, best: str, verdict: str, folder: str | None
 ) -> str:
     """Store the result of a search; see `optimize.fastest_files.keep`."""
-    cache = folders.cache_folder(folder)
+    cache = cache_folder(folder)
     return str(fastest_files.keep(Path(path), Path(work), Path(best), verdict, cache))
 
 
@@ -140,7 +140,7 @@ def optimized_keep(
 def optimized_drop(work: str) -> None:
     """Remove the folder of an unfinished search."""
     folder = Path(work)
-    if folder.parent.name == folders.OPTIMIZED and folder.name.startswith(".new-"):
+    if folder.parent.name == OPTIMIZED and folder.name.startswith(".new-"):
         shutil.rmtree(folder, ignore_errors=True)
 
 

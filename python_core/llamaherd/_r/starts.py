@@ -1,4 +1,4 @@
-"""Progress of jobs that start a server or a herd."""
+"""Progress of jobs that start a server or a cluster."""
 
 from __future__ import annotations
 

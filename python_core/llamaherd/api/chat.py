@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from llamaherd.api.conversation import Conversation
+from llamaherd.api.cut_off import warn_of_cut
 from llamaherd.api.generate import generate_parallel, start_parallel
 from llamaherd.api.questions import make_batch, make_question, options_of
 from llamaherd.api.replies import Reply
@@ -13,11 +14,10 @@ from llamaherd.api.turns import (
     last_question,
     n_exchanges,
 )
-from llamaherd.asks.interfaces import CHAT_DEFAULTS
-from llamaherd.asks.options import ChatSettings, GenerateOptions
+from llamaherd.asks.keywords import ChatSettings
+from llamaherd.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
-from llamaherd.core.cut_off import warn_of_cut
 from llamaherd.core.keeping import keeping
 from llamaherd.core.process_bound import ClosedByWith
 from llamaherd.core.results import Result, Results
@@ -25,8 +25,7 @@ from llamaherd.core.sampling import DEFAULT_SEED
 from llamaherd.core.stats import Stats
 from llamaherd.model.model import Model
 from llamaherd.native import shim
-from llamaherd.run.context import Context
-from llamaherd.run.contexts_of_llamas import as_context
+from llamaherd.run.context import Context, as_context
 from llamaherd.run.handle import Handle
 from llamaherd.run.interrupts import Interrupts
 
@@ -106,7 +105,6 @@ class Chat(Conversation, ClosedByWith):
             # A unified pool lets all turns and forks of a conversation share KV cells.
             self._owned = Context(ctx, kv_layout="unified")
         self.context: Host = self._owned or as_context(ctx)
-        self._owner: object = ctx  # to keep alive
 
     # ---- questions ----
 
@@ -275,7 +273,7 @@ class Chat(Conversation, ClosedByWith):
             handle = Handle(
                 self.context.loop,
                 asked.request,
-                self._owner,
+                self.context,
                 stream=True,
                 n_again=asked.n_again,
             )
@@ -306,6 +304,4 @@ class Chat(Conversation, ClosedByWith):
         seed = settings.get("seed", DEFAULT_SEED)
         if seed is not None and seed >= 0:
             settings["seed"] = shim.derive_seed(seed, _SEEDS_OF_FORKS + i)
-        forked = Chat(self.context, turns=self.messages, **settings)
-        forked._owner = self._owner
-        return forked
+        return Chat(self.context, turns=self.messages, **settings)

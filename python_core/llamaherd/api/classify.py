@@ -10,8 +10,9 @@ from llamaherd.api.scoring import made_requests, open_context, scoring
 from llamaherd.asks.calibration import METHODS, Calibration, calibrate_batch
 from llamaherd.asks.calibration import calibrate_contextual as _contextual
 from llamaherd.asks.coverage import coverage_cause, low_coverage
+from llamaherd.asks.keywords import ClassifySettings
 from llamaherd.asks.labels import check_different, checked_labels, classified
-from llamaherd.asks.options import ClassifyOptions, ClassifySettings
+from llamaherd.asks.options import ClassifyOptions
 from llamaherd.asks.rendering import Rendered, rendered_prompts
 from llamaherd.asks.scored_thoughts import check_thoughts, with_thoughts
 from llamaherd.asks.settings import takes
@@ -164,7 +165,7 @@ def prepare_classify(
         n=n,
         seed=seed if n > 1 else 0,
     )
-    return HostedCall(context, made_call, ctx, prompts)
+    return HostedCall(context, made_call, prompts)
 
 
 @takes(ClassifyOptions, ClassifySettings)

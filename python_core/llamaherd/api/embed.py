@@ -6,16 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from llamaherd.api.running import run_to_end, start
-from llamaherd.asks.options import EmbedOptions, EmbedSettings
+from llamaherd.asks.keywords import EmbedSettings
+from llamaherd.asks.options import EmbedOptions
 from llamaherd.asks.settings import takes
 from llamaherd.asks.texts import make_texts
 from llamaherd.core.errors import ArgumentTypeError, ModelLoadError
 from llamaherd.core.words import words
 from llamaherd.loop.threads import warn_of_foreign
 from llamaherd.memory import hardware
-from llamaherd.model.model import Model
+from llamaherd.model.model import Model, model_of_llama
 from llamaherd.run.embed_job import EmbedJob, EmbedWork
-from llamaherd.run.embedders import EmbedSpec, make_embedder, reads_at_once
+from llamaherd.run.embedders import EmbedSpec, lent_embedder, reads_at_once
 from llamaherd.run.embedding import EmbedCall, EmbedSizes
 from llamaherd.run.host import Host
 
@@ -114,8 +115,8 @@ def prepare_embed(
         sizes=sizes,
         n_threads=options.n_threads,
     )
-    make = partial(make_embedder, model, spec) if host is None else host.embedder(spec)
-    return EmbedWork(model, call, make, sizes, texts)
+    lend = partial(lent_embedder, model) if host is None else host.lent_embedder
+    return EmbedWork(model, call, partial(lend, spec), sizes, texts)
 
 
 def _as_model(value: object) -> Model:
@@ -124,7 +125,7 @@ def _as_model(value: object) -> Model:
     if isinstance(value, Host):
         return value.model
     try:
-        return Model.from_llama(value)  # type: ignore[arg-type]
+        return model_of_llama(value)  # type: ignore[arg-type]
     except TypeError:
         raise ArgumentTypeError(
             "must be a llamaherd.Model, a llamaherd.Context or a llama_cpp.Llama, "
@@ -150,11 +151,11 @@ def _sizes(model: Model, longest: int, *, is_alone: bool) -> EmbedSizes:
     most = max(32, _ROW_BYTES // (4 * model.n_vocab))
     n_texts = 1 if is_alone else _MAX_TEXTS
     if reads_at_once(model):
-        n = max(longest, 1 if is_alone else min(_BATCH_ENCODER, most))
+        n = max(longest, min(_BATCH_ENCODER, most))
         return EmbedSizes(n_batch=n, n_ctx=n, n_texts=n_texts)
     if model.info.is_recurrent or model.info.is_hybrid:
         n_texts = min(n_texts, 16)
-    n_ctx = max(longest, 1 if is_alone else _BATCH_DECODER)
+    n_ctx = max(longest, _BATCH_DECODER)
     return EmbedSizes(
         n_batch=min(_BATCH_DECODER, most, n_ctx), n_ctx=n_ctx, n_texts=n_texts
     )

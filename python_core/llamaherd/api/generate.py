@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, overload
 
+from llamaherd.api.cut_off import warn_of_cut
 from llamaherd.api.running import none_answered, run_to_end, start, stream_pieces
-from llamaherd.asks.options import GenerateOptions, GenerateSettings, PromptSettings
+from llamaherd.asks.keywords import GenerateSettings, PromptSettings
+from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests, schemas_of
 from llamaherd.asks.settings import takes
-from llamaherd.core.cut_off import warn_of_cut
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.thinking import Thinking
 from llamaherd.journal.recording import recorded
 from llamaherd.model.conversations import single
 from llamaherd.run.call import Call
-from llamaherd.run.contexts_of_llamas import as_context
+from llamaherd.run.context import as_context
 from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def prepare_generate(
     file = options.journal if journal is None else journal
     made = call if file is None else recorded(call, context, file)
     tell = _tell(options) if tells_cut else None
-    return HostedCall(context, made, ctx, prompts, tell)
+    return HostedCall(context, made, prompts, tell)
 
 
 def _tell(options: GenerateOptions) -> Callable[[Results], None] | None:
@@ -206,9 +207,9 @@ def generate(
         n_ctx = context.options["n_ctx"]
         requests, _ = make_requests(context.model, single(prompt), options, n_ctx=n_ctx)
         is_all = options.stream == "all"
-        return stream_pieces(context, requests[0], ctx, with_thought=is_all)
+        return stream_pieces(context, requests[0], with_thought=is_all)
     call = _make_call(context, single(prompt), options)
-    work = HostedCall(context, call, ctx, tell=_tell(options))
+    work = HostedCall(context, call, tell=_tell(options))
     return run_to_end(lambda: work, False, [prompt], none_answered)[0]
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.turns import as_messages, n_exchanges, n_first, question
 from llamaherd.asks.answers import again, as_result
-from llamaherd.asks.interfaces import CHAT_DEFAULTS
-from llamaherd.asks.options import ChatSettings, GenerateOptions
+from llamaherd.asks.keywords import ChatSettings
+from llamaherd.asks.options import CHAT_DEFAULTS, GenerateOptions
 from llamaherd.asks.rendering import rendered
 from llamaherd.asks.requests import make_requests, tokens_or_problem
 from llamaherd.core import checks
@@ -50,7 +50,7 @@ def options_of(system: str | None, settings: Mapping[str, Any]) -> GenerateOptio
     )
     # Constraints are not checked here, but later with the model, because a schema may
     # be given in many forms.
-    SamplingParams(**{k: v for k, v in options.sampling.items() if k not in CONSTRAINTS})  # type: ignore[arg-type] # they are checked
+    SamplingParams(**{k: v for k, v in options.sampling.items() if k not in CONSTRAINTS})
     return options
 
 

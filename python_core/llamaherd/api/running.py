@@ -120,20 +120,19 @@ def start(prepare: Callable[[], Any], kind: Callable[[Any], Any] = Job) -> Any:
 
 
 def stream_pieces(
-    context: Host, request: Request, owner: object, *, with_thought: bool = False
+    context: Host, request: Request, *, with_thought: bool = False
 ) -> Iterator[TextPiece]:
     """Yield the answer to one prompt in pieces; cancel the prompt if the loop ends early.
 
     Args:
         context: Context that runs the prompt.
         request: Request to run.
-        owner: Object to keep alive, such as a Llama whose model the context uses.
         with_thought: Whether to yield the pieces of the thought, too.
     """
     handle: Handle | None = None
     try:
         with Interrupts() as interrupts:
-            handle = Handle(context.loop, request, owner, stream=True)
+            handle = Handle(context.loop, request, context, stream=True)
         interrupts.deliver()
         yield from handle.pieces() if with_thought else handle
     finally:

@@ -14,12 +14,8 @@ from llamaherd.asks.continuations import (
     PerplexityResults,
     ScoreResults,
 )
-from llamaherd.asks.options import (
-    PerplexityOptions,
-    PerplexitySettings,
-    ScoreOptions,
-    ScoreSettings,
-)
+from llamaherd.asks.keywords import PerplexitySettings, ScoreSettings
+from llamaherd.asks.options import PerplexityOptions, ScoreOptions
 from llamaherd.asks.rendering import rendered_prompts
 from llamaherd.asks.requests import parsing
 from llamaherd.asks.scored_thoughts import thought_of
@@ -134,7 +130,7 @@ def prepare_score(
     thinks = isinstance(options.thinking, Thinking)
     requests = [request for request, _, _ in made]
     made_call = scoring(context, requests, options, convert)
-    return HostedCall(context, made_call, ctx, prompts)
+    return HostedCall(context, made_call, prompts)
 
 
 def _checked_continuations(continuations: object, n: int) -> list[list[str]]:
@@ -267,7 +263,7 @@ def _prepare_perplexity(
 
     requests = [request for request, _, _ in made]
     made_call = scoring(context, requests, options, convert, name="texts")
-    return HostedCall(context, made_call, ctx, texts)
+    return HostedCall(context, made_call, texts)
 
 
 def _nothing_predicted(n: int) -> PerplexityResults:

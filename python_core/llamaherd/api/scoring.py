@@ -13,7 +13,7 @@ from llamaherd.journal.recording import recorded
 from llamaherd.model.chat import answer_space
 from llamaherd.model.joined import Joiner
 from llamaherd.run.call import Call
-from llamaherd.run.contexts_of_llamas import as_context
+from llamaherd.run.context import as_context
 from llamaherd.run.scoring import Scored, Scoring
 
 if TYPE_CHECKING:

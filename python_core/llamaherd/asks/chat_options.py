@@ -11,8 +11,8 @@ from llamaherd.core.thinking import Thinking
 from llamaherd.core.words import setting
 
 if TYPE_CHECKING:
-    from llamaherd.asks.base import Options
     from llamaherd.core.argument import Name
+    from llamaherd.core.declaration import Options
 
 # Options that have no effect without a chat template.
 _OF_CHAT = ("system", "thinking", "variables", "template", "prefix", "merge_system")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.sampling import PER_PROMPT
@@ -13,9 +13,9 @@ from llamaherd.structured.shape import Shape, shape_of
 from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from llamaherd.core.sampling import SamplingParams, SamplingSettings
+    from llamaherd.core.sampling import SamplingParams
 
     Make = Callable[[str], object]
 
@@ -36,7 +36,7 @@ class Constraints:
         ValueError: A schema is not JSON.
     """
 
-    def __init__(self, settings: SamplingSettings, *, strict: bool = False) -> None:
+    def __init__(self, settings: Mapping[str, Any], *, strict: bool = False) -> None:
         left = dict(settings)
         self._strict = strict
         self._each = {
@@ -52,7 +52,7 @@ class Constraints:
             self._makers = [make]
         if "schema" in self._each:
             self._read_each(self._each["schema"])
-        self.settings = cast("SamplingSettings", left)
+        self.settings = left
 
     def shape(self, params: SamplingParams, i: int = 0) -> Shape | None:
         """Return the prepared schema of a prompt.

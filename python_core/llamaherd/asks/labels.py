@@ -13,7 +13,7 @@ from llamaherd.asks.scores import ClassifyResults, Normalize, softmax
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.sampling import MAX_CHOICES
+from llamaherd.core.sampling_values import MAX_CHOICES
 from llamaherd.core.words import setting
 
 if TYPE_CHECKING:

@@ -1,41 +1,32 @@
-"""Signatures and documentation of public calls, generated from the declared options."""
+"""Signatures and help of public calls, derived from the declared options."""
 
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llamaherd.core import checks
-from llamaherd.core.declared import defaults_of, docs_of, first_sentence
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.declaration import entries_of, options_of, unknown_argument
+from llamaherd.core.errors import ArgumentError
 from llamaherd.core.sampling import (
     DEFAULT_SEED,
     OF_REQUEST,
     SamplingParams,
-    SamplingSettings,
     changed_fields,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.core.declaration import Options
+
 _F = TypeVar("_F", bound=Callable[..., object])
-# Defaults of a call: the defaults of SamplingParams, with a fixed seed.
-SAMPLING_DEFAULTS = {**defaults_of(SamplingParams), "seed": DEFAULT_SEED}
 _PLACEHOLDER = "**settings:"
 
 
-def docs_of_options(options: type) -> dict[str, str]:
-    """Return the documentation of each option of a class, including sampling."""
-    has_sampling = "sampling" in options.__annotations__
-    return {**(docs_of(SamplingParams) if has_sampling else {}), **docs_of(options)}
-
-
-def help_of(options: type, name: str, more: str = "") -> str:
+def help_of(options: type[Options], name: str, more: str = "") -> str:
     """Return one line about an option, for the help of a command.
 
     Args:
@@ -43,11 +34,11 @@ def help_of(options: type, name: str, more: str = "") -> str:
         name: Name of the option.
         more: Text that the command line appends.
     """
-    return f"{first_sentence(docs_of_options(options).get(name, ''))} {more}".strip()
+    return f"{options_of(options)[name].sentence} {more}".strip()
 
 
 def takes(
-    options: type, names: type, own_defaults: Mapping[str, Any] | None = None
+    options: type[Options], names: type, own_defaults: Mapping[str, Any] | None = None
 ) -> Callable[[_F], _F]:
     """Decorate a function that has `**settings`: add its options to signature and help.
 
@@ -55,26 +46,27 @@ def takes(
     entry `**settings` under "Args:" is replaced by an entry for each option.
 
     Args:
-        options: Dataclass that declares the options.
+        options: Class that declares the options.
         names: Class of the keyword arguments, for their names and types.
         own_defaults: Defaults of the function that differ from the declared defaults.
     """
-    sampling = SAMPLING_DEFAULTS if "sampling" in options.__annotations__ else {}
-    defaults = {**sampling, **defaults_of(options), **(own_defaults or {})}
-    docs = docs_of_options(options)
-    kinds = names.__annotations__
-    own = sorted(kinds, key=lambda name: name in sampling)  # sampling settings last
+    own = own_defaults or {}
+    kinds = {
+        name: getattr(kind, "__forward_arg__", kind)
+        for name, kind in names.__annotations__.items()
+    }
+    declared = {n: each for n, each in options_of(options).items() if n in kinds}
     return shows(
         [
             Parameter(
                 name,
                 Parameter.KEYWORD_ONLY,
-                default=defaults[name],
-                annotation=getattr(kinds[name], "__forward_arg__", kinds[name]),
+                default=own.get(name, each.default),
+                annotation=kinds[name],
             )
-            for name in own
+            for name, each in declared.items()
         ],
-        {name: docs[name] for name in own if name in docs},
+        {name: each.doc for name, each in declared.items()},
     )
 
 
@@ -117,35 +109,21 @@ def _with_entries(docstring: str, docs: Mapping[str, str]) -> str:
     end = first + 1
     while end < len(lines) and lines[end].startswith(" " * 8):
         end += 1
-    lines[first:end] = [
-        textwrap.fill(
-            f"{name}: {doc}", 88, initial_indent="    ", subsequent_indent="        "
-        )
-        for name, doc in docs.items()
-    ]
+    lines[first:end] = entries_of(docs.items()).splitlines()
     return "\n".join(lines)
 
 
-def params_of_call(settings: SamplingSettings) -> SamplingParams:
+def params_of_call(settings: Mapping[str, Any]) -> SamplingParams:
     """Return the sampling settings of a call, with its defaults.
 
     Raises:
         TypeError: A setting is unknown or has the wrong type.
         ValueError: A setting is out of range.
     """
-    names = [each.name for each in fields(SamplingParams)]
     for name in settings:
-        if name not in names:
-            hint = checks.meant(name, names) or "; llamaherd.SamplingParams has them all"
-            raise ArgumentTypeError(
-                f"there is no argument {name!r}{hint}",
-                argument=name,
-                code="unknown_argument",
-                form="{problem}",
-            )
-    if "seed" not in settings:
-        settings = {**settings, "seed": DEFAULT_SEED}
-    return SamplingParams(**settings)
+        if name not in SamplingParams.declared:
+            raise unknown_argument(name, SamplingParams.declared)
+    return SamplingParams(**{"seed": DEFAULT_SEED, **settings})
 
 
 def params_of_prompts(

@@ -6,12 +6,10 @@ from typing import Any
 
 import click
 
-from llamaherd.asks.annotate_options import CALIBRATE, METHODS, SPLITS, AnnotateOptions
-from llamaherd.asks.settings import help_of
-from llamaherd.cli.conventions import Command, Whole, section
-from llamaherd.cli.table_options import drawing_options, table_options, thought_options
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.cli.conventions import Command, section
+from llamaherd.cli.table_options import declared_flags, table_options
 from llamaherd.cli.tables import EXIT, run_table
-from llamaherd.core.sampling import MAX_TOKENS_OF_SCHEMA
 
 _HELP = """\
 Code each row of a table by a codebook.
@@ -50,75 +48,7 @@ _steps = section("Many texts, in steps")
     metavar="FILE.yaml",
     help="The codebook, or ready:NAME, see `llamaherd codebooks ready`.",
 )
-@_coding(
-    "--method",
-    "annotate__method",
-    type=click.Choice(METHODS),
-    help=help_of(AnnotateOptions, "method", "Default auto: only fields are generated."),
-)
-@_coding(
-    "--calibrate",
-    "annotate__calibrate",
-    type=click.Choice([each for each in CALIBRATE if each]),
-    help=help_of(AnnotateOptions, "calibrate", "batch needs all rows in one run."),
-)
-@_coding(
-    "--distribution",
-    "annotate__distribution",
-    is_flag=True,
-    default=None,
-    help=help_of(AnnotateOptions, "distribution"),
-)
-@_coding(
-    "--split",
-    "annotate__split",
-    type=click.Choice([each for each in SPLITS if each]),
-    help=help_of(AnnotateOptions, "split", "Default: rows with such texts fail."),
-)
-@_coding(
-    "--evidence",
-    "annotate__evidence",
-    is_flag=True,
-    default=None,
-    help=help_of(AnnotateOptions, "evidence", "Adds the columns quote, start, end."),
-)
-@_steps(
-    "--until",
-    "annotate__until",
-    type=Whole(50),
-    metavar="N",
-    help=help_of(AnnotateOptions, "until", "Needs --embedding-model."),
-)
-@_steps(
-    "--embedding-model",
-    "annotate__embeddings",
-    metavar="MODEL",
-    help=help_of(AnnotateOptions, "embeddings"),
-)
-@_steps(
-    "--unsure",
-    "annotate__unsure",
-    type=float,
-    metavar="X",
-    help=help_of(AnnotateOptions, "unsure", "Default 0.1."),
-)
-@_steps(
-    "--larger",
-    "annotate__larger",
-    metavar="MODEL",
-    help=help_of(AnnotateOptions, "larger"),
-)
-@_coding(
-    "--max-tokens",
-    "annotate__max_tokens",
-    type=Whole(1),
-    metavar="N",
-    help=help_of(AnnotateOptions, "max_tokens", f"Default {MAX_TOKENS_OF_SCHEMA}."),
-)
-@drawing_options(
-    _coding, "annotate", AnnotateOptions, "a temperature or several thoughts"
-)
-@thought_options(_coding, "annotate", AnnotateOptions)
+@declared_flags(_coding, "annotate", AnnotateOptions, sections={"steps": _steps})
 @click.pass_context
 def annotate(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
     """Run the command."""

@@ -122,8 +122,6 @@ def bench(model: str, n_seq_max: list[int], as_json: bool, **options: Any) -> No
 
 def _about(model: Model, options: dict[str, Any]) -> dict[str, Any]:
     """Describe the model, machine and settings of the measurement."""
-    if model.path is None:  # only borrowed models have no path
-        raise RuntimeError("the model has no path")
     return {
         "model": model.path.name,
         "size_bytes": model.path.stat().st_size,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.asks.interfaces import CHAT_DEFAULTS
-from llamaherd.asks.options import EmbedOptions, GenerateOptions
+from llamaherd.asks.options import CHAT_DEFAULTS, EmbedOptions, GenerateOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of, variables_of
 from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
-from llamaherd.cli.table_options import drawing_options
+from llamaherd.cli.table_options import declared_flags
 from llamaherd.core.json_text import DuplicateKeyError, read_json
+from llamaherd.core.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,10 @@ questions failed (only without a terminal), 130 Ctrl-C, 143 SIGTERM.
 _answers = section("Answers")
 _how = section("Computation")
 _COUNT = Whole(1)
+_WORDS = {
+    "max_tokens": f"Default {CHAT_DEFAULTS['max_tokens']}.",
+    **{name: str(SamplingParams.declared[name].flag) for name in ("temperature", "seed")},
+}
 
 
 @click.command("chat", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=_EPILOG)
@@ -66,15 +70,7 @@ _COUNT = Whole(1)
     callback=variables_of,
     help=help_of(GenerateOptions, "variables"),
 )
-@_answers(
-    "--max-tokens",
-    type=_COUNT,
-    metavar="N",
-    help=help_of(
-        GenerateOptions, "max_tokens", f"Default {CHAT_DEFAULTS['max_tokens']}."
-    ),
-)
-@drawing_options(_answers, "chat", GenerateOptions)
+@declared_flags(_answers, "chat", GenerateOptions, words=_WORDS)
 @_answers(
     "--set",
     "more",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import psutil
 
 from llamaherd.core import checks, installing
-from llamaherd.hub.folders import list_cached_models, model_cache_dir
+from llamaherd.hub.cache import list_cached_models, model_cache_dir
 from llamaherd.hub.profile import cpu_features, cpu_name, gpus
 from llamaherd.hub.quantizations import gigabytes
 from llamaherd.loop.threads import trouble_with_threads

@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from llamaherd.asks.options import ClassifyOptions
-from llamaherd.asks.scores import NORMALIZE
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, section
-from llamaherd.cli.table_options import labels_of, table_options, thought_options
+from llamaherd.cli.table_options import declared_flags, labels_of, table_options
 from llamaherd.cli.tables import EXIT, run_table
 
 _HELP = """\
@@ -40,13 +39,7 @@ _labels = section("Labels")
     metavar="A,B,C",
     help=help_of(ClassifyOptions, "labels", "Or a file with one label per line."),
 )
-@_labels(
-    "--normalize",
-    "classify__normalize",
-    type=click.Choice(NORMALIZE),
-    help=help_of(ClassifyOptions, "normalize", "Default sum."),
-)
-@thought_options(_labels, "classify", ClassifyOptions, seed=True)
+@declared_flags(_labels, "classify", ClassifyOptions)
 @click.pass_context
 def classify(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
     """Run the command."""

@@ -7,11 +7,9 @@ from typing import Any
 import click
 
 from llamaherd.asks.options import EmbedOptions
-from llamaherd.asks.settings import help_of
 from llamaherd.cli.conventions import Command, section
-from llamaherd.cli.table_options import table_options
+from llamaherd.cli.table_options import declared_flags, table_options
 from llamaherd.cli.tables import EXIT, run_table
-from llamaherd.native.embedder import POOLING
 
 _HELP = """\
 Compute a vector (embedding) for each text of a table.
@@ -27,21 +25,7 @@ _vectors = section("Vectors")
 
 @click.command("embed", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
 @table_options(prompts=False, system=False)
-@_vectors(
-    "--pooling",
-    "embed__pooling",
-    type=click.Choice(["auto", *POOLING]),
-    help=help_of(EmbedOptions, "pooling", "Default: as in the model's file."),
-)
-@_vectors(
-    "--truncate",
-    "embed__truncate",
-    is_flag=True,
-    default=None,
-    help=help_of(
-        EmbedOptions, "truncate", "Without this option, rows with such texts fail."
-    ),
-)
+@declared_flags(_vectors, "embed", EmbedOptions)
 @click.pass_context
 def embed(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
     """Run the command."""

@@ -32,8 +32,8 @@ from llamaherd.core.words import spoken_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Commands in the order of the help, with their short help; "" hides a command. The module
-# `llamaherd.cli.NAME` has a command `NAME`, with "_" for "-".
+# Commands in the order of the help, with their short help; "" for a command that was
+# removed. The module `llamaherd.cli.NAME` has a command `NAME`.
 COMMANDS = {
     "run": "Ask about each row of a table, or execute a run's TOML file.",
     "classify": "Label each row of a table, with probabilities.",
@@ -46,7 +46,6 @@ COMMANDS = {
     "embed": "Compute an embedding of each row of a table.",
     "recalibrate": "Improve labels by the codes of a gold sample.",
     "methods": "Print the methods paragraph of a report, and its references.",
-    "slurm": "Write a SLURM array script that executes a run in parts.",
     "merge": "Combine the parts of a run.",
     "chat": "Talk to a model in the terminal.",
     "serve": "Answer prompts over HTTP.",
@@ -54,6 +53,7 @@ COMMANDS = {
     "optimize": "Find the type of a model that is fastest on this machine.",
     "bench": "Measure how fast a model is on this machine.",
     "doctor": "Check this machine for problems, and print what to do.",
+    "slurm": "",
     "keep-journal": "",
 }
 _EXAMPLES = """\
@@ -75,9 +75,12 @@ class _LazyCommands(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        name = cmd_name.replace("-", "_")
-        module = importlib.import_module(f"llamaherd.cli.{name}")
-        command: click.Command = getattr(module, name)
+        if not COMMANDS[cmd_name]:
+            from llamaherd.cli.removed import removed  # noqa: PLC0415 - rarely needed
+
+            return removed(cmd_name)
+        module = importlib.import_module(f"llamaherd.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - types of click

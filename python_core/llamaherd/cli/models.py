@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llamaherd.cli.conventions import Command, Commands, ExitStatus, failed, option, tell
-from llamaherd.hub import folders
-from llamaherd.hub.downloads import FetchOptions
+from llamaherd.hub.cache import list_cached_models, model_cache_dir, note_of, note_path
 from llamaherd.hub.fetch import download_model, fetch
-from llamaherd.hub.folders import list_cached_models, model_cache_dir
 from llamaherd.hub.ollama import list_ollama_models
+from llamaherd.hub.progress import FetchOptions
 from llamaherd.hub.quantizations import gigabytes
 from llamaherd.hub.recommended import recommended_models
 from llamaherd.model.file import parts_of
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from llamaherd.hub.folders import CachedModel
+    from llamaherd.hub.cache import CachedModel
     from llamaherd.hub.ollama import OllamaModel
 
 _HELP = """\
@@ -168,10 +167,10 @@ def remove(source: str, yes: bool) -> int:
             return failed("no terminal to ask on: pass --yes", ExitStatus.WRONG_USE)
         click.confirm(f"Remove {first} ({size})?", abort=True, err=True)
     for file in reversed(files):  # the first file, removed last, marks a complete model
-        is_noted = "source" in folders.note_of(file)
+        is_noted = "source" in note_of(file)
         file.unlink()
         if is_noted:
-            folders.note_path(file).unlink(missing_ok=True)
+            note_path(file).unlink(missing_ok=True)
     tell(f"removed {size}")
     return ExitStatus.DONE
 

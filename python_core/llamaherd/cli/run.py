@@ -8,14 +8,9 @@ import click
 
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.settings import help_of
-from llamaherd.cli.conventions import Command, Whole, section
-from llamaherd.cli.table_options import drawing_options, labels_of, table_options
+from llamaherd.cli.conventions import Command, section
+from llamaherd.cli.table_options import declared_flags, labels_of, table_options
 from llamaherd.cli.tables import EXIT, run_table
-from llamaherd.core.sampling import (
-    DEFAULT_MAX_TOKENS,
-    MAX_TOKENS_OF_CHAT,
-    MAX_TOKENS_OF_SCHEMA,
-)
 
 _HELP = """\
 Ask a model about each row of a table.
@@ -41,29 +36,11 @@ _answers = section("Answers")
 @click.command("run", cls=Command, help=_HELP, examples=_EXAMPLES, epilog=EXIT)
 @table_options(prompts=True, system=True)
 @_answers(
-    "--schema",
-    "sampling__schema",
-    metavar="FILE",
-    help=help_of(GenerateOptions, "schema", "The fields of the schema become columns."),
-)
-@_answers(
     "--labels",
     metavar="A,B,C",
     help=help_of(GenerateOptions, "choices", "Or a file with one label per line."),
 )
-@_answers(
-    "--max-tokens",
-    "sampling__max_tokens",
-    type=Whole(1),
-    metavar="N",
-    help=help_of(
-        GenerateOptions,
-        "max_tokens",
-        f"Default {DEFAULT_MAX_TOKENS}, with chat {MAX_TOKENS_OF_CHAT:,}, with a schema "
-        f"{MAX_TOKENS_OF_SCHEMA}.",
-    ),
-)
-@drawing_options(_answers, "sampling", GenerateOptions)
+@declared_flags(_answers, "sampling", GenerateOptions)
 @click.pass_context
 def run(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - types of click
     """Run the command."""

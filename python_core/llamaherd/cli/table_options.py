@@ -14,11 +14,13 @@ from llamaherd.cli.chat_flags import thinking_of as _thinking
 from llamaherd.cli.chat_flags import variables_of as _variables
 from llamaherd.cli.conventions import Whole, section
 from llamaherd.cli.model_flags import gpu_options, model_option
-from llamaherd.core import checks
-from llamaherd.core.sampling import DEFAULT_SEED
+from llamaherd.core import checks, kinds
+from llamaherd.core.declaration import options_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from llamaherd.core.declaration import Option, Options
 
 _files = section("Tables")
 _asked = section("Model and prompts")
@@ -182,67 +184,53 @@ _SYSTEM = _asked(
 )
 
 
-def drawing_options(
+def declared_flags(
     option: Callable[..., Callable[[Any], Any]],
     table: str,
-    declared: type,
-    drawn: str = "a temperature",
-) -> Callable[[Any], Any]:
-    """Declare `--temperature` and `--seed` in a section of the help.
-
-    Args:
-        option: Decorator that `section` returned.
-        table: Table of the run file that the options belong to.
-        declared: Class that declares the options.
-        drawn: Setting that makes answers depend on the seed, for the help.
-    """
-    usual = {
-        "temperature": "Default 0: always the most likely token.",
-        "seed": f"Needs {drawn}. Default {DEFAULT_SEED}.",
-    }
-    helps = {name: help_of(declared, name, more) for name, more in usual.items()}
-
-    def declare(function: Any) -> Any:  # noqa: ANN401 - types of click
-        given = {"type": Whole(0), "metavar": "N", "help": helps["seed"]}
-        function = option("--seed", f"{table}__seed", **given)(function)
-        given = {"type": float, "metavar": "X", "help": helps["temperature"]}
-        return option("--temperature", f"{table}__temperature", **given)(function)
-
-    return declare
-
-
-def thought_options(
-    option: Callable[..., Callable[[Any], Any]],
-    table: str,
-    declared: type,
+    options: type[Options],
     *,
-    seed: bool = False,
+    words: Mapping[str, str] | None = None,
+    sections: Mapping[str, Callable[..., Callable[[Any], Any]]] | None = None,
 ) -> Callable[[Any], Any]:
-    """Declare `--n-thoughts`, and `--seed` for the draws of several thoughts.
+    """Declare the flags of options, in the order of their declaration.
 
     Args:
         option: Decorator that `section` returned.
         table: Table of the run file that the options belong to.
-        declared: Class that declares the options.
-        seed: Whether to declare `--seed`.
+        options: Class that declares the options.
+        words: Options that get a flag, with words that their help adds. None for all
+            options that state such words themselves.
+        sections: Decorators of further sections, by the fact `section` of options.
     """
-    helps = {
-        name: help_of(declared, name, more)
-        for name, more in {
-            "n_thoughts": "Probabilities are means over thoughts. Needs --thinking. "
-            "Default 1.",
-            "seed": f"Used with several thoughts. Default {DEFAULT_SEED}.",
-        }.items()
-    }
+    declared = options_of(options)
+    if words is None:
+        words = {n: each.flag for n, each in declared.items() if each.flag is not None}
 
     def declare(function: Any) -> Any:  # noqa: ANN401 - types of click
-        if seed:
-            given = {"type": Whole(0), "metavar": "N", "help": helps["seed"]}
-            function = option("--seed", f"{table}__seed", **given)(function)
-        given = {"type": _COUNT, "metavar": "K", "help": helps["n_thoughts"]}
-        return option("--n-thoughts", f"{table}__n_thoughts", **given)(function)
+        for name in reversed([name for name in declared if name in words]):
+            each = declared[name]
+            decorate = (sections or {}).get(each.facts.get("section", ""), option)
+            flag = each.facts.get("flag_name", f"--{name.replace('_', '-')}")
+            text = f"{each.sentence} {words[name]}".strip()
+            form = _form_of(each)
+            function = decorate(flag, f"{table}__{name}", help=text, **form)(function)
+        return function
 
     return declare
+
+
+def _form_of(option: Option) -> dict[str, Any]:
+    """Return the arguments of click for the values of an option."""
+    kind = option.kind
+    if isinstance(kind, kinds.Whole):
+        return {"type": Whole(max(0, kind.low)), "metavar": "N"}
+    if isinstance(kind, kinds.Real):
+        return {"type": float, "metavar": "X"}
+    if isinstance(kind, kinds.Choice):
+        return {"type": click.Choice([c for c in kind.choices if isinstance(c, str)])}
+    if isinstance(kind, kinds.Flag) or option.default is False:
+        return {"is_flag": True, "default": None}
+    return {"metavar": option.facts.get("metavar", "TEXT")}
 
 
 def table_options(*, prompts: bool, system: bool) -> Callable[[Any], Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from llamaherd.api.cut_off import cut_note
 from llamaherd.cli.conventions import (
     EXPECTED,
     ExitStatus,
@@ -20,7 +21,6 @@ from llamaherd.cli.conventions import (
 )
 from llamaherd.cli.model_flags import fits_file_to_memory
 from llamaherd.cli.streams import is_of_stdout
-from llamaherd.core.cut_off import cut_note
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.progress import say
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from llamaherd.model.model import Model
-    from llamaherd.ray import Herd
+    from llamaherd.ray.cluster import Cluster
     from llamaherd.run.host import Host
     from llamaherd.tables.execution import Outcome
     from llamaherd.tables.spec import RunSpec
@@ -80,7 +80,7 @@ def run_table(task: Kind | None, options: Mapping[str, Any]) -> int:
         nonlocal has_begun
         has_begun = True
         spec = changed(spec, {"model.path": str(_model_file(spec, show))})
-        return on_this_machine(spec) if cluster is None else _herd(cluster, spec)
+        return on_this_machine(spec) if cluster is None else _cluster(cluster, spec)
 
     with shown_warnings(), _ending(spec, shard):
         try:
@@ -129,19 +129,15 @@ def ended(outcome: Outcome) -> int:
     return ExitStatus.DONE
 
 
-def _herd(address: str, spec: RunSpec) -> Herd:
-    """Start the herd (actors on a cluster) for a run."""
-    from llamaherd.ray import Herd  # noqa: PLC0415 - optional dependency
+def _cluster(address: str, spec: RunSpec) -> Cluster:
+    """Start the actors of a run on a cluster, one on each machine."""
+    from llamaherd.ray.cluster import Cluster  # noqa: PLC0415 - optional dependency
+    from llamaherd.ray.config import Config  # noqa: PLC0415
     from llamaherd.tables.execution import of_table  # noqa: PLC0415
 
-    own = {
-        key: value
-        for key, value in spec.loading.items()
-        if key not in ("check_memory", "check_tensors")
-    }
-    where = None if address == "local" else address
     with of_table("context"):
-        return Herd(spec.path, address=where, **own, **spec.context)
+        config = Config(spec.path, model_options=spec.loading, context=spec.context)
+        return Cluster(config, address=None if address == "local" else address)
 
 
 def _spec(task: Kind | None, table: str, given: dict[str, Any]) -> RunSpec:

@@ -40,16 +40,15 @@ def limits(low: float, high: float, digits: int = 2, *, sign: Sign = "") -> str:
 
 def percents(share: float, digits: int = 1) -> str:
     """Format a share in percent with `digits` decimals, such as "99.8%"."""
-    more = _enough(share, digits + 2) - 2
-    return f"{rounded(100 * share, more)}%"
+    return f"{rounded(100 * share, _enough(share, digits, whole=100))}%"
 
 
-def _enough(value: float, digits: int) -> int:
-    """Return the number of decimals with which a number differs from 0, 1 and -1."""
+def _enough(value: float, digits: int, whole: int = 1) -> int:
+    """Return how many decimals tell `whole * value` from 0 and from `whole`."""
     size = abs(value)
     gap = min(size, 1 - size)
     if not gap > _ROUNDING or not math.isfinite(size):
         return digits
-    while digits < _MOST and round(size, digits) in {0.0, 1.0}:
+    while digits < _MOST and float(rounded(whole * size, digits)) in {0, whole}:
         digits += 1
     return digits

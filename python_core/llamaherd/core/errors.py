@@ -50,6 +50,7 @@ class BadArgumentError(LlamaHerdError):
             see `core.argument`.
         code: Kind of the problem, a short text that does not change between versions.
         problem: Problem, without the name of the argument.
+        value: Value of the argument as given; None if it is not known.
         file: File that contains the argument; None without a file.
         line: Line in that file, from 1; None if unknown.
     """
@@ -71,6 +72,7 @@ class BadArgumentError(LlamaHerdError):
         self.place = self._where.place
         self.code = code
         self.problem = problem
+        self.value: object = None
         self.file = file
         self.line = line
         super().__init__(self.rendered())
@@ -107,7 +109,9 @@ class BadArgumentError(LlamaHerdError):
         **fields: Any,  # noqa: ANN401 - as above
     ) -> _Bad:
         """Return an error of this class with the fields of another error."""
-        return cls(error.problem, **{**error._fields(), **fields})
+        made = cls(error.problem, **{**error._fields(), **fields})
+        made.value = error.value
+        return made
 
     def _fields(self) -> dict[str, Any]:
         return {
@@ -120,7 +124,8 @@ class BadArgumentError(LlamaHerdError):
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (type(self), self.problem, self._fields()), vars(self)
+        state = {**vars(self), "value": None}  # the caller's object may not be picklable
+        return _remade, (type(self), self.problem, self._fields()), state
 
 
 def _remade(cls: type[_Error], problem: str, fields: dict[str, Any]) -> _Error:

@@ -7,6 +7,7 @@ from enum import Enum, IntEnum, auto
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Sequence
 
     from llamaherd.core.pieces import PieceKind
@@ -138,6 +139,20 @@ class Output:
     thinking: str | None = None
     n_thinking_tokens: int = 0
     thinking_complete: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Tokens of a request that has ended, whose KV cells it has kept.
+
+    Attributes:
+        tokens: int32[n], the prompt and its answer, usually without the last token.
+        least: Minimum number of first tokens that another request may continue. It
+            equals n if the cells cannot be truncated, as recurrent states.
+    """
+
+    tokens: array[int]
+    least: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,7 +123,7 @@ class RequestStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorStats:
-    """Statistics of one process of a herd for a call.
+    """Statistics of one process of a cluster for a call.
 
     Attributes:
         actor: Number of the actor, from 0.
@@ -197,7 +197,7 @@ class Stats:
         n_pauses: Number of times that a prompt was paused for lack of KV cells.
         seed: Base of the seeds of the prompts.
         prefill_s: Decoding time of prompt tokens, in seconds.
-        actors: Statistics of each process of a herd; empty without a herd.
+        actors: Statistics of each process of a cluster; empty without one.
     """
 
     n_prompts: int = 0

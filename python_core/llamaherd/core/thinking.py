@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core import checks
 from llamaherd.core.argument import argument_of
-from llamaherd.core.declared import check_fields, declared, suggests_names
+from llamaherd.core.declaration import suggests_names
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import words
 
@@ -49,15 +48,18 @@ class Thinking:
         ValueError: The budget is out of range, or a marker is blank.
     """
 
-    budget: int = declared(
-        DEFAULT_BUDGET, partial(checks.integer, low=0, high=MOST_TOKENS)
-    )
-    start: str | None = declared(None, _marker)
-    end: str | None = declared(None, _marker)
-    message: str = declared(DEFAULT_MESSAGE, checks.text)
+    budget: int = DEFAULT_BUDGET
+    start: str | None = None
+    end: str | None = None
+    message: str = DEFAULT_MESSAGE
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        budget = checks.integer("budget", self.budget, 0, MOST_TOKENS)
+        object.__setattr__(self, "budget", budget)
+        for name in ("start", "end"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _marker(name, getattr(self, name)))
+        object.__setattr__(self, "message", checks.text("message", self.message))
 
 
 # An argument of a call, and its normalized form: None for the default of the model.

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from llamaherd.core import checks
 from llamaherd.core.errors import (
     ArgumentError,
     ArgumentTypeError,
+    DownloadError,
     ModelLoadError,
 )
 from llamaherd.core.files import sha256_of
 from llamaherd.core.words import words
-from llamaherd.hub import folders
-from llamaherd.hub.downloads import FetchOptions, check_content
+from llamaherd.hub import cache, repository
 from llamaherd.hub.ollama import ollama_path
-from llamaherd.hub.progress import ProgressOption, ProgressReporter
-from llamaherd.hub.remote_files import hub_file, web_file
+from llamaherd.hub.progress import (
+    Cancelled,
+    FetchMeter,
+    FetchOptions,
+    ProgressOption,
+    ProgressReporter,
+)
+from llamaherd.hub.repository import checked_token, hub_file
 from llamaherd.hub.sources import (
     LocalFile,
     OllamaName,
     WebFile,
+    address_hash,
     parse,
+    shown_url,
 )
-from llamaherd.hub.tokens import checked_token
-from llamaherd.hub.transfer import Watch
+
+if TYPE_CHECKING:
+    from llamaherd.hub.progress import FetchProgress
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -79,13 +91,13 @@ def download_model(
     """
     with ProgressReporter(progress) as reporter:
         options = FetchOptions(
-            cache=folders.cache_folder(cache_dir),
+            cache=cache.cache_folder(cache_dir),
             token=checked_token(token),
             force=checks.flag("force", force),
             check_memory=checks.flag("check_memory", check_memory),
             sha256=_checked_sha256(sha256),
-            watch=Watch(step=reporter.step),
             say=reporter.say,
+            step=reporter.step,
         )
         return fetch(source, options)
 
@@ -114,10 +126,10 @@ def model_path(
         return file
     with ProgressReporter(progress) as reporter:
         options = FetchOptions(
-            cache=folders.model_cache_dir(),
+            cache=cache.model_cache_dir(),
             check_memory=check_memory,
-            watch=Watch(step=reporter.step),
             say=reporter.say,
+            step=reporter.step,
         )
         return fetch(path, options, name)
 
@@ -130,12 +142,93 @@ def fetch(source: object, options: FetchOptions, name: str = "source") -> Path:
     elif isinstance(what, OllamaName):
         path = ollama_path(what.name)
     elif isinstance(what, WebFile):
-        return web_file(what.url, options)
+        return _web_file(what.url, options)
     else:
         return hub_file(what, options)
     if options.sha256 is not None:
-        check_content(path, options.sha256)
+        cache.check_content(path, options.sha256)
     return path
+
+
+class FetchWork:
+    """Work of a `Job`: searches for a model's file and downloads it.
+
+    Args:
+        source: Source of the model, as in `download_model`.
+        options: Options of the download. `say`, `step` and `is_cancelled` are
+            replaced.
+        name: Name of the argument in messages.
+    """
+
+    problem = ""
+
+    def __init__(
+        self, source: object, options: FetchOptions, name: str = "source"
+    ) -> None:
+        self._source = source
+        self._name = name
+        self._is_cancelled = False
+        self._meter = FetchMeter()
+        self._options = replace(
+            options,
+            say=self._meter.say,
+            step=self._meter.step,
+            is_cancelled=lambda: self._is_cancelled,
+        )
+
+    @property
+    def progress(self) -> FetchProgress:
+        """Number of received bytes, and messages for the user."""
+        return self._meter.progress
+
+    def cancel(self) -> None:
+        """Cancel the download after the current block; the received bytes are kept."""
+        self._is_cancelled = True
+
+    def run(self) -> Path | None:
+        """Find or download the file; return its path, or None if it was cancelled."""
+        try:
+            return fetch(self._source, self._options, self._name)
+        except Cancelled:
+            return None
+
+
+def _web_file(url: str, options: FetchOptions) -> Path:
+    """Return the path of the file of a web address, after downloading it if necessary."""
+    name = PurePosixPath(unquote(urlsplit(url).path)).name
+    if not name or name.startswith("."):
+        raise DownloadError(f"{shown_url(url)} names no file")
+    if not name.lower().endswith(".gguf"):
+        name += ".gguf"
+    # Each complete address has its own folder, because the part after "?" can select
+    # another file.
+    address = address_hash(url)
+    target = options.cache / f"web-{address[:16]}" / cache.safe_name(name)
+    is_its_own = cache.note_of(target).get("address") == address
+    if target.is_file() and is_its_own and not options.force:
+        if options.sha256 is not None:
+            cache.check_content(target, options.sha256)
+        options.say(f"Using {target}.")
+        return target
+    options.check_may_download(shown_url(url))
+    is_hub = urlsplit(url).netloc == urlsplit(repository.endpoint()).netloc
+    if is_hub and repository.is_offline():
+        raise DownloadError(
+            f"{shown_url(url)} is not in the cache, and HF_HUB_OFFLINE forbids "
+            "the download"
+        )
+    from llamaherd.hub.download import FileRequest, download  # noqa: PLC0415 - slow
+
+    request = FileRequest(
+        url=url,
+        target=target,
+        source=shown_url(url),
+        note={"address": address},
+        token=repository.token_to_use(options.token) if is_hub else None,
+        sha256=options.sha256,
+        replace=options.force or not is_its_own,
+    )
+    return download(request, options)
 
 
 def _local(path: Path, options: FetchOptions, name: str) -> Path:
@@ -147,7 +240,7 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
             options.say(f"Using {found}.")
             return found
     kind = "a folder" if path.is_dir() else "no file"
-    cached = sorted({model.name for model in folders.list_cached_models(options.cache)})
+    cached = sorted({model.name for model in cache.list_cached_models(options.cache)})
     hint = f"; in the cache are {', '.join(cached[:5])}" if cached else ""
     raise ModelLoadError(
         f'{name} names {kind}: "{path}". The working directory is "{Path.cwd()}"{hint}. '
@@ -155,17 +248,13 @@ def _local(path: Path, options: FetchOptions, name: str) -> Path:
     )
 
 
-def _named(name: str, cache: Path) -> Path | None:
-    """Return the cached file with this name, or the only file whose name contains `name`.
-
-    Raises:
-        ModelLoadError: Several files match.
-    """
-    own = cache == folders.model_cache_dir()
+def _named(name: str, folder: Path) -> Path | None:
+    """Return the only cached file of this name, or whose name contains `name`."""
+    own = folder == cache.model_cache_dir()
     models = [
         model
-        for model in folders.list_cached_models(None if own else cache)
-        if folders.OPTIMIZED not in model.path.parts
+        for model in cache.list_cached_models(None if own else folder)
+        if cache.OPTIMIZED not in model.path.parts
     ]
     asked = name.lower()
     exact = [m for m in models if m.name.lower() in {asked, f"{asked}.gguf"}]

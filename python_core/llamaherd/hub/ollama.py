@@ -73,9 +73,6 @@ def ollama_path(name: str) -> Path:
 
     Args:
         name: Name in Ollama's notation; the default tag is "latest".
-
-    Raises:
-        ModelLoadError: No model has this name; the message lists the available models.
     """
     models = list_ollama_models()
     asked = name.strip().lower()

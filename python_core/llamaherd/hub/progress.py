@@ -1,16 +1,65 @@
-"""Progress of downloads."""
+"""Settings and progress of downloads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from llamaherd.core.errors import ModelLoadError
 from llamaherd.core.progress import BYTES, JobProgress, ProgressBar, check_option, say
+from llamaherd.core.words import words
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # True shows a progress bar; a function is called with the bytes received and the total.
 ProgressOption = bool | Callable[[int, int | None], object]
+
+
+class Cancelled(Exception):  # noqa: N818 - a request, not an error
+    """Raised if the download was cancelled.
+
+    The received part is kept for the next call.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOptions:
+    """Settings of a download.
+
+    Attributes:
+        cache: Folder for downloads.
+        token: Access token of the caller; excluded from `repr`.
+        force: Whether to download a file that is already in the cache.
+        check_memory: Whether to refuse a model that does not fit into memory.
+        download: Whether to download a file that is not on this machine.
+        sha256: Expected SHA-256 in hexadecimal; None uses the hash that the hub states.
+        say: Function called with messages for the user.
+        step: Function called with the number of bytes received and the total, None if
+            unknown.
+        is_cancelled: Function called after each block; the download ends if it returns
+            True.
+    """
+
+    cache: Path
+    token: str | None = field(default=None, repr=False)
+    force: bool = False
+    check_memory: bool = True
+    download: bool = True
+    sha256: str | None = None
+    say: Callable[[str], object] = lambda _text: None
+    step: Callable[[int, int | None], object] = lambda _done, _total: None
+    is_cancelled: Callable[[], bool] = lambda: False
+
+    def check_may_download(self, source: str) -> None:
+        """Check that a file that is not on this machine may be downloaded."""
+        if not self.download:
+            raise ModelLoadError(
+                f"{source} is not on this machine; "
+                f"{words().fetch}{source}{words().fetched}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

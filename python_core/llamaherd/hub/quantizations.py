@@ -179,11 +179,7 @@ def choose(
 def check_fits(
     source: str, offer: Offer, others: Sequence[Offer], available: int | None
 ) -> None:
-    """Check that a model fits into memory.
-
-    Raises:
-        ModelLoadError: The model does not fit; the message names a model that fits.
-    """
+    """Check that a model fits into memory."""
     if fits(offer.size_bytes, available):
         return
     fitting = [other for other in others if fits(other.size_bytes, available)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
+from urllib.parse import urldefrag, urlsplit
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
@@ -68,12 +69,7 @@ _FORMS = (
 
 
 def parse(source: object, name: str = "source") -> Source:
-    """Parse a model source.
-
-    Raises:
-        TypeError: The source is neither text nor a path.
-        ValueError: The source has no known form; the message lists the known forms.
-    """
+    """Parse a model source."""
     if isinstance(source, (os.PathLike, bytes)):
         return LocalFile(Path(os.fsdecode(source)).expanduser())
     if not isinstance(source, str):
@@ -150,3 +146,15 @@ def is_meant(path: str, file_or_quantization: str | None) -> bool:
     if file_or_quantization.lower().endswith(".gguf"):
         return path == file_or_quantization
     return quantization_of(path) == file_or_quantization.upper()
+
+
+def address_hash(url: str) -> str:
+    """Return a hash of an address without its fragment, in hexadecimal."""
+    return hashlib.sha256(urldefrag(url)[0].encode(errors="surrogatepass")).hexdigest()
+
+
+def shown_url(url: str) -> str:
+    """Return an address without credentials and query, for messages."""
+    parts = urlsplit(url)
+    host = parts.netloc.rsplit("@", 1)[-1]
+    return f"{parts.scheme}://{host}{parts.path}"

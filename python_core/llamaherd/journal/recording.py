@@ -58,17 +58,8 @@ def recorded(
         JournalError: The journal cannot be used, or the model differs from its file.
     """
     model = context.model
-    if model.file is None:
-        raise JournalError(
-            "journal: results are stored under a hash of the model's file, and this "
-            "model's Llama was made with kv_overrides, or its file is gone"
-        )
     check_unchanged(model.file)
     for lora in model.loras:
-        if lora.file is None:
-            raise JournalError(
-                f"journal: the file of the LoRA adapter is gone: {str(lora.path)!r}"
-            )
         check_unchanged(lora.file)
     return RecordedCall(
         call,
@@ -217,7 +208,7 @@ class RecordedCall:
         """Add the adapters to the settings, sorted; return False if cancelled."""
         names = []
         for lora in self._loras:
-            if lora.scale == 0 or lora.file is None:
+            if lora.scale == 0:
                 continue
             sha256 = self._hash_of(lora.file, is_cancelled)
             if sha256 is None:

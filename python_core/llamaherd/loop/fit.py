@@ -51,7 +51,7 @@ def fit(
         plan = _plan(sizing, groups, MAX_HOLD)
         sizing.check_memory(plan)
         choice.is_own_pool = False  # the pool of an engine that was lost
-        return Runner(sizing.make(plan), plan)
+        return Runner(sizing.make(plan), plan, keeps_prefixes=sizing.keeps_prefixes)
     is_alone = all(group.is_alone for group in groups)
     if not runner.groups:
         runner.is_draining = False

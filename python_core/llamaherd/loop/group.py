@@ -7,14 +7,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.core.keeping import copied
-from llamaherd.core.outcome import NO_COST, Counts
+from llamaherd.core.outcome import NO_COST, Counts, Finish, Output
+from llamaherd.core.request import too_long
 from llamaherd.core.stats import RequestStats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from threading import Event
 
-    from llamaherd.core.outcome import Cost, Output, Piece
+    from llamaherd.core.outcome import Cost, Piece
     from llamaherd.core.request import Request
     from llamaherd.core.stats import ActorStats, Load
     from llamaherd.loop.threads import Worker
@@ -78,7 +79,7 @@ class Group:
         counts: Counts of the group's batches so far.
         n_fallbacks: Number of the group's batches that were refused because of their
             content.
-        actors: Statistics of each process of a herd.
+        actors: Statistics of each process of a cluster.
     """
 
     def __init__(
@@ -123,6 +124,23 @@ class Group:
         """Whether draft tokens may be used; False for a single prompt."""
         return len(self.requests) > 1
 
+    def fitting(self, plan: Plan) -> list[int]:
+        """Return the indices of requests that fit into a cache; fail the others."""
+        n_now = min(plan.capacity, plan.n_ctx_seq - plan.n_spare)
+        fitting = []
+        for i, request in enumerate(self.requests):
+            # The cache is not enlarged for a request that no cache of the context fits.
+            capacity = plan.capacity if request.n_cells > plan.capacity else n_now
+            problem = request.problem or too_long(
+                request, capacity, "one prompt may have (see n_ctx)"
+            )
+            if problem:
+                rejected = Output(finish=Finish.ERROR, message=problem, is_rejected=True)
+                self.ended(i, rejected, perf_counter())
+            else:
+                fitting.append(i)
+        return fitting
+
     def started(self, i: int, now_s: float) -> None:
         """Record that request i got a slot."""
         self._started_s[i] = now_s
@@ -162,7 +180,7 @@ class Group:
 
 
 class GroupLoop(Protocol):
-    """Protocol of a loop that runs groups of requests: `Loop`, or the loop of a herd."""
+    """Protocol of a loop that runs groups of requests: `Loop`, or `ClusterLoop`."""
 
     @property
     def plan(self) -> Plan | None:

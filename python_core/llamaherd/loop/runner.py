@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from llamaherd.asks.answers import CANCELLED
 from llamaherd.core.errors import NativeError, NoSpaceError
 from llamaherd.core.outcome import Finish, Output, Status
-from llamaherd.core.request import too_long
 from llamaherd.loop.delayed import Delayed
 from llamaherd.loop.open_groups import OpenGroups
 from llamaherd.loop.prefixes import call_tree, least_tokens
 from llamaherd.loop.slot_times import SlotWatch
 from llamaherd.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
-from llamaherd.schedule.beginnings import with_beginnings
+from llamaherd.schedule.beginnings import kept_for, with_beginnings
 from llamaherd.schedule.client import State
 from llamaherd.schedule.decision import Kind, Limits
 from llamaherd.schedule.fallback import is_guilty, isolate
@@ -47,6 +46,7 @@ class Runner:
     Args:
         engine: Engine without requests.
         plan: Plan of the engine.
+        keeps_prefixes: Whether groups start from cells of earlier groups.
 
     Attributes:
         engine: Engine.
@@ -59,10 +59,13 @@ class Runner:
         delayed: Clients that the last optional change of the cache has interrupted.
     """
 
-    def __init__(self, engine: Engine, plan: Plan) -> None:
+    def __init__(
+        self, engine: Engine, plan: Plan, *, keeps_prefixes: bool = True
+    ) -> None:
         self.engine = engine
         self.plan = _as_made(plan, engine)
         self.groups = OpenGroups()
+        self._keeps = keeps_prefixes
         self._ids = count()
         self._numbers = count()
         self._n_lost = 0
@@ -97,10 +100,12 @@ class Runner:
         return len(self._cache.held)
 
     def n_continued(self, group: Group) -> int:
-        """Return the length of the held prefix with which a group starts; 0 for none."""
-        prefix = self._cache.match(group.requests[0].tokens)
-        is_held = prefix is not None and prefix.state is State.HELD
-        return prefix.n_tokens if prefix is not None and is_held else 0
+        """Return the number of tokens with which a group continues earlier ones."""
+        tokens = group.requests[0].tokens
+        kept = self._scheduler.kept.find(tokens, 1, 0, is_prefix=True)
+        n_kept = 0 if kept is None else kept.n_tokens
+        prefix = self._cache.match(tokens)
+        return max(n_kept, prefix.n_tokens if prefix and prefix.is_held else 0)
 
     @property
     def n_hold_target(self) -> int:
@@ -182,23 +187,29 @@ class Runner:
         plan = group.plan = self.plan
         number = group.number = next(self._numbers)
         self.groups.add(group)
-        indices = [] if group.is_cancelled else self._fitting(group, plan)
+        indices = [] if group.is_cancelled else group.fitting(plan)
         requests = [group.requests[i] for i in indices]
         if group.is_stopping or group.is_cancelled or not requests:
             self._end_if_over(group)
             return
         is_whole = len(requests) == len(group.requests)
-        tree = with_beginnings(
-            group.tree if is_whole and group.tree else call_tree(requests),
-            requests,
-            self._cache,
-            least=least_tokens(requests),
-            max_depth=min(plan.n_hold, MAX_DEPTH),
-            n_again=group.n_again,
-        )
-        max_cached_depth = MAX_DEPTH
-        if plan.kv_layout == "unified" and not group.is_alone:
-            max_cached_depth = tree.n_common  # the others would fill the pool
+        least = least_tokens(requests)
+        continued = kept_for(requests, self._scheduler.kept, self._cache, least)
+        depth = 0 if continued else min(plan.n_hold, MAX_DEPTH)
+        tree = group.tree if is_whole and group.tree else call_tree(requests)
+        tree = tree.limited(depth)
+        if self._keeps:
+            tree = with_beginnings(
+                tree,
+                requests,
+                self._cache,
+                least=least,
+                max_depth=depth,
+                n_again=group.n_again,
+            )
+        max_cached_depth = MAX_DEPTH if self._keeps else 0
+        if plan.kv_layout == "unified" and not group.is_alone:  # others would fill it
+            max_cached_depth = min(max_cached_depth, tree.n_common)
         clients = make_clients(
             requests,
             indices,
@@ -208,24 +219,11 @@ class Runner:
             call=number,
             max_cached_depth=max_cached_depth,
         )
+        if continued is not None:
+            self._scheduler.kept.reserve(continued, clients[0])
+        else:
+            self._scheduler.kept.reserve_roots(clients, least)
         self._scheduler.add(Queue(number, clients, is_single=group.is_alone))
-
-    def _fitting(self, group: Group, plan: Plan) -> list[int]:
-        """Return the indices of requests that fit; fail the other requests."""
-        n_now = min(plan.capacity, plan.n_ctx_seq - plan.n_spare)
-        fitting = []
-        for i, request in enumerate(group.requests):
-            # The cache is not enlarged for a request that no cache of the context fits.
-            capacity = plan.capacity if request.n_cells > plan.capacity else n_now
-            problem = request.problem or too_long(
-                request, capacity, "one prompt may have (see n_ctx)"
-            )
-            if problem:
-                rejected = Output(finish=Finish.ERROR, message=problem, is_rejected=True)
-                group.ended(i, rejected, perf_counter())
-            else:
-                fitting.append(i)
-        return fitting
 
     # ---- sizes ----
 
@@ -244,7 +242,7 @@ class Runner:
             n_saved = self.engine.pause(client.id)
             self._left(client)
             self._scheduler.pause(client, n_saved)
-        self._lose_prefixes()
+        self._lose_kept()
         try:
             self.engine.resize(plan.n_ctx, plan.n_sequences, plan.kv_layout)
             self.plan = _as_made(plan, self.engine)
@@ -257,8 +255,10 @@ class Runner:
                 self._release(prefix)
             self._scheduler.lost(surplus)
 
-    def _lose_prefixes(self) -> None:
-        """Release the held prefixes; those that clients need are computed again."""
+    def _lose_kept(self) -> None:
+        """Release kept prompts and held prefixes; needed prefixes are computed again."""
+        while (kept := self._scheduler.kept.evict()) is not None:
+            self._release(kept[0])
         for prefix in self._cache.held:
             self._release(prefix)
             self._scheduler.lost([prefix])
@@ -299,7 +299,7 @@ class Runner:
         n_lost = self.engine.counts().n_lost
         if n_lost > self._n_lost:
             self._n_lost = n_lost
-            self._lose_prefixes()
+            self._lose_kept()
 
     @property
     def _slice_ms(self) -> int:
@@ -348,7 +348,7 @@ class Runner:
     def _apply(self, action: Action, reason: str = "") -> None:
         client = action.client
         if action.kind is Kind.SUBMIT:
-            self._submit(client, action.fork_from)
+            self._submit(action)
         elif action.kind is Kind.RESUME:
             self._resume(client)
         elif action.kind is Kind.PAUSE:
@@ -362,13 +362,16 @@ class Runner:
             self.engine.end(client.id, Finish.ERROR, message)
             self._settle([client.id])
 
-    def _submit(self, client: Client, fork_from: int | None) -> None:
+    def _submit(self, action: Action) -> None:
+        client = action.client
         group = self.groups[client.call]
         try:
             self.engine.submit(
                 client.id,
                 client.request,
-                fork_from,
+                action.fork_from,
+                n_fork=action.n_fork,
+                keep=self._keeps and len(group.requests) == 1,
                 call=client.call,
                 may_draft=group.may_draft,
                 is_watched=group.is_watched,
@@ -376,6 +379,9 @@ class Runner:
         except (ValueError, NativeError) as error:  # such as an invalid grammar
             self._finish(client, Output(finish=Finish.ERROR, message=str(error)))
             return
+        finally:
+            if action.n_fork and action.fork_from is not None:
+                self._release(self._live[action.fork_from])
         self._live[client.id] = client
         self._entered(client)
         if not client.is_prefix:
@@ -414,14 +420,24 @@ class Runner:
             output = self.engine.get(id_)
             if output.finish is not Finish.NONE:  # otherwise the event is its first token
                 self._send_piece(id_, self._watched.get(id_))
-                self._release(client)
+                self._keep_or_release(client)
                 self.groups[client.call].n_running -= 1
                 self._finish(client, output)
+
+    def _keep_or_release(self, client: Client) -> None:
+        """Keep the cells of an ended prompt, if it ran alone, for the next prompt."""
+        kept = self.engine.kept(client.id) if self._scheduler.is_alone(client) else None
+        if kept is None:
+            self._release(client)
+            return
+        self._left(client)
+        self._watched.pop(client.id, None)
+        self._scheduler.kept.add(client, kept)
 
     def _settle_prefix(self, prefix: Client) -> None:
         """Inform the scheduler that a prefix is held or has failed."""
         output = self.engine.get(prefix.id)
-        first = first_waiting(prefix)
+        first = prefix.first_waiting()
         if first is not None:
             self.groups[first.call].charge(first.index, output.cost)
         if prefix.call not in self.groups:  # the call of the prefix has ended
@@ -482,12 +498,3 @@ def _limits(plan: Plan) -> Limits:
         n_hold=plan.n_hold,
         n_cells=plan.n_ctx if is_pool else None,
     )
-
-
-def first_waiting(prefix: Client) -> Client | None:
-    """Return the first prompt that depends on a prefix, also through other prefixes."""
-    for child in prefix.dependents:
-        found = first_waiting(child) if child.is_prefix else child
-        if found is not None and found.state is State.WAITING:
-            return found
-    return None

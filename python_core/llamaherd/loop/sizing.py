@@ -46,9 +46,11 @@ class Sizing(Protocol):
 
     Attributes:
         n_sharing: Number of contexts that share the memory equally.
+        keeps_prefixes: Whether calls start from cells of earlier calls.
     """
 
     n_sharing: int
+    keeps_prefixes: bool
 
     def plan(self, work: Work, layout: Layout | None = None) -> Plan:
         """Plan sizes for the work; use the given layout if it is not None."""
@@ -123,9 +125,10 @@ class NativeSizing:
         bytes_per_sequence: See `kv_cells.bytes_per_sequence`.
         device: Device of the KV cache.
         buffers: Memory that is needed in addition to the cache.
+        keeps_prefixes: See `Sizing`.
 
     Attributes:
-        n_sharing: See `Sizing`.
+        n_sharing: See `Sizing`, also for `keeps_prefixes`.
     """
 
     def __init__(
@@ -138,6 +141,7 @@ class NativeSizing:
         *,
         device: Device,
         buffers: Buffers = NO_BUFFERS,
+        keeps_prefixes: bool = True,
     ) -> None:
         self._model = model.handle
         self._params = params
@@ -147,6 +151,7 @@ class NativeSizing:
         self._device = device
         self._buffers = buffers
         self.n_sharing = 1
+        self.keeps_prefixes = keeps_prefixes
         # Models with two sets of rope factors use the set for long texts if a sequence
         # may use more cells than this number. In a pool it may use all cells.
         name = "rope.scaling.original_context_length"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import asyncio
 import atexit
 import platform
 import sys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SLICE_S = 0.05  # maximum delay until the end of a thread is noticed
+_LOOK_S = 1.0  # maximum delay until asyncio notices that a thread has died
 _GONE_S = 0.0002  # approximate time that a thread needs to end
 
 
@@ -113,6 +115,23 @@ def wait_for(
             return False
         is_done.wait(left)
     return True
+
+
+async def wait_or_look(event: asyncio.Event, look: Callable[[], object]) -> None:
+    """Wait until the event is set, or for a second; then clear it and call `look`.
+
+    Args:
+        event: Event that a listener of the loop sets.
+        look: Function that checks whether the loop's thread has died. It may raise an
+            error, which ends the wait.
+    """
+    timer = asyncio.get_running_loop().call_later(_LOOK_S, event.set)
+    try:
+        await event.wait()
+    finally:
+        timer.cancel()
+    event.clear()
+    look()
 
 
 class Cancellable(Protocol):

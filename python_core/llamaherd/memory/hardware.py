@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -17,10 +18,16 @@ def n_cores() -> int:
     More threads than cores, or than the CPU quota of a container allows, would slow each
     other down in matrix products.
     """
-    n = psutil.cpu_count(logical=False) or os.cpu_count() or 1
+    n = n_physical_cores()
     if hasattr(os, "sched_getaffinity"):
         n = min(n, len(os.sched_getaffinity(0)))
     return max(1, min([n, *(int(quota) for quota in cpu_quotas())]))
+
+
+@cache  # the system describes its cores in a long file
+def n_physical_cores() -> int:
+    """Return the number of physical cores of the machine."""
+    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
 
 
 def cpu_quotas() -> list[float]:

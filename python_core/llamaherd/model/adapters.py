@@ -1,10 +1,9 @@
-"""LoRA adapters and control vectors of a model."""
+"""LoRA adapters of a model."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,36 +30,14 @@ class Lora:
     """A LoRA adapter of a model.
 
     Attributes:
-        path: Path of its GGUF file; None if unknown.
+        path: Path of its GGUF file.
         scale: Factor of the adapter.
-        file: Identity of the file; None if it does not exist.
-        address: Address of the `llama_adapter_lora` of a Llama; 0 to load the file.
+        file: Identity of the file.
     """
 
-    path: Path | None
+    path: Path
     scale: float
-    file: ModelFile | None = field(compare=False)
-    address: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ControlVector:
-    """Arguments of `llama_set_adapter_cvec`.
-
-    Attributes:
-        data: float32[n], as bytes.
-        first_layer: First layer to which the vector is added.
-        last_layer: Last layer to which the vector is added.
-    """
-
-    data: bytes
-    first_layer: int
-    last_layer: int
-
-    @property
-    def name(self) -> list[object]:
-        """Identity of the control vector in the key of a journal."""
-        return [sha256(self.data).hexdigest(), self.first_layer, self.last_layer]
+    file: ModelFile = field(compare=False)
 
 
 def checked_loras(

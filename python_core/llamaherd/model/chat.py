@@ -230,9 +230,9 @@ def writes_date(model: Model, template: str | None = None) -> bool:
 
 
 def _source(model: Model, template: str | None) -> str:
-    if template is None and model.told.chat_format is not None:
+    if template is None and model.foreign_format is not None:
         raise ChatTemplateError(
-            f"the Llama was made with {model.told.chat_format}, which llamaherd cannot "
+            f"the Llama was made with {model.foreign_format}, which llamaherd cannot "
             "write prompts for; pass template="
         )
     source = (

@@ -9,33 +9,31 @@ from contextlib import contextmanager
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, Protocol
-from weakref import WeakMethod, WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from llamaherd.core.errors import (
     ArgumentTypeError,
     ContextError,
     ModelClosedError,
 )
-from llamaherd.core.in_use import InUse
 from llamaherd.core.preparing import check_wanted
 from llamaherd.core.process_bound import ClosedByWith
 from llamaherd.core.words import words
 from llamaherd.hub.fetch import model_path
 from llamaherd.memory.device import Placement, memory_of_model
 from llamaherd.model.adapters import checked_loras
-from llamaherd.model.borrowed import (
-    call_if_alive,
-    file_of_llama,
-    has_lost_its_adapter,
-    is_being_freed,
-)
 from llamaherd.model.file import ModelFile
-from llamaherd.model.of_llama import Told, told_of
+from llamaherd.model.in_use import InUse
+from llamaherd.model.of_llama import (
+    chat_of,
+    check_llama,
+    context_arguments,
+    model_arguments,
+)
 from llamaherd.model.placement import (
     SPLIT_MODES,
     LoadSettings,
     checked_loading,
-    placement_of,
 )
 from llamaherd.native import models, shim
 
@@ -89,9 +87,13 @@ class Model(ClosedByWith):
             then raises ModelLoadError.
 
     Attributes:
-        path: Absolute path of the file; None for a model of a `llama_cpp.Llama`.
-        file: Identity of the file; None for a model that differs from its file.
-        told: Adapters, and the other settings of the Llama to which the model belongs.
+        path: Absolute path of the file.
+        file: Identity of the file.
+        loras: LoRA adapters of all contexts.
+        context_defaults: Arguments of contexts that are None or "auto": those of the
+            Llama from which the model was made.
+        template: Chat template of that Llama; None uses the model's template.
+        foreign_format: Chat format of that Llama that llamaherd cannot render.
         n_gpu_layers: Number of layers in GPU memory; negative for all; 0 if libllama
             cannot use a GPU.
         placement: Checked arguments for GPUs, including `n_gpu_layers`.
@@ -156,57 +158,30 @@ class Model(ClosedByWith):
             memory_bytes=memory_of_model(placement) if checked.check_memory else 0,
             interrupt=interrupt,
         )
-        self._prepare(file, content)
+        self._prepare(file, content, loras, handle)
         if shim.supports_gpu():
             self.placement = placement
-        self.told = Told(loras)
-        self._open(handle)
 
     @classmethod
     def from_llama(cls, llama: Llama) -> Model:
-        """Return the model of a `llama_cpp.Llama`, which is kept alive.
+        """Load the file of a `llama_cpp.Llama` again, with the settings of the Llama.
 
-        Contexts of the model compute what the Llama computes: with the Llama's LoRA
-        adapter, control vector, rotary position embeddings and types of the KV cache,
-        unless arguments of the context set other values. Closing the Llama closes this
-        model first.
+        Contexts of the model compute what the Llama computes: with its LoRA adapter,
+        rotary position embeddings and types of the KV cache, unless arguments of the
+        context set other values. Weights in host memory are shared with the Llama if
+        both map the file; in GPU memory they need their space twice. What was set on the
+        Llama's own context by low-level functions of llama_cpp is not seen.
 
         Raises:
             TypeError: `llama` is not a Llama.
-            ModelClosedError: The Llama is closed.
             ContextError: llamaherd does not support a setting of the Llama.
+            ModelLoadError: The file is gone, or does not fit into memory a second time.
         """
-        model = cls.borrow(llama)
-        model._owner = llama  # noqa: SLF001 - this is an alternative __init__
-        return model
-
-    @classmethod
-    def borrow(cls, llama: Llama) -> Model:
-        """Return the model of a Llama without keeping it alive, see `from_llama`."""
-        try:
-            inner = llama._model  # noqa: SLF001 - there is no public way to it
-            exit_stack = inner._exit_stack  # noqa: SLF001
-        except AttributeError:
-            raise ArgumentTypeError(
-                f"must be a llama_cpp.Llama, not {type(llama).__name__}", argument="llama"
-            ) from None
-        shim.backend_init(chain=True)  # for a later import of llama_cpp
-        model = cls.__new__(cls)
-        model._prepare(None, file_of_llama(llama))  # noqa: SLF001
-        # Another thread may close the Llama at any moment. The callbacks make that
-        # thread wait for this thread. The checks after the callbacks show whether the
-        # callbacks were registered in time. The Llama frees its adapter before its
-        # model.
-        with model._in_use:  # noqa: SLF001
-            for stack in (exit_stack, llama._stack):  # noqa: SLF001
-                stack.callback(call_if_alive, WeakMethod(model.close))
-            if is_being_freed(exit_stack) or has_lost_its_adapter(llama):
-                raise ModelClosedError("the Llama is closed")
-            if shim.supports_gpu():
-                model.placement = placement_of(llama)
-            model.told = told = told_of(llama)
-            handle = models.model_borrow(inner.model, told.loras, told.cvec)
-            model._open(handle)  # noqa: SLF001
+        loading, context = model_arguments(llama), context_arguments(llama)
+        shim.backend_init(chain=True)  # llama_cpp has replaced our log
+        model = cls(**loading)
+        model.context_defaults = context
+        model.template, model.foreign_format = chat_of(llama)
         return model
 
     def adapted(self, lora: LoraOption) -> Model:
@@ -231,35 +206,30 @@ class Model(ClosedByWith):
                 f"{self!r} has an open context: load adapters before the first context"
             )
         loras = (*self.loras, *checked_loras(lora))
-        model = type(self).__new__(type(self))
-        model._prepare(self.path, self.file)  # noqa: SLF001 - an alternative __init__
         with self.using() as handle:
             native = models.model_adapt(handle, loras)
+        model = type(self).__new__(type(self))
+        model._prepare(self.path, self.file, loras, native)  # noqa: SLF001 - as __init__
         model.placement = self.placement
-        model.told = Told(loras)
-        model._open(native)  # noqa: SLF001
         model._family = self._family  # noqa: SLF001
         self._family.add(model)
         return model
 
-    def _prepare(self, path: Path | None, content: ModelFile | None) -> None:
+    def _prepare(
+        self, path: Path, file: ModelFile, loras: tuple[Lora, ...], handle: Handle
+    ) -> None:
         self.path = path
-        self.file = content
+        self.file = file
+        self.loras = loras
         self.placement = Placement()
-        self.told = Told()
-        self._native: Handle | None = None
-        self._was_closed = False
-        self._owner: Llama | None = None
+        self.context_defaults: dict[str, Any] = {}
+        self.template: str | None = None
+        self.foreign_format: str | None = None
+        self._native: Handle | None = handle
         self._in_use = InUse()
         self._contexts: WeakSet[Closable] = WeakSet()
         self._family: WeakSet[Model] = WeakSet((self,))  # models with the same weights
-        self._contexts_lock = RLock()  # garbage collection may close a Llama here
-
-    def _open(self, handle: Handle) -> None:
-        with self._contexts_lock:
-            if self._was_closed:
-                raise ModelClosedError("the Llama is closed")
-            self._native = handle
+        self._contexts_lock = RLock()  # garbage collection may close a context here
 
     @contextmanager
     def using(self) -> Iterator[Handle]:
@@ -277,15 +247,12 @@ class Model(ClosedByWith):
     def handle(self) -> Handle:
         """Handle of the native model; it keeps the model alive.
 
-        The model of a Llama is an exception: the Llama frees it when all its contexts
-        are closed and no thread is within `using`.
-
         Raises:
             ModelClosedError: The model was closed.
         """
         handle = self._native
         if handle is None:
-            raise ModelClosedError(f"the model {self._shown} is closed")
+            raise ModelClosedError(f"the model {self.path} is closed")
         return handle
 
     @property
@@ -312,12 +279,7 @@ class Model(ClosedByWith):
         For a Llama with another `chat_format`, the template of that format.
         """
         with self.using() as handle:
-            return self.told.template or models.chat_template(handle)
-
-    @property
-    def loras(self) -> tuple[Lora, ...]:
-        """LoRA adapters of all contexts of the model."""
-        return self.told.loras
+            return self.template or models.chat_template(handle)
 
     @property
     def n_vocab(self) -> int:
@@ -386,19 +348,13 @@ class Model(ClosedByWith):
         if shim.is_forked():
             return
         with self._contexts_lock:
-            self._was_closed = True
             self._native, contexts = None, list(self._contexts)
         for context in contexts:
             context.close()
         self._in_use.wait_for_others()
-        self._owner = None
-
-    @property
-    def _shown(self) -> object:
-        return self.path or "of a llama_cpp.Llama"
 
     def __repr__(self) -> str:
-        return f"<Model {self._shown}{': closed' if self.closed else ''}>"
+        return f"<Model {self.path}{': closed' if self.closed else ''}>"
 
 
 def model_metadata(model: Model) -> dict[str, str]:
@@ -418,6 +374,20 @@ def as_model(value: object) -> Model:
             f"must be a llamaherd.Model, not {type(value).__name__}", argument="model"
         )
     return model
+
+
+_models_of_llamas: WeakKeyDictionary[Llama, Model] = WeakKeyDictionary()
+_llamas_lock = RLock()
+
+
+def model_of_llama(llama: Llama) -> Model:
+    """Return the model that the calls with a Llama share, see `Model.from_llama`."""
+    check_llama(llama)
+    with _llamas_lock:
+        model = _models_of_llamas.get(llama)
+        if model is None or model.closed:
+            model = _models_of_llamas[llama] = Model.from_llama(llama)
+        return model
 
 
 _DEFAULTS = {

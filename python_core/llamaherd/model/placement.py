@@ -1,4 +1,4 @@
-"""Checked arguments of `Model` for GPUs, also for the model of a Llama."""
+"""Checked arguments of `Model` for GPUs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from llamaherd.native import devices, shim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from llama_cpp import Llama
 
 SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}  # of libllama
 _FLAGS = ("use_mmap", "use_mlock", "check_tensors", "check_memory")
@@ -116,15 +114,3 @@ def checked_loading(loading: Mapping[str, Any]) -> LoadSettings:
     )
     flags = {name: checks.flag(name, loading[name]) for name in _FLAGS}
     return LoadSettings(placement=placement, **flags)
-
-
-def placement_of(llama: Llama) -> Placement:
-    """Return the arguments for GPUs that a Llama was created with."""
-    params = llama.model_params
-    modes = {number: name for name, number in SPLIT_MODES.items()}
-    return Placement(
-        n_gpu_layers=int(params.n_gpu_layers),
-        split_mode=modes.get(int(params.split_mode), "layer"),
-        main_gpu=max(0, int(params.main_gpu)),
-        tensor_split=None if llama.tensor_split is None else tuple(llama.tensor_split),
-    )

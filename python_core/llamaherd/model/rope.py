@@ -16,7 +16,7 @@ TYPES: dict[ScalingType, int] = {"none": 0, "linear": 1, "yarn": 2, "longrope": 
 _TINY, _HUGE = 1e-9, 1e30
 # For each name, the value that means the model's own setting, and the range of values
 # that users may set.
-_NUMBERS = {
+NUMBERS = {
     "rope_freq_base": (0.0, _TINY, _HUGE),
     "rope_freq_scale": (0.0, _TINY, _HUGE),
     "yarn_ext_factor": (-1.0, 0.0, _HUGE),
@@ -24,14 +24,7 @@ _NUMBERS = {
     "yarn_beta_fast": (-1.0, 0.0, _HUGE),
     "yarn_beta_slow": (-1.0, 0.0, _HUGE),
 }
-NAMES = ("rope_scaling_type", *_NUMBERS, "yarn_orig_ctx")
-
-# Defaults of llama_cpp.Llama, and of libllama if the model file sets none.
-_YARN_DEFAULTS = {
-    "yarn_attn_factor": 1.0,
-    "yarn_beta_fast": 32.0,
-    "yarn_beta_slow": 1.0,
-}
+NAMES = ("rope_scaling_type", *NUMBERS, "yarn_orig_ctx")
 
 
 def checked(given: Mapping[str, object]) -> dict[str, Any]:
@@ -51,7 +44,7 @@ def checked(given: Mapping[str, object]) -> dict[str, Any]:
         elif name == "yarn_orig_ctx":
             settings[name] = checks.integer(name, value, 1)
         else:
-            _, low, high = _NUMBERS[name]
+            _, low, high = NUMBERS[name]
             settings[name] = as_float32(checks.real(name, value, low, high))
     return settings
 
@@ -65,38 +58,6 @@ def as_float32(value: float) -> float:
 def engine_params(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the result of `checked` to fields of `lh_engine_params`."""
     kind = settings.get("rope_scaling_type")
-    own = {name: default for name, (default, *_) in _NUMBERS.items()}
+    own = {name: default for name, (default, *_) in NUMBERS.items()}
     params: dict[str, Any] = {**own, "yarn_orig_ctx": 0, **settings}
     return {**params, "rope_scaling_type": -1 if kind is None else TYPES[kind]}
-
-
-def of_context_params(params: Any, metadata: Mapping[str, str]) -> dict[str, Any]:  # noqa: ANN401 - a ctypes struct
-    """Return the `llama_context_params` that differ from the model's own settings.
-
-    Args:
-        params: Parameters of a context of llama-cpp-python.
-        metadata: Metadata of its model.
-
-    Raises:
-        ValueError: A value is out of the range of a context.
-    """
-    given: dict[str, Any] = {}
-    for name, (own, *_) in _NUMBERS.items():
-        value = getattr(params, name)
-        is_own = value == 0 if own == 0 else value < 0
-        if not is_own and not _is_default(name, value, metadata):
-            given[name] = value
-    if params.rope_scaling_type != -1:
-        names: dict[int, object] = {number: kind for kind, number in TYPES.items()}
-        kind = params.rope_scaling_type
-        given["rope_scaling_type"] = names.get(kind, kind)
-    if params.yarn_orig_ctx != 0:
-        given["yarn_orig_ctx"] = params.yarn_orig_ctx
-    return checked(given)
-
-
-def _is_default(name: str, value: float, metadata: Mapping[str, str]) -> bool:
-    """Return whether a value equals the default of libllama."""
-    kind = metadata.get("general.architecture", "")
-    is_in_file = f"{kind}.rope.scaling.{name}" in metadata
-    return not is_in_file and value == _YARN_DEFAULTS.get(name)

@@ -41,6 +41,7 @@ class NativeEmbedder:
 
     Attributes:
         n_at_once: Maximum number of threads that call `run` at the same time.
+        is_whole: Whether no run has failed, and `abort` was not called.
     """
 
     n_at_once = 1
@@ -70,6 +71,7 @@ class NativeEmbedder:
         self._embedder = out[0]
         free_with(self, model, ffi.gc(out[0], lib.lh_embedder_free))
         self._n_embd = n_embd
+        self.is_whole = True
 
     def run(self, texts: Sequence[array[int]]) -> array[float]:
         """Compute the embeddings of some texts together.
@@ -95,9 +97,12 @@ class NativeEmbedder:
             ffi.from_buffer("float[]", vectors),
             self._error,
         )
+        if status != lib.LH_OK:
+            self.is_whole = False
         check(status, self._error)
         return vectors
 
     def abort(self) -> None:
         """Abort the running `run` and all later calls. Thread-safe."""
+        self.is_whole = False
         lib.lh_embedder_abort(self._embedder, 1)

@@ -5,12 +5,22 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, fields, replace
 from threading import RLock
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import SamplerError
-from llamaherd.core.outcome import Cost, Counts, Finish, Output, Piece, RunOutcome, Status
+from llamaherd.core.outcome import (
+    Cost,
+    Counts,
+    Finish,
+    Kept,
+    Output,
+    Piece,
+    RunOutcome,
+    Status,
+)
 from llamaherd.core.sampling import PLAIN_SETTINGS, SamplingParams
 from llamaherd.native import llguidance
+from llamaherd.native.logprobs import alternatives, logprob_fields
 from llamaherd.native.shim import check, ffi, free_early, free_with, lib, sized
 from llamaherd.native.thoughts import native_thinking, thought_fields
 
@@ -24,13 +34,6 @@ _MAX_SETTINGS = 1024  # number of settings cached in native form; grammars can b
 # For tests and benchmarks: True computes one forced token per step.
 STEP_FORCED = False
 _MAX_EVENTS = 512  # more than the number of sequences that libllama allows
-
-
-class _Logprobs(TypedDict, total=False):
-    scores: array[float]
-    logprobs: list[float]
-    top_logprobs: list[dict[int, float]]
-    ranks: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +120,8 @@ class NativeEngine:
         request: Request,
         fork_from: int | None,
         *,
+        n_fork: int = 0,
+        keep: bool = False,
         call: int = 0,
         may_draft: bool = False,
         is_watched: bool = False,
@@ -128,6 +133,8 @@ class NativeEngine:
         native.n_tokens = len(request.tokens)
         native.max_tokens = request.max_tokens
         native.fork_from = -1 if fork_from is None else fork_from
+        native.n_fork = n_fork
+        native.keep = keep
         stop = [ffi.new("char[]", text.encode()) for text in request.stop]
         stops = ffi.new("char *[]", stop)
         sizes = ffi.new("int32_t[]", [len(text) - 1 for text in stop])
@@ -228,9 +235,16 @@ class NativeEngine:
                 decode_s=info.t_decode_s,
             ),
             first_token_s=info.t_first_s,
-            **_logprobs(info),
+            **logprob_fields(info),
             **thought_fields(info),
         )
+
+    def kept(self, id_: int) -> Kept | None:
+        info = self._client_info(id_)
+        if info.n_kept == 0:
+            return None
+        tokens = array("i", ffi.buffer(info.kept, 4 * info.n_kept)[:])
+        return Kept(tokens=tokens, least=info.least_kept)
 
     def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
         new = self._piece
@@ -252,7 +266,7 @@ class NativeEngine:
         if info.n_logprobs <= n_tokens:
             return [], []
         n_new = info.n_logprobs - n_tokens
-        return ffi.unpack(info.logprobs + n_tokens, n_new), _alternatives(info, n_tokens)
+        return ffi.unpack(info.logprobs + n_tokens, n_new), alternatives(info, n_tokens)
 
     def read_thought(self, id_: int, n_bytes: int) -> Piece:
         info = self._client_info(id_)
@@ -394,37 +408,6 @@ def _native_paths(paths: ChoicePaths) -> tuple[CData, list[CData]]:
     native.n_nodes = len(paths.tokens)
     native.token, native.parent, native.choice = each
     return native, [native, *each]
-
-
-def _logprobs(info: CData) -> _Logprobs:
-    """Return the fields of an `Output` that contain log-probabilities."""
-    out: _Logprobs = {}
-    if info.n_scores > 0:
-        out["scores"] = array("d", ffi.buffer(info.scores, 8 * info.n_scores)[:])
-    if info.n_logprobs >= 0:
-        n = info.n_logprobs
-        out["logprobs"] = ffi.unpack(info.logprobs, n) if n else []
-        out["top_logprobs"] = _alternatives(info, 0)
-        if info.ranks != ffi.NULL:
-            out["ranks"] = ffi.unpack(info.ranks, n) if n else []
-    return out
-
-
-def _alternatives(info: CData, start: int) -> list[dict[int, float]]:
-    """Return the alternatives to each token from the token `start` on."""
-    k, n = info.n_top, info.n_logprobs - start
-    tokens = ffi.unpack(info.top_tokens + k * start, n * k) if n * k else []
-    values = ffi.unpack(info.top_logprobs + k * start, n * k) if n * k else []
-    return [
-        {
-            token: value
-            for token, value in zip(
-                tokens[k * i : k * (i + 1)], values[k * i : k * (i + 1)], strict=True
-            )
-            if token >= 0
-        }
-        for i in range(n)
-    ]
 
 
 def uses_llguidance(params: SamplingParams) -> bool:

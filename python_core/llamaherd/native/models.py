@@ -23,40 +23,16 @@ _GGUF_HINT = (
 
 
 class LoraSource(Protocol):
-    """A LoRA adapter: a file, or the address of a loaded adapter."""
+    """A LoRA adapter."""
 
     @property
-    def path(self) -> os.PathLike[str] | None:
-        """Path of the file; None if unknown."""
+    def path(self) -> os.PathLike[str]:
+        """Path of the file."""
         ...
 
     @property
     def scale(self) -> float:
         """Factor of the adapter."""
-        ...
-
-    @property
-    def address(self) -> int:
-        """Address of a `llama_adapter_lora`; 0 to load the file."""
-        ...
-
-
-class ControlVectorArgs(Protocol):
-    """Arguments of `llama_set_adapter_cvec`."""
-
-    @property
-    def data(self) -> bytes:
-        """float32[n]."""
-        ...
-
-    @property
-    def first_layer(self) -> int:
-        """First layer to which the vector is added."""
-        ...
-
-    @property
-    def last_layer(self) -> int:
-        """Last layer to which the vector is added."""
         ...
 
 
@@ -143,7 +119,7 @@ def model_load(
     params.check_tensors = check_tensors
     params.memory_bytes = memory_bytes
     params.is_cancelled = ffi.NULL if interrupt is None else interrupt.flag
-    adapters, _kept = _native_adapters(loras, None)
+    adapters, _kept = _native_adapters(loras)
     params.adapters = adapters
     out = ffi.new("lh_model **")
     error = ffi.new("lh_error *")
@@ -180,24 +156,6 @@ def _is_other(path: bytes) -> bool:
         return False
 
 
-def model_borrow(
-    address: int, loras: Sequence[LoraSource] = (), cvec: ControlVectorArgs | None = None
-) -> CData:
-    """Wrap the `llama_model` at an address. The owner of the model must keep it alive.
-
-    Args:
-        address: Address of the model.
-        loras: Adapters with addresses. The owner of the adapters must keep them alive.
-        cvec: Control vector.
-    """
-    out = ffi.new("lh_model **")
-    error = ffi.new("lh_error *")
-    adapters, _kept = _native_adapters(loras, cvec)
-    model = ffi.cast("void *", address)
-    check(lib.lh_model_borrow(model, adapters, out, error), error)
-    return ffi.gc(out[0], lib.lh_model_free)
-
-
 def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
     """Load adapters for a loaded model; the result shares the model's weights.
 
@@ -208,14 +166,12 @@ def model_adapt(base: CData, loras: Sequence[LoraSource]) -> CData:
     """
     out = ffi.new("lh_model **")
     error = ffi.new("lh_error *")
-    adapters, _kept = _native_adapters(loras, None)
+    adapters, _kept = _native_adapters(loras)
     check(lib.lh_model_adapt(base, adapters, out, error), error)
     return ffi.gc(out[0], lib.lh_model_free)
 
 
-def _native_adapters(
-    loras: Sequence[LoraSource], cvec: ControlVectorArgs | None
-) -> tuple[CData, list[CData]]:
+def _native_adapters(loras: Sequence[LoraSource]) -> tuple[CData, list[CData]]:
     """Return an `lh_adapters`, and the memory to which it points."""
     native = sized("lh_adapters")
     items = ffi.new("lh_lora[]", len(loras))
@@ -223,17 +179,9 @@ def _native_adapters(
     for item, lora in zip(items, loras, strict=True):
         item.struct_size = ffi.sizeof("lh_lora")
         item.scale = lora.scale
-        item.adapter = ffi.cast("void *", lora.address)
-        if lora.path is not None:
-            kept.append(ffi.new("char[]", os.fsencode(lora.path)))
-            item.path = kept[-1]
+        kept.append(ffi.new("char[]", os.fsencode(lora.path)))
+        item.path = kept[-1]
     native.lora, native.n_lora = items, len(loras)
-    if cvec is not None:
-        native.cvec = ffi.from_buffer("float[]", cvec.data)
-        kept.append(native.cvec)
-        native.n_cvec = len(cvec.data) // ffi.sizeof("float")
-        native.cvec_first_layer = cvec.first_layer
-        native.cvec_last_layer = cvec.last_layer
     return native, kept
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import QuantizeError
 from llamaherd.core.json_text import DAMAGED
-from llamaherd.hub import folders
+from llamaherd.hub.cache import OPTIMIZED, cache_folder
 from llamaherd.hub.fetch import download_model
 from llamaherd.hub.profile import cpu_features, cpu_name
 from llamaherd.optimize.optimize import model_optimize
@@ -54,7 +54,7 @@ def optimized_model(
         QuantizeError: There is no disk space, or no permission to write.
     """
     path = download_model(source, cache_dir=cache_dir, progress=progress is True)
-    folder = folders.cache_folder(cache_dir)
+    folder = cache_folder(cache_dir)
     known = look(path, folder)
     if known is not None:
         return known
@@ -84,7 +84,7 @@ def work_folder(cache: Path) -> Path:
         QuantizeError: The folder cannot be created.
     """
     try:
-        folder = cache / folders.OPTIMIZED
+        folder = cache / OPTIMIZED
         folder.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
     except OSError as error:
@@ -139,4 +139,4 @@ def _result_folder(path: Path, cache: Path) -> Path:
         cpu_features(),
     ]
     digest = hashlib.sha256(json.dumps(key).encode(errors="replace")).hexdigest()
-    return cache / folders.OPTIMIZED / digest[:16]
+    return cache / OPTIMIZED / digest[:16]

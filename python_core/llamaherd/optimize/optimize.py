@@ -137,8 +137,6 @@ def _prepare(  # noqa: PLR0917 - arguments of start_optimize
     with ExitStack() as stack:
         model = stack.enter_context(Model(path))
         source = model.path
-        if source is None:  # only models borrowed from a Llama have no path
-            raise RuntimeError("the model has no path")
         folder = _checked_folder(out, source)
         original_type = requantize.type_of(model.metadata)
         names = _candidate_types(chosen_types, original_type)

@@ -1,85 +1,222 @@
-"""Loop of a herd: sends requests to actors and returns outputs to callers.
+"""Loop of a cluster: one thread gives pieces of calls to Ray's actors.
 
-As in a context's loop, one thread runs as long as there is work. Callers and Ray put
-events into the thread's queue. Only this thread changes the state of groups and actors.
+Ray starts an actor that died again, and repeats its piece once. A piece that was lost
+twice is divided, so that a prompt that kills its process fails alone.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import count
 from math import inf
-from queue import Empty, SimpleQueue
 from threading import get_ident
-from time import monotonic
-from typing import TYPE_CHECKING
+from time import monotonic, perf_counter, sleep
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from llamaherd.core.errors import ClusterError, ContextClosedError, ContextError
-from llamaherd.core.stats import Load
+from llamaherd.asks.answers import CANCELLED
+from llamaherd.core.errors import ArgumentError, ContextClosedError, ContextError
+from llamaherd.core.outcome import Counts, Finish, Output
+from llamaherd.core.stats import ActorStats, Load, RequestStats
 from llamaherd.loop.threaded import ThreadedLoop
 from llamaherd.memory.plan import AUTO_SLOTS
 from llamaherd.native import shim
-from llamaherd.ray.member import ActorState, Death
-from llamaherd.ray.tracked_actor import Tracked, together, warn_of
-from llamaherd.ray.wire import Change, HandIn, Report, for_wire
-from llamaherd.ray.work import Chunk, GroupWork
-from llamaherd.ray.works import Works
+from llamaherd.ray.worker import for_wire
+from llamaherd.schedule.pieces import Pieces
+from llamaherd.schedule.shards import DepthFirst
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.loop.group import Group
     from llamaherd.memory.plan import Plan
-    from llamaherd.ray.tracked_actor import ActorLink
-    from llamaherd.ray.wire import Kind
+    from llamaherd.ray.worker import Answers, Change
 
-_TICK_S = 0.5  # maximum time between two checks of time limits
-_CANCEL_S = 5.0  # maximum wait for cancelled requests
-_MOST_DEATHS = 20  # maximum number of consecutive deaths of actors without an output
+_LOOK_S = 0.1  # maximum delay until a cancelled call is noticed
+_CANCEL_S = 5.0  # maximum wait for the answers of a cancelled call
+_BACKUP_S = 60.0  # after this time a piece also runs on an actor that has no other work
+_MOST_LOSSES = 20  # maximum number of pieces lost one after the other
+_AT_ONCE = 2  # pieces of a call on an actor, so that its slots stay busy
 
 
-class HerdLoop(ThreadedLoop):
+@dataclass(slots=True, eq=False)
+class Piece:
+    """Requests that an actor runs; alone, if they were on actors that died."""
+
+    actor: int
+    indices: list[int]
+    is_alone: bool = False
+    has_backup: bool = False
+    sent_s: float = field(default_factory=perf_counter)
+
+
+class Dispatch:
+    """Requests of a group on their way.
+
+    Attributes:
+        running: Pieces on actors, by Ray's references to their answers.
+        told_s: Times when actors were told to end the call.
+        refusals: Actors that cannot run the requests.
+    """
+
+    def __init__(self, group: Group, name: str, n_actors: int) -> None:
+        requests = group.requests
+        tokens, n_behind = zip(*((r.tokens, r.n_behind) for r in requests), strict=True)
+        order = None if group.tree is None else group.tree.order
+        self.group, self.name = group, name
+        self.running: dict[Any, Piece] = {}
+        self.told_s: dict[Change, float] = {}
+        self.refusals: set[int] = set()
+        self._pieces = Pieces(DepthFirst(tokens, n_behind, order=order), n_actors)
+        self._n_pieces = 2 * n_actors
+        self._again: deque[list[int]] = deque()  # pieces that were lost twice
+        self._counts: list[Counts] = []
+        self._rows: dict[int, ActorStats] = {}
+        self._batches: dict[
+            tuple[int, int], tuple[float, int]
+        ] = {}  # by actor and process
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the group waits or runs."""
+        if (
+            not self.group.open
+            or monotonic() - self.told_s.get("give_up", inf) > _CANCEL_S
+        ):
+            return True
+        waits = (self._pieces.n_left or self._again) and not self.told_s
+        return not self.running and not waits
+
+    def next(self, i: int, n_slots: int) -> Piece | None:
+        """Return the next piece for an actor; None if it has enough, or none is left."""
+        here = [piece for piece in self.running.values() if piece.actor == i]
+        if len(here) < _AT_ONCE and self._pieces.n_left and not self._is_alone(here):
+            # Pieces get smaller near the end, so that all actors finish together.
+            n = min(n_slots, -(-self._pieces.n_left // self._n_pieces))
+            return Piece(i, self._pieces.take(i, n))
+        if here or self._pieces.n_left:
+            return None
+        if self._again:
+            return Piece(i, self._again.popleft(), is_alone=True)
+        for piece in self.running.values():
+            if perf_counter() - piece.sent_s > _BACKUP_S and not piece.has_backup:
+                piece.has_backup = True
+                return Piece(i, self._open(piece), has_backup=True)
+        return None
+
+    def take(self, piece: Piece, answers: Answers, node: str) -> None:
+        """Deliver the answers to a piece, and add up statistics."""
+        i, before_s = piece.actor, piece.sent_s - self.group.came_s
+        row = replace(self._rows.get(i) or ActorStats(actor=i, node=node), node=node)
+        for place, output, there in answers.outputs:
+            if (k := piece.indices[place]) not in self.group.open:
+                continue  # another actor was faster
+            first_s = there.first_token_s
+            stats = replace(
+                there,
+                queue_s=before_s + there.queue_s,
+                first_token_s=None if first_s is None else before_s + first_s,
+                wall_s=before_s + there.wall_s,
+            )
+            row = replace(
+                row,
+                n_done=row.n_done + (output.finish is not Finish.CANCELLED),
+                n_prefill_tokens=row.n_prefill_tokens + stats.n_prefill_tokens,
+                n_decode_tokens=row.n_decode_tokens + stats.n_decode_tokens,
+            )
+            self.group.deliver(k, output, stats)
+        process, (first, last) = (i, answers.pid), answers.batches
+        least, most = self._batches.get(process, (inf, 0))
+        self._batches[process] = min(least, first), max(most, last)
+        spans = [span for (actor, _), span in self._batches.items() if actor == i]
+        self._rows[i] = replace(
+            row,
+            n_batches=int(sum(most - least for least, most in spans)),
+            n_slots=0 if answers.plan is None else answers.plan.n_seq_max,
+            n_deaths=len(spans) - 1,
+        )
+        self.group.n_fallbacks += answers.n_fallbacks
+        self._counts.append(answers.counts)
+        self._count()
+
+    def again(self, piece: Piece) -> None:
+        """Let the requests of a piece run again."""
+        self._again.extend(filter(None, [self._open(piece)]))
+
+    def lost(self, piece: Piece, error: Exception) -> None:
+        """Let the requests of a piece run again in halves; fail one that ran alone."""
+        left = self._open(piece)
+        if len(left) == 1 and piece.is_alone:
+            message = f"the processes that computed only this prompt died: {error}"
+            output = Output(finish=Finish.ERROR, message=message)
+            self.group.deliver(left[0], output, RequestStats())
+        elif left:
+            half = len(left) // 2
+            self._again.extend(filter(None, (left[:half], left[half:])))
+
+    def end(self, error: BaseException | None, plan: Plan | None) -> None:
+        """End the group; without an error its open requests are cancelled."""
+        for k in () if error is not None else list(self.group.open):
+            self.group.deliver(k, CANCELLED, RequestStats())
+        self.group.plan = plan
+        self.group.end(error)
+
+    def _count(self) -> None:
+        names = [name for name in Counts.__dataclass_fields__ if name != "n_cells_max"]
+        total = {name: sum(getattr(c, name) for c in self._counts) for name in names}
+        total["n_batches"] = sum(row.n_batches for row in self._rows.values())
+        most = max(counts.n_cells_max for counts in self._counts)
+        self._counts = [Counts(**total, n_cells_max=most)]
+        self.group.counts = self._counts[0]
+        self.group.actors = tuple(self._rows[i] for i in sorted(self._rows))
+
+    def _open(self, piece: Piece) -> list[int]:
+        return [k for k in piece.indices if k in self.group.open]
+
+    @staticmethod
+    def _is_alone(pieces: Sequence[Piece]) -> bool:
+        return any(piece.is_alone for piece in pieces)
+
+
+class ClusterLoop(ThreadedLoop):
     """Runs groups of requests on actors.
 
     Args:
-        links: Links to the actors.
-        n_slots: Estimated number of slots of an actor without a plan; None for the
-            default.
-        patience_s: Maximum time to wait while no actor exists, in seconds.
-        silence_s: Maximum time without a report from an actor, in seconds.
+        ray: Module of Ray.
+        actors: Ray's handles of `worker.Actor`.
+        nodes: Names of the actors' machines.
         problem: Reason why no prompt can run; "" if prompts can run.
         on_close: Function that ends the actors.
     """
 
     def __init__(
         self,
-        links: Sequence[ActorLink],
-        *,
-        n_slots: int | None = None,
-        patience_s: float = 600.0,
-        silence_s: float = 300.0,
-        problem: str = "",
-        on_close: Callable[[], None] = lambda: None,
+        ray: Any,  # noqa: ANN401 - types of Ray
+        actors: Sequence[Any],
+        nodes: Sequence[str],
+        problem: str,
+        on_close: Callable[[], None],
     ) -> None:
-        super().__init__("herd")
-        self._actors = [Tracked(link, silence_s) for link in links]
-        self._n_slots = n_slots or AUTO_SLOTS
-        self._patience_s = patience_s
-        self._problem = problem
-        self._on_close = on_close
-        self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        # By number of the group; these works wait in `_events`.
-        self._arrived: dict[int, GroupWork] = {}
-        self._works = Works()
-        self._numbers = count()
-        self._n_deaths = 0
-
-    # ---- called from any thread ----
+        super().__init__("cluster")
+        self._ray, self._actors, self._nodes = ray, actors, nodes
+        self._problem, self._on_close = problem, on_close
+        self._works: list[Dispatch] = []
+        self._name, self._numbers = uuid4().hex, count()
+        self._plans: dict[int, Plan] = {}  # sizes of the actors' KV caches
+        self._n_lost = 0  # pieces lost since the last answer
 
     @property
     def plan(self) -> Plan | None:
         """Sum of the sizes of all actors' KV caches."""
-        return together([actor.plan for actor in self._actors if actor.plan is not None])
+        plans = list(self._plans.values())
+        sums = {
+            name: sum(getattr(plan, name) for plan in plans)
+            for name in ("n_ctx", "n_seq_max", "n_hold", "memory_bytes")
+        }
+        return replace(plans[0], **sums) if plans else None
 
     @property
     def load(self) -> Load:
@@ -87,32 +224,34 @@ class HerdLoop(ThreadedLoop):
         plan = self.plan
         n_slots = 0 if plan is None else plan.n_seq_max
         n_open = sum(len(group.open) for group in self._every())
-        n_out = sum(actor.n_open for actor in self._actors)
-        n_running = min(n_slots, n_out)
         return Load(
-            n_running=n_running,
-            n_waiting=max(0, n_open - n_running),
+            n_running=min(n_slots, n_open),
+            n_waiting=max(0, n_open - n_slots),
             n_slots=n_slots,
             n_prefixes=0,
             n_ctx=0 if plan is None else plan.n_ctx,
         )
 
     def hand_in(self, group: Group) -> None:
-        """See `GroupLoop`."""
+        """See `GroupLoop`; a stream is an `ArgumentError`."""
         shim.check_process()
         if self._problem:
             raise ContextError(self._problem)
-        work = GroupWork(group, len(self._actors))
-        group.number = next(self._numbers)
+        if group.is_watched:
+            raise ArgumentError(
+                "cannot be used with a cluster, which runs whole calls: use a Context, "
+                "or HTTP replicas (lh.ray.serve_app)",
+                argument="stream",
+                code="conflict",
+            )
+        name = f"{self._name}-{next(self._numbers)}"
+        work = Dispatch(group, name, len(self._actors))
         with self._lock:
             self._check_open()
-            self._arrived[group.number] = work
-            try:
-                self._put(lambda: self._take_in(work))
-            except BaseException:
-                group.is_cancelled = True  # a later thread sends it to no actor
-                raise
+            if self._is_gone:
+                self._start()
             group.worker = self._worker
+            self._works.append(work)
 
     def close(self) -> None:
         """See `GroupLoop`; also ends the actors. In a forked child this does nothing."""
@@ -120,379 +259,122 @@ class HerdLoop(ThreadedLoop):
             return
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
-            if not self._is_gone:
-                self._put(self._end_all)
         self.wait()
         if not was_closed:
             self._on_close()
 
-    def changed(self, link: ActorLink) -> None:
-        """Queue a check of an actor whose state changed."""
-        was_there = link.generation > 0 and not self._is_closed
-        if link.state is ActorState.FAILED and was_there and link.error is not None:
-            warn_of(link, "cannot be started again", link.error)
-        actor = self._actors[link.number]
-        self._events.put(lambda: self._look(actor))
-
     def _every(self) -> list[Group]:
-        # In the order of a work's way, because the thread moves works meanwhile.
-        groups = dict.fromkeys(
-            w.group for w in [*self._arrived.copy().values(), *self._works]
-        )
+        with self._lock:
+            groups = [work.group for work in self._works]
         return [group for group in groups if self.why_lost(group) is None]
 
     def _note(self, group: Group) -> None:
-        self._put(lambda: self._pass_on(group))
-
-    def _put(self, event: Callable[[], None]) -> None:
-        """Queue an event for the thread; the caller must hold the lock."""
-        self._events.put(event)
-        if self._is_gone:
-            self._start()
-
-    # ---- called from the loop's thread ----
+        """Do nothing: the thread looks at the flags of groups ten times a second."""
 
     def _run(self) -> None:
         self._thread = get_ident()
-        for work in self._works:  # an earlier thread died
-            text = "the herd's thread ended because memory ran out"
-            self._end(work, MemoryError(text))
-        while not self._may_leave():
-            self._turn()
+        with self._lock:  # an earlier thread may have died; its callers notice it
+            self._works = [w for w in self._works if w.group.worker is self._worker]
+        while True:
+            with self._lock:
+                if not self._works:
+                    self._leave()
+                    return
+            self._turn(self._works.copy())
 
-    def _turn(self) -> None:
-        """Process events and send waiting requests; never raises an error."""
+    def _turn(self, works: list[Dispatch]) -> None:
+        """Send waiting requests and receive answers; never raises an error."""
         try:
-            self._take_events()
-            self._check_silence()
-            for actor in self._actors:
-                self._look(actor)
-            self._end_some()
-            self._hand_out()
-            self._send_all()
-        except BaseException as error:  # noqa: BLE001 - reported to the waiting caller
-            for work in self._works:
-                self._end(work, error)
-            with suppress(Exception):
-                self._send_all()  # so that actors stop cancelled requests
-
-    def _may_leave(self) -> bool:
-        with self._lock:
-            if self._works or not self._events.empty():
-                return False
-            self._arrived.clear()  # an earlier thread may have died and left some
-            self._leave()
-            return True
-
-    def _take_events(self) -> None:
-        try:
-            event = self._events.get(timeout=_TICK_S)
-            while True:
-                event()
-                event = self._events.get_nowait()
-        except Empty:
-            pass
-
-    def _take_in(self, work: GroupWork) -> None:
-        if self._is_closed:
-            self._arrived.pop(work.group.number, None)
-            work.group.end(ContextClosedError("the herd was closed"))
-            return
-        with self._lock:
-            work.group.worker = self._worker  # an earlier thread may have died
-        self._works.add(work)
-        self._arrived.pop(work.group.number, None)
-
-    def _pass_on(self, group: Group) -> None:
-        work = self._works.get(group.number)
-        if work is None:
-            return
-        kind: Kind = "stop" if group.is_stopping else "watch"
-        if group.is_cancelled:
-            kind = "give_up"
-            work.given_up_s = work.given_up_s or monotonic()
-        self._works.note(work)
-        self._change_all(work, kind)
-
-    def _change_all(self, work: GroupWork, kind: Kind) -> None:
-        """Send a change of a group to the actors that have its requests."""
-        for chunk in work.chunks.values():
-            self._actors[chunk.actor].orders.append(Change(kind, chunk.number))
-
-    def _check_silence(self) -> None:
-        for actor in self._actors:
-            if actor.is_polled:
-                try:
-                    actor.silence.check()
-                except Death as death:
-                    self._has_failed(actor, actor.generation, death)
-
-    def _look(self, actor: Tracked) -> None:
-        """Notice that an actor was replaced, even before its last calls have failed.
-
-        A call for embeddings also replaces an actor that has died.
-        """
-        if actor.was_replaced and actor.chunks:
-            death = Death("it was replaced", is_crash=False)
-            self._has_failed(actor, actor.generation, death)
-        actor.look()
-
-    # ---- requests to actors ----
-
-    def _hand_out(self) -> None:
-        ready = [actor for actor in self._actors if actor.is_ready]
-        for actor in ready:
-            if not actor.chunks:
-                self._hand_out_suspects(actor)
-        kept, least = self._kept_for_suspects(ready)
-        left = sorted(ready, key=lambda actor: actor.n_open)
-        while left:  # in turn, because urgent requests are sent one by one
-            left = [
-                actor
-                for actor in left
-                if self._hand_out_some(actor, ready, least if actor is kept else -inf)
-            ]
-
-    def _kept_for_suspects(
-        self, ready: Sequence[Tracked]
-    ) -> tuple[Tracked | None, float]:
-        """Return an actor that must become empty for suspect requests.
-
-        Suspect requests run only on an actor without other requests. Otherwise requests
-        that arrive again and again could postpone them forever.
-
-        Returns: The actor, or None; and the priority that other requests must exceed to
-            be sent to it.
-        """
-        for work in self._works.with_suspects():
-            suited = [actor for actor in ready if work.suits(actor.link.number)]
-            if suited and not any(actor.n_suspects for actor in suited):
-                return min(suited, key=lambda actor: actor.n_open), work.priority
-        return None, -inf
-
-    def _hand_out_suspects(self, actor: Tracked) -> None:
-        for work in self._works.with_suspects():
-            if work.suits(actor.link.number):
-                self._give(actor, work, work.suspects.popleft(), is_suspect=True)
-                self._works.update(work)
-                return
-
-    def _hand_out_some(
-        self, actor: Tracked, ready: Sequence[Tracked], above: float
-    ) -> bool:
-        """Send requests with a priority above a limit; return whether any were sent."""
-        number = actor.link.number
-        work, n_waiting = self._works.next(number, above)
-        if work is None or actor.n_suspects:
-            return False
-        suited = [a for a in ready if work.suits(a.link.number) and not a.n_suspects]
-        n = actor.n_wanted(work.priority, n_waiting, suited, self._n_slots)
-        if n == 0:
-            return False
-        self._give(actor, work, work.take(number, n))
-        self._works.served(work)
-        return True
-
-    def _give(
-        self,
-        actor: Tracked,
-        work: GroupWork,
-        indices: list[int],
-        *,
-        is_suspect: bool = False,
-    ) -> None:
-        chunk = Chunk(
-            number=next(self._numbers),
-            actor=actor.link.number,
-            work=work,
-            indices=indices,
-            is_suspect=is_suspect,
-        )
-        group = work.group
-        work.sent(chunk)
-        actor.add(chunk)
-        order = HandIn(
-            chunk=chunk.number,
-            requests=[for_wire(group.requests[i]) for i in indices],
-            is_watched=group.is_watched,
-            n_again=group.n_again,
-            n_on_node=sum(
-                other.link.node == actor.link.node
-                for other in self._actors
-                if other.link.state is not ActorState.FAILED
-            ),
-        )
-        actor.orders.append(order)
-
-    def _send_all(self) -> None:
-        for actor in self._actors:
-            self._send(actor)
-
-    def _send(self, actor: Tracked) -> None:
-        """Send orders to an actor, and request its next report."""
-        generation = actor.generation
-        if actor.orders and actor.is_ready:
-            orders, actor.orders = actor.orders, []
-
-            def arrived(error: BaseException | None) -> None:
-                if error is None:
-                    self._events.put(lambda: self._has_arrived(actor, orders))
+            for work in works:
+                if self._is_closed:
+                    text = "the cluster was closed while it generated"
+                    self._end(work, ContextClosedError(text))
                 else:
-                    self._events.put(lambda: self._has_failed(actor, generation, error))
+                    self._hand_out(work)
+            owners = {ref: work for work in works for ref in work.running}
+            if owners:
+                waited, _ = self._ray.wait(list(owners), timeout=_LOOK_S)
+                for ref in waited:
+                    self._receive(owners[ref], ref)
+            for work in works:
+                if work.is_over:
+                    self._end(work, None)
+            if not owners:
+                sleep(0)
+        except BaseException as error:  # noqa: BLE001 - reported to the waiting callers
+            for work in works:
+                self._end(work, error)
 
-            actor.link.order(generation, orders, arrived)
-        if actor.chunks and actor.is_ready and not actor.is_polled:
-            actor.is_polled = True
-            actor.silence.begin()
-
-            def then(report: Report, error: BaseException | None) -> None:
-                def handle_report() -> None:
-                    if error is None:
-                        self._take_report(actor, generation, report)
-                    else:
-                        self._has_failed(actor, generation, error)
-
-                self._events.put(handle_report)
-
-            actor.link.poll(generation, then)
-
-    # ---- outputs of actors ----
-
-    def _take_report(self, actor: Tracked, generation: int, report: Report) -> None:
-        if generation != actor.generation:
+    def _hand_out(self, work: Dispatch) -> None:
+        if work.group.is_cancelled or work.group.is_stopping:
+            self._tell(work, "give_up" if work.group.is_cancelled else "stop")
             return
-        actor.is_polled = False
-        actor.plan = report.plan or actor.plan
-        n_batches = max(0, report.n_batches - actor.n_batches)
-        actor.n_batches = report.n_batches
-        self._count(actor, report, n_batches)
-        for number, piece in report.pieces:
-            chunk = actor.chunks.get(number)
-            if chunk is not None and not chunk.work.group.is_over:
-                chunk.work.grown(piece)
-        for number, index, output, stats in report.outputs:
-            chunk = actor.chunks.get(number)
-            if chunk is not None:
-                self._n_deaths = 0
-                self._works.note(chunk.work)
-                actor.answered(chunk, index)
-                chunk.work.answered(chunk, index, output, stats, actor.link.number)
-        for ended in report.ended:
-            chunk = actor.remove(ended.chunk)
-            if chunk is None:
+        for i, actor in enumerate(self._actors):
+            if i in work.refusals:
                 continue
-            self._works.note(chunk.work)
-            if ended.error is None:
-                chunk.work.ended(chunk, ended)
-            else:
-                self._has_refused(actor, chunk.work, ended.error)
-                chunk.work.refused(chunk)
+            plan = self._plans.get(i)
+            n_slots = AUTO_SLOTS if plan is None else plan.n_seq_max
+            while piece := work.next(i, n_slots):
+                requests = [for_wire(work.group.requests[k]) for k in piece.indices]
+                work.running[actor.run.remote(work.name, requests)] = piece
 
-    def _count(self, actor: Tracked, report: Report, n_batches: int) -> None:
-        node = actor.link.node[0]
-        n_slots = 0 if actor.plan is None else actor.plan.n_seq_max
-        for number, counts in report.counts.items():
-            if number in actor.chunks:
-                actor.chunks[number].counts = counts
-        for work in {chunk.work for chunk in actor.chunks.values()}:
-            work.batches(actor.link.number, n_batches, n_slots, node)
-            work.count()
-
-    def _has_arrived(self, actor: Tracked, orders: Sequence[HandIn | Change]) -> None:
-        for order in orders:
-            chunk = actor.chunks.get(order.chunk)
-            if chunk is not None:
-                chunk.has_arrived = True
-
-    def _has_failed(self, actor: Tracked, generation: int, error: BaseException) -> None:
-        """Handle an actor that died or rejected an order."""
-        if generation != actor.generation:
-            return
-        chunks = actor.forget()
-        if not isinstance(error, Death):
-            for work in {chunk.work for chunk in chunks}:
-                self._has_refused(actor, work, error)
-            error = Death(str(error), is_crash=False)
-        for work in {chunk.work for chunk in chunks}:
-            work.died(actor.link.number)
-            self._works.note(work)
-        for chunk in chunks:
-            if not chunk.work.group.is_over:
-                chunk.work.lost(
-                    chunk,
-                    str(error),
-                    is_crash=error.is_crash,
-                    was_alone=len(chunks) == 1,
-                )
-        self._n_deaths += bool(chunks)
-        if self._n_deaths >= _MOST_DEATHS:
-            reason = f"{self._n_deaths} actors died one after the other: {error}"
-            for work in self._works:
-                self._end(work, ContextError(reason))
-        actor.link.restart(generation)
-
-    def _has_refused(self, actor: Tracked, work: GroupWork, error: BaseException) -> None:
-        """Handle an actor that cannot run a group, usually for lack of memory."""
-        number = actor.link.number
-        if number not in work.refusals and not work.group.is_over:
-            work.refusals[number] = error
-            warn_of(actor.link, "does not answer these prompts", error)
-
-    def _end_some(self) -> None:
-        """End groups that finished, were cancelled too long ago, or cannot run."""
-        for work in self._works.take_changed():
-            if work.group.open and not work.is_through:
-                self._works.update(work)
-            else:
-                work.cancel_rest()
-                self._end(work, None)
-        for work in self._works.late(_CANCEL_S):
-            work.cancel_rest()
-            self._end(work, None)
-        for one in self._works.of_each_kind():
-            if self._why_nobody(one) is None:
-                continue
-            for work in self._works.of_kind(one):
-                error = self._why_nobody(work)
-                if error is not None:  # an actor may have become ready meanwhile
-                    self._end(work, error)
-
-    def _end(self, work: GroupWork, error: BaseException | None) -> None:
-        if not self._works.remove(work):
-            return
+    def _receive(self, work: Dispatch, ref: Any) -> None:  # noqa: ANN401 - types of Ray
+        piece = work.running.pop(ref)
         try:
-            self._change_all(work, "give_up")
-            if error is not None:
-                for chunk in work.chunks.values():
-                    self._actors[chunk.actor].remove(chunk.number)
-            work.count()
-            work.group.plan = self.plan
-        except BaseException as problem:
-            work.group.end(problem)  # nobody else knows the group
-            raise
-        work.group.end(error)
+            answers: Answers = self._ray.get(ref)
+        except Exception as error:  # noqa: BLE001 - of Ray, or of the actor
+            self._n_lost += 1
+            if not is_loss(error):
+                self._refused(work, piece, cause_of(error))
+            elif self._n_lost < _MOST_LOSSES:
+                work.lost(piece, error)
+            else:
+                text = f"{self._n_lost} pieces of the call were lost with their processes"
+                self._end(work, ContextError(f"{text}: {error}"))
+            return
+        self._n_lost = 0
+        if answers.plan is not None:
+            self._plans[piece.actor] = answers.plan
+        work.take(piece, answers, self._nodes[piece.actor])
 
-    def _end_all(self) -> None:
-        error = ContextClosedError("the herd was closed while it generated")
-        for work in self._works:
+    def _refused(self, work: Dispatch, piece: Piece, error: Exception) -> None:
+        """Give a piece to others: its actor has no memory, or is gone for good."""
+        i = piece.actor
+        if i not in work.refusals:
+            with suppress(Exception):  # warnings may be errors
+                text = f"actor {i} on {self._nodes[i]} answers no more of these prompts"
+                warnings.warn(f"{text}; others continue: {error}", stacklevel=2)
+        work.refusals.add(i)
+        work.again(piece)
+        if len(work.refusals) == len(self._actors):
             self._end(work, error)
 
-    def _why_nobody(self, work: GroupWork) -> BaseException | None:
-        """Return the error if no actor can ever run a group; None otherwise."""
-        links = [
-            actor.link for actor in self._actors if actor.link.number not in work.refusals
-        ]
-        states = {link.state for link in links}
-        if ActorState.READY in states:
-            return None
-        if ActorState.STARTING not in states:
-            first = next(iter(work.refusals.values()), None)
-            error = self._actors[0].link.error
-            return first or ContextError(f"no actor can be started: {error}")
-        since_s = max(link.changed_s for link in links)
-        if monotonic() - since_s <= self._patience_s:
-            return None
-        return ClusterError(
-            f"there has been no actor for {self._patience_s:.0f} s: check that a node "
-            "has free resources for one"
-        )
+    def _tell(self, work: Dispatch, kind: Change) -> None:
+        """Tell the actors of a call, once, that it ends."""
+        if kind not in work.told_s:
+            work.told_s[kind] = monotonic()
+            for i in {piece.actor for piece in work.running.values()}:
+                self._actors[i].change.remote(work.name, kind)
+
+    def _end(self, work: Dispatch, error: BaseException | None) -> None:
+        with self._lock:
+            if work not in self._works:
+                return
+            self._works.remove(work)
+        with suppress(Exception):  # Ray itself may be gone
+            self._tell(work, "give_up")  # answers that nobody waits for any more
+        work.end(error, self.plan)
+
+
+def is_loss(error: Exception) -> bool:
+    """Return whether an actor died or could not be reached, and Ray starts it again."""
+    from ray import exceptions  # noqa: PLC0415 - Ray is loaded by now
+
+    losses = (exceptions.ActorUnavailableError, exceptions.OutOfMemoryError)
+    return isinstance(error, losses) and not isinstance(error, exceptions.RayTaskError)
+
+
+def cause_of(error: Exception) -> Exception:
+    """Return the error that an actor raised, which Ray wraps; ContextError without it."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, Exception) else ContextError(str(error))

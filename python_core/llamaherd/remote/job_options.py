@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.asks.annotate_options import AnnotateOptions
@@ -39,7 +38,7 @@ def check_options(task: str, options: Mapping[str, Any]) -> None:
         if isinstance(value, (bool, int, float, str)) and name != needed
     }
     if task == "generate":
-        of_sampling = {each.name for each in fields(SamplingParams)}
+        of_sampling = SamplingParams.declared
         SamplingParams(
             **{name: value for name, value in simple.items() if name in of_sampling}
         )

@@ -7,8 +7,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.asks.interfaces import SERVER
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.asks.options import ClassifyOptions, GenerateOptions
 from llamaherd.core import checks
+from llamaherd.core.declaration import options_of
 from llamaherd.core.errors import ArgumentError, ServerError
 from llamaherd.core.plurals import part_of
 from llamaherd.core.words import words
@@ -21,6 +23,7 @@ from llamaherd.remote.job_options import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.core.declaration import Options
     from llamaherd.remote.client import RemoteServer
 
 Task = Literal["generate", "classify", "annotate"]
@@ -51,16 +54,16 @@ class _Kind:
     options: frozenset[str]
 
 
-def _options(path: str) -> frozenset[str]:
-    """Return the options that the server accepts for a path, except for streaming."""
-    return frozenset(SERVER[path].expected()) - {"priority", "stream"}
+def _options(kind: type[Options]) -> frozenset[str]:
+    """Return the options that the server accepts in requests, except for streaming."""
+    return frozenset(options_of(kind, "http")) - {"priority", "stream"}
 
 
 _KINDS: dict[str, _Kind] = {
-    "generate": _Kind("/generate", "prompt", 0, _options("/generate")),
-    "classify": _Kind("/v1/classify", "prompts", _AT_ONCE, _options("/v1/classify")),
+    "generate": _Kind("/generate", "prompt", 0, _options(GenerateOptions)),
+    "classify": _Kind("/v1/classify", "prompts", _AT_ONCE, _options(ClassifyOptions)),
     "annotate": _Kind(
-        "/v1/annotate", "texts", _AT_ONCE, _options("/v1/annotate") | {"codebook"}
+        "/v1/annotate", "texts", _AT_ONCE, _options(AnnotateOptions) | {"codebook"}
     ),
 }
 

@@ -14,8 +14,8 @@ from llamaherd.core.results import Results
 from llamaherd.core.stats import Progress, Stats
 from llamaherd.loop.group import Group
 from llamaherd.loop.prefixes import call_tree
+from llamaherd.run.hosted import GroupEnd, run_steps
 from llamaherd.run.statistics import make_stats
-from llamaherd.run.steps import GroupEnd, run_steps
 from llamaherd.structured.arrow import SchemaLayout
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Result
     from llamaherd.core.stats import RequestStats
     from llamaherd.loop.group import GroupLoop
-    from llamaherd.run.steps import Steps
+    from llamaherd.run.hosted import Steps
 
 
 class Call:

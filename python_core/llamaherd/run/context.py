@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
 
 from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.core.words import setting
@@ -12,12 +14,15 @@ from llamaherd.loop.loop import Loop
 from llamaherd.loop.sizing import NativeSizing
 from llamaherd.loop.threads import warn_of_foreign
 from llamaherd.memory import kv_cells
-from llamaherd.model.model import Model
+from llamaherd.model.model import Model, model_of_llama
+from llamaherd.model.of_llama import check_llama
 from llamaherd.run.context_settings import FLASH_ATTN, checked_settings
 from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from llama_cpp import Llama
 
     from llamaherd.memory.plan import Layout
     from llamaherd.model.rope import ScalingType
@@ -59,6 +64,9 @@ class Context(Host):
         type_v: Type of the cached values; None for f16, or bf16 if `deterministic`.
         offload_kqv: Keep the KV cache in GPU memory, if any.
         swa_full: Keep all cells of layers with sliding-window attention.
+        keep_prefixes: Start each call from the longest beginning that the cells of
+            earlier calls hold. False computes all tokens again: a loop of single calls is
+            slower, but what came before does not change the last bits of its logits.
         deterministic: Make every answer bit-identical, independent of other prompts,
             their order and `n_seq_max`. Calls then take 1.1 to 1.5 times as long, with
             AMX up to 2.6 times; see docs/decisions/0012. This works only on CPUs; a
@@ -75,8 +83,8 @@ class Context(Host):
         yarn_orig_ctx: Context length, in tokens, with which the model was trained
             before scaling.
 
-    If the model belongs to a `llama_cpp.Llama`, each argument that is None or "auto" is
-    set to the Llama's value.
+    If the model was made from a `llama_cpp.Llama`, each argument that is None or "auto"
+    is set to the Llama's value.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -102,6 +110,7 @@ class Context(Host):
         type_v: str | None = None,
         offload_kqv: bool = True,
         swa_full: bool = False,
+        keep_prefixes: bool = True,
         deterministic: bool = False,
         rope_scaling_type: ScalingType | None = None,
         rope_freq_base: float | None = None,
@@ -134,6 +143,7 @@ class Context(Host):
                 "type_v": type_v,
                 "offload_kqv": offload_kqv,
                 "swa_full": swa_full,
+                "keep_prefixes": keep_prefixes,
                 "deterministic": deterministic,
                 "rope_scaling_type": rope_scaling_type,
                 "rope_freq_base": rope_freq_base,
@@ -144,7 +154,7 @@ class Context(Host):
                 "yarn_beta_slow": yarn_beta_slow,
                 "yarn_orig_ctx": yarn_orig_ctx,
             },
-            dict(model.told.context),
+            model.context_defaults,
         )
         if checked.sizes.deterministic:
             _warn_of_gpu(model)
@@ -164,6 +174,7 @@ class Context(Host):
             kv_cells.bytes_per_sequence(model.metadata, model.info),
             device=device,
             buffers=checked.buffers(model.metadata, model.info, device),
+            keeps_prefixes=checked.keeps_prefixes,
         )
         self._loop = Loop(self._sizing)
         model.register(self)
@@ -173,14 +184,12 @@ class Context(Host):
         """Arguments that change results by more than rounding errors."""
         names = {number: name for name, (number, *_) in kv_cells.TYPES.items()}
         attention = {number: value for value, number in FLASH_ATTN.items()}
-        cvec = self.model.told.cvec
         return {
             "type_k": names[self._params.type_k],
             "type_v": names[self._params.type_v],
             "flash_attn": attention[self._params.flash_attn],
             "deterministic": self._params.deterministic,
             **self._rope,
-            **({} if cvec is None else {"cvec": cvec.name}),
         }
 
     @property
@@ -197,6 +206,7 @@ class Context(Host):
             "n_ubatch": params.n_ubatch,
             "offload_kqv": params.offload_kqv,
             "swa_full": params.swa_full,
+            "keep_prefixes": self._sizing.keeps_prefixes,
             **self.numerics,
         }
 
@@ -230,6 +240,35 @@ def _warn_of_gpu(model: Model) -> None:
             "on a GPU, answers depend on the other requests of a batch (docs/gpu.md)",
             stacklevel=3,
         )
+
+
+_contexts_of_llamas: WeakKeyDictionary[Llama, Context] = WeakKeyDictionary()
+_llamas_lock = RLock()
+
+
+def as_context(value: Any) -> Host:  # noqa: ANN401 - of three kinds
+    """Return a host unchanged, or the context of a `llama_cpp.Llama`.
+
+    Raises:
+        TypeError: `value` is neither a context, a cluster nor a Llama.
+    """
+    if isinstance(value, Host):
+        return value
+    try:
+        check_llama(value)
+    except ArgumentTypeError:
+        raise ArgumentTypeError(
+            "must be a llamaherd.Context or a llama_cpp.Llama, not "
+            f"{type(value).__name__}: llamaherd.Context(model) creates a context",
+            argument="ctx",
+        ) from None
+    with _llamas_lock:
+        context = _contexts_of_llamas.get(value)
+        if context is None or context.closed:
+            model = model_of_llama(value)
+            offload = model.context_defaults.get("offload_kqv", True)
+            context = _contexts_of_llamas[value] = Context(model, offload_kqv=offload)
+        return context
 
 
 _DEFAULTS = {

@@ -44,6 +44,7 @@ class ContextSettings:
     Attributes:
         sizes: Sizes that the user fixed.
         params: Parameters of the native context, without the sizes of a plan.
+        keeps_prefixes: Whether calls start from cells of earlier calls.
         rope: Settings of rotary position embeddings that differ from the model's.
         type_k: Type of the cached keys.
         type_v: Type of the cached values.
@@ -51,6 +52,7 @@ class ContextSettings:
 
     sizes: Sizes
     params: EngineParams
+    keeps_prefixes: bool
     rope: dict[str, Any]
     type_k: str
     type_v: str
@@ -159,7 +161,12 @@ def checked_settings(
         **rope.engine_params(ropes),
     )
     return ContextSettings(
-        sizes=sizes, params=params, rope=ropes, type_k=keys, type_v=values
+        sizes=sizes,
+        params=params,
+        keeps_prefixes=checks.flag("keep_prefixes", own["keep_prefixes"]),
+        rope=ropes,
+        type_k=keys,
+        type_v=values,
     )
 
 

@@ -12,6 +12,7 @@ from llamaherd.run.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     import numpy as np
 
@@ -28,7 +29,7 @@ class EmbedWork:
     Args:
         model: Embedding model. Closing the model ends the work.
         call: Call with the texts.
-        make: Function that creates the embedder, called on the job's thread.
+        lend: Function that lends the embedder, called on the job's thread.
         sizes: Maximum numbers of tokens and texts that are computed together.
         texts: Texts as the caller gave them; the result gets the index of a Series.
 
@@ -42,14 +43,14 @@ class EmbedWork:
         self,
         model: Model,
         call: EmbedCall,
-        make: Callable[[], Embedder],
+        lend: Callable[[], AbstractContextManager[Embedder]],
         sizes: EmbedSizes,
         texts: object = None,
     ) -> None:
         self._index = index_of(texts)
         self._model = model
         self._call = call
-        self._make = make
+        self._lend = lend
         self._sizes = sizes
         self._was_closed = False
         self._has_ended = False
@@ -102,8 +103,8 @@ class EmbedWork:
         return self._embeddings()
 
     def _compute(self) -> None:
-        with self._model.using():  # closing a Llama waits for this release
-            self._call.run(self._model.info.n_embd_out, self._make, self._sizes)
+        with self._model.using():  # closing the model waits for this release
+            self._call.run(self._model.info.n_embd_out, self._lend, self._sizes)
         if self._was_closed:
             raise ModelClosedError("the model was closed during the call")
 

@@ -6,7 +6,7 @@ import math
 from array import array
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +16,7 @@ from llamaherd.core.failure import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from llamaherd.asks.texts import Text
 
@@ -93,7 +94,9 @@ class EmbedCall:
         )
         self._n_tokens = 0
         self._n_batches = 0
-        self._lock = Lock()  # protects the results, which several threads write
+        # Protects the results and the embedder. Garbage collection may close the model,
+        # and so cancel the call, in a thread that holds the lock.
+        self._lock = RLock()
         self._started_s = perf_counter()
 
     @property
@@ -119,10 +122,10 @@ class EmbedCall:
 
     def cancel(self) -> None:
         """End the call soon and keep the computed vectors. Thread-safe."""
-        self._is_cancelled = True
-        embedder = self._embedder
-        if embedder is not None:
-            embedder.abort()
+        with self._lock:  # an embedder that was given back may run another call
+            self._is_cancelled = True
+            if self._embedder is not None:
+                self._embedder.abort()
 
     def vectors(self) -> tuple[array[float], int]:
         """Pair of the vectors as float32[n_texts * n_embd], and n_embd."""
@@ -135,12 +138,17 @@ class EmbedCall:
         n = self._n_embd
         return {i: self._vectors[i * n : (i + 1) * n] for i in new}
 
-    def run(self, n_embd: int, make: Callable[[], Embedder], sizes: EmbedSizes) -> None:
+    def run(
+        self,
+        n_embd: int,
+        lend: Callable[[], AbstractContextManager[Embedder]],
+        sizes: EmbedSizes,
+    ) -> None:
         """Compute all vectors.
 
         Args:
             n_embd: Number of dimensions.
-            make: Function that creates the embedder; not called if there is nothing to
+            lend: Function that lends the embedder; not called if there is nothing to
                 compute.
             sizes: Batch sizes.
 
@@ -151,18 +159,19 @@ class EmbedCall:
         self._n_embd = n_embd
         self._vectors = array("f", [math.nan]) * (len(self._texts) * n_embd)
         waiting = {key: indices[0] for key, indices in self._indices_of.items()}
-        if waiting and not self._is_cancelled:
-            embedder = make()
+        texts = [self._texts[i].tokens for i in waiting.values()]
+        if not waiting or self._is_cancelled:
+            self._conclude()
+            return
+        with lend() as embedder:
             # This order ensures that a `cancel` between the two lines is noticed.
             self._embedder = embedder
-            texts = [self._texts[i].tokens for i in waiting.values()]
             try:
                 self._run_groups(embedder, groups(texts, sizes))
             finally:
-                self._embedder = None
+                with self._lock:
+                    self._embedder = None
                 self._conclude()
-        else:
-            self._conclude()
 
     def _conclude(self) -> None:
         """Mark unfinished texts, and set the statistics."""

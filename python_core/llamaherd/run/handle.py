@@ -18,9 +18,8 @@ from llamaherd.core.process_bound import ProcessBound
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.loop.group import Group
-from llamaherd.loop.threads import check_may_wait
+from llamaherd.loop.threads import check_may_wait, wait_or_look
 from llamaherd.native import shim
-from llamaherd.run.looking import wait_or_look
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
@@ -49,7 +48,7 @@ class Handle(ProcessBound):
     Args:
         loop: Loop that runs the request.
         request: Request.
-        owner: Object to keep alive: the context, or a Llama with the model.
+        owner: Context to keep alive.
         stream: Whether pieces of the text are read, starting with the first token.
         n_again: See `Group`.
     """

@@ -1,23 +1,24 @@
-"""Interface of hosts: objects on which calls run, such as a context or a herd."""
+"""Interface of hosts: objects on which calls run, such as a context or a cluster."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from llamaherd.asks.options import GenerateOptions, SubmitSettings
+from llamaherd.asks.keywords import SubmitSettings
+from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests
 from llamaherd.asks.settings import takes
 from llamaherd.core.errors import ContextClosedError
 from llamaherd.core.process_bound import ClosedByWith
 from llamaherd.model.conversations import single
-from llamaherd.run.embedders import make_embedder
+from llamaherd.run.embedders import lent_embedder
 from llamaherd.run.handle import Handle
 from llamaherd.run.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Host(ClosedByWith):
-    """Host of calls: a `Context` in this process, or a herd in other processes.
+    """Host of calls: a `Context` in this process, or a cluster of other processes.
 
     Attributes:
         model: Model of the host.
@@ -82,9 +83,9 @@ class Host(ClosedByWith):
         """Return the number of running and waiting requests."""
         return self.loop.load
 
-    def embedder(self, spec: EmbedSpec) -> Callable[[], Embedder]:
-        """Return a factory of embedders that run on this host."""
-        return partial(make_embedder, self.model, spec)
+    def lent_embedder(self, spec: EmbedSpec) -> AbstractContextManager[Embedder]:
+        """Lend an embedder that runs on this host."""
+        return lent_embedder(self.model, spec)
 
     @takes(GenerateOptions, SubmitSettings)
     def submit(

@@ -12,8 +12,12 @@ from llamaherd.core.errors import JournalWarning
 from llamaherd.core.keeping import keep_made, keeping, kept
 from llamaherd.core.process_bound import ProcessBound
 from llamaherd.core.progress import JobProgress
-from llamaherd.loop.threads import check_may_wait, start_thread, wait_for
-from llamaherd.run.looking import wait_or_look
+from llamaherd.loop.threads import (
+    check_may_wait,
+    start_thread,
+    wait_for,
+    wait_or_look,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -48,7 +52,7 @@ class Runnable(Protocol[_R_co]):
 
 
 class Job(ProcessBound, Generic[_R]):
-    """Work that runs in a thread: a call to a model, a download, the start of a herd.
+    """Work that runs in a thread: a call to a model, a download, the start of a cluster.
 
     A job may be used in any thread. In asyncio, `await job` returns its results.
 

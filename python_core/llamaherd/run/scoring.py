@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from llamaherd.core.errors import GenerationError
 from llamaherd.core.keeping import keep_made, keeping, kept
-from llamaherd.run.steps import run_steps, steps_of
+from llamaherd.run.hosted import run_steps, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Results
     from llamaherd.core.stats import Progress
     from llamaherd.loop.group import GroupLoop
-    from llamaherd.run.hosted import LoopCall
-    from llamaherd.run.steps import Steps
+    from llamaherd.run.hosted import LoopCall, Steps
 
 
 class Scored(Protocol):

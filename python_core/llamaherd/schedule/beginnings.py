@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.core.request import Request
+    from llamaherd.schedule.client import Continued
+    from llamaherd.schedule.kept_answers import KeptAnswers
     from llamaherd.schedule.prefix_cache import PrefixCache
     from llamaherd.schedule.prefix_tree import PrefixTree
 
@@ -32,8 +34,8 @@ def with_beginnings(
     prompt that continues an earlier one, as in a conversation, is held as a whole.
 
     Args:
-        tree: Prefix tree of the call. Its own prefixes take precedence: no beginning is
-            added to a tree that has the maximum depth.
+        tree: Prefix tree of the call, of at most the maximum depth. Its own prefixes take
+            precedence: no beginning is added to a tree that has the maximum depth.
         requests: Requests of the call.
         cache: Prefixes of the context.
         least: Minimum number of tokens that a prefix adds to its parent.
@@ -41,7 +43,6 @@ def with_beginnings(
         n_again: For a single prompt, number of leading tokens that later prompts will
             share. The KV cells of these tokens are held.
     """
-    tree = tree.limited(max_depth)
     roots = tree.roots
     room = max_depth - max(tree.depth, default=0)
     beginnings: list[list[int]] = []
@@ -68,6 +69,24 @@ def with_beginnings(
     for tokens, is_prompt in noted:
         cache.note(tokens, is_prompt=is_prompt)
     return tree.below(beginnings) if any(beginnings) else tree
+
+
+def kept_for(
+    requests: Sequence[Request], kept: KeptAnswers, cache: PrefixCache, least: int
+) -> Continued | None:
+    """Return the ended prompt that a single prompt continues; None to use prefixes.
+
+    Args:
+        requests: Requests of a call.
+        kept: Ended prompts that keep their cells.
+        cache: Prefixes of the context.
+        least: Minimum number of tokens to continue.
+    """
+    if len(requests) > 1:
+        return None
+    tokens = requests[0].tokens
+    prefix = cache.match(tokens)
+    return kept.find(tokens, least, 0 if prefix is None else prefix.n_tokens)
 
 
 def _beginnings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from heapq import heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -27,6 +27,13 @@ class State(Enum):
     PAUSED = auto()
     HELD = auto()
     ENDED = auto()
+
+
+class Continued(NamedTuple):
+    """Ended prompt whose first tokens another client continues."""
+
+    client: Client
+    n_tokens: int
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -51,6 +58,8 @@ class Client:
         n_unsubmitted: For a prefix, number of children that have not been submitted.
         is_cached: For a prefix, whether the prefix stays in the cache when no client
             needs it.
+        continued: Ended prompt whose first tokens this prompt continues, instead of a
+            prefix; None without one.
         age: Number of clients admitted before this client; -1 until this client is
             admitted.
         n_saved: Number of KV cells that the client had when it was paused.
@@ -67,6 +76,7 @@ class Client:
     claims: list[Claim] = field(default_factory=list)
     n_unsubmitted: int = 0
     is_cached: bool = True
+    continued: Continued | None = None
     state: State = State.WAITING
     age: int = -1
     n_saved: int = 0
@@ -82,6 +92,11 @@ class Client:
     def is_prefix(self) -> bool:
         """Whether the client is a prefix, from which other clients fork."""
         return self.request.max_tokens == 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the client is a prefix that is computed and held."""
+        return self.state is State.HELD
 
     @property
     def priority(self) -> int:
@@ -126,9 +141,23 @@ class Client:
         dependents, self.dependents, self.claims = self.dependents, {}, []
         return dependents
 
-    def fork_source(self) -> Client | None:
-        """Return the longest held prefix that the client continues, or None."""
-        prefix = self.parent
+    def first_waiting(self) -> Client | None:
+        """Return the first prompt that depends on the prefix, also through prefixes."""
+        for child in self.dependents:
+            found = child.first_waiting() if child.is_prefix else child
+            if found is not None and found.state is State.WAITING:
+                return found
+        return None
+
+    def source(self) -> tuple[Client | None, int]:
+        """Return what a client continues, and the number of tokens to continue.
+
+        It is an ended prompt, or the longest held prefix, or None. A paused client
+        continues its own tokens.
+        """
+        if self.continued is not None:
+            return self.continued
+        prefix = None if self.state is State.PAUSED else self.parent
         while prefix is not None and prefix.state is not State.HELD:
             prefix = prefix.parent
-        return prefix
+        return prefix, 0 if prefix is None else prefix.n_tokens

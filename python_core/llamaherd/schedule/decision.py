@@ -7,6 +7,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from llamaherd.schedule.client import Client
 
 
@@ -34,7 +36,7 @@ class Kind(Enum):
     RESUME = auto()
     PAUSE = auto()
     RAISE = auto()  # the priority of a running or paused prefix, to that of its request
-    RELEASE = auto()  # a held prefix
+    RELEASE = auto()  # a held prefix, or an ended prompt that kept its cells
     FAIL = auto()  # the client does not fit into the cache, even if it runs alone
 
 
@@ -45,9 +47,25 @@ class Action:
     Attributes:
         kind: Operation to carry out.
         client: Client to which the action applies.
-        fork_from: For SUBMIT, id of the held prefix to fork from; None for no prefix.
+        fork_from: For SUBMIT, id of the held prefix to fork from, or of the ended prompt
+            to continue; None to start from nothing.
+        n_fork: For SUBMIT, number of tokens of the ended prompt to continue.
     """
 
     kind: Kind
     client: Client
     fork_from: int | None = None
+    n_fork: int = 0
+
+
+_ORDER = {Kind.PAUSE: 0, Kind.RESUME: 1}
+
+
+def in_order(actions: Sequence[Action]) -> list[Action]:
+    """Return actions in an order that loses no saved state in a cache with streams.
+
+    A fork from a prefix into another stream is a copy that is pending until the next
+    batch, and meanwhile no state can be saved or restored. In a pool no copy is pending,
+    and a client may resume only after others have released their cells.
+    """
+    return sorted(actions, key=lambda action: _ORDER.get(action.kind, len(_ORDER)))

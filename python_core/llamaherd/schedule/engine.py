@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.outcome import Counts, Finish, Output, Piece, RunOutcome
+    from llamaherd.core.outcome import Counts, Finish, Kept, Output, Piece, RunOutcome
     from llamaherd.core.request import Request
 
 
@@ -30,6 +30,8 @@ class Engine(Protocol):
         request: Request,
         fork_from: int | None,
         *,
+        n_fork: int = 0,
+        keep: bool = False,
         call: int = 0,
         may_draft: bool = False,
         is_watched: bool = False,
@@ -40,7 +42,10 @@ class Engine(Protocol):
             id_: Identifier, unique among the requests that are not released.
             request: Request to run.
             fork_from: Id of a held prefix with which the request's tokens start. If the
-                prefix is a whole prompt, it may equal the tokens of the request.
+                prefix is a whole prompt, it may equal the tokens of the request. Or id
+                of a request that has ended and kept its cells, see `kept`.
+            n_fork: Number of tokens of the ended request that are not computed again.
+            keep: Whether a request that ends by itself keeps its cells until `release`.
             call: Id of the call to which the request belongs; `counts(call)` includes
                 the request.
             may_draft: Whether draft tokens may be computed for the request.
@@ -87,6 +92,12 @@ class Engine(Protocol):
 
     def get(self, id_: int) -> Output:
         """Return the output of a request so far."""
+
+    def kept(self, id_: int) -> Kept | None:
+        """Return the tokens whose cells an ended request has kept, or None.
+
+        A request that continues them takes over the sequence and the cells.
+        """
 
     def read(self, id_: int, n_bytes: int, n_tokens: int) -> Piece:
         """Return the part of an answer after `n_bytes` bytes and `n_tokens` tokens."""

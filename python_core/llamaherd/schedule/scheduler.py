@@ -21,7 +21,8 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from llamaherd.schedule.client import Client, State
-from llamaherd.schedule.decision import Action, Kind, Limits
+from llamaherd.schedule.decision import Action, Kind, Limits, in_order
+from llamaherd.schedule.kept_answers import KeptAnswers
 from llamaherd.schedule.prefix_owners import PrefixOwners
 from llamaherd.schedule.turns import Turns
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from llamaherd.schedule.prefix_cache import PrefixCache
     from llamaherd.schedule.queue import Heap, Queue
 
-_ORDER = {Kind.PAUSE: 0, Kind.RESUME: 1}
 HEADROOM = 16  # free cells per running client that must remain for answers
 
 
@@ -52,6 +52,7 @@ class Scheduler:
         self._running: dict[int, Client] = {}
         self._n_slots_used = 0
         self._n_hold_used = 0  # prefixes that are running, held or paused
+        self.kept = KeptAnswers()  # ended prompts that keep their cells
         self._n_admitted = 0
         self._has_new_call = False  # whether a call of several prompts was added
         self._raised: dict[Client, None] = {}  # prefixes whose priority increased
@@ -72,6 +73,10 @@ class Scheduler:
     def paused_clients(self) -> list[Client]:
         """Paused clients."""
         return [client for *_, client in self._paused]
+
+    def is_alone(self, client: Client) -> bool:
+        """Return whether only this client runs, and none is paused."""
+        return not self._paused and self._running.keys() == {client.id}
 
     @property
     def n_running(self) -> int:
@@ -115,6 +120,7 @@ class Scheduler:
             if client.is_prefix or client.state is State.ENDED:
                 continue
             if client.state is State.WAITING:
+                self.kept.leave(client)
                 leaving += self._abandon(client)
             else:
                 self._take_out(client)
@@ -145,17 +151,17 @@ class Scheduler:
             if self._has_skipped_prefix(client, heap):
                 continue
             if client is None or not self._has_slot(client, actions):
-                return self._in_order(actions)
+                break
             is_paused = client.state is State.PAUSED
             is_full = self._n_hold_used == self._limits.n_hold
             if client.is_prefix and is_full and not is_paused:
                 free += self._evict(actions, for_another=True)
-            source = None if is_paused else client.fork_source()
-            reused = source.n_tokens if source else 0
+            free += self._make_way(client, free, actions)
+            source, reused = client.source()
             need = max(client.n_saved, client.n_tokens) - reused
             if not self._fits(client, need, free):
                 if not self._cache.n_idle:
-                    return self._in_order(actions)
+                    break
                 free += self._evict(actions)
                 continue
             free -= need
@@ -170,11 +176,17 @@ class Scheduler:
                 self._turns.had_hold_slot(client.call)
             else:
                 self._turns.had_slot(client.call)
-            actions.append(Action(Kind.SUBMIT, client, source.id if source else None))
+            n_fork = reused if self.kept.take(client) else 0
+            fork_from = source.id if source else None
+            actions.append(Action(Kind.SUBMIT, client, fork_from, n_fork))
             self._release_if_idle(client.parent, actions)
+        return actions if math.isfinite(free) else in_order(actions)
 
     def make_room(self) -> Action:
         """After a batch found no free cells, decide which client releases its cells."""
+        kept = self.kept.evict()
+        if kept is not None:
+            return Action(Kind.RELEASE, kept[0])
         prefix = self._cache.evict()
         if prefix is not None:
             self._n_hold_used -= 1
@@ -267,17 +279,6 @@ class Scheduler:
         """Number of hold slots that are free or can be freed."""
         return self._limits.n_hold - self._n_hold_used + self._cache.n_idle
 
-    def _in_order(self, actions: list[Action]) -> list[Action]:
-        """Return actions in an order that loses no saved state.
-
-        A fork from a prefix into another stream is a copy that is pending until the next
-        batch, and meanwhile no state can be saved or restored. In a pool no copy is
-        pending, and a client may resume only after others have released their cells.
-        """
-        if self._limits.n_cells is not None:
-            return actions
-        return sorted(actions, key=lambda action: _ORDER.get(action.kind, len(_ORDER)))
-
     def _has_slot(self, client: Client, actions: list[Action]) -> bool:
         """Return whether a slot is free; pause a client of lower priority if needed.
 
@@ -310,10 +311,6 @@ class Scheduler:
         headroom = answers + min(HEADROOM, client.request.n_behind)
         return need + headroom <= free
 
-    def _is_stuck(self) -> bool:
-        """Return whether only prefixes wait, and too few hold slots are free."""
-        return not self._running and not self._paused and self._turns.has_any
-
     def _clear_pool(self, actions: list[Action]) -> int:
         """Evict the prefixes that a new call does not continue from an unused pool.
 
@@ -327,6 +324,9 @@ class Scheduler:
         is_pool = self._limits.n_cells is not None
         free = 0
         if is_due and is_pool and not self._running and not self._paused:
+            while (kept := self.kept.evict(even_used=False)) is not None:
+                actions.append(Action(Kind.RELEASE, kept[0]))
+                free += kept[1]
             while self._cache.n_idle:
                 free += self._evict(actions)
         return free
@@ -379,6 +379,7 @@ class Scheduler:
         if prefix.state is State.HELD:
             self._cache.release(prefix)
         elif prefix.state is State.WAITING:
+            self.kept.leave(prefix)
             self._cache.remove(prefix)
             leaving = self._abandon(prefix)
         elif prefix.state is not State.ENDED:
@@ -410,13 +411,23 @@ class Scheduler:
         actions.append(Action(Kind.RELEASE, prefix))
         return prefix.n_tokens
 
+    def _make_way(self, client: Client, free: float, actions: list[Action]) -> int:
+        """Evict the kept prompts in the way of a client; return the number of cells."""
+        needs_slot = not client.is_prefix and client.continued is None
+        n_slots = self._limits.n_slots - self._n_slots_used - needs_slot
+        n_missing = client.n_tokens + HEADROOM - free
+        evicted = self.kept.make_way(n_slots, n_missing, is_alone=not self._running)
+        actions += [Action(Kind.RELEASE, kept) for kept, _ in evicted]
+        return sum(n_cells for _, n_cells in evicted)
+
     def _has_skipped_prefix(self, client: Client | None, heap: Heap) -> bool:
         """Skip a prefix that gets too few hold slots; return whether one was skipped.
 
         Its children continue its parent. To evict a held prefix for it would not help:
         two prefixes could replace each other forever.
         """
-        if client is None and self._is_stuck():
+        is_idle = not self._running and not self._paused
+        if client is None and is_idle and self._turns.has_any:
             heap = self._turns.next(math.inf)
         elif not heap or heap[0][2].n_levels <= self._n_hold_free:
             return False
@@ -429,6 +440,7 @@ class Scheduler:
             child.parent = parent
         if parent is not None:
             parent.n_unsubmitted += len(children)
+        self.kept.leave(prefix)
         self._abandon(prefix)
         self._cache.remove(prefix)
         self._make_children_ready(prefix)

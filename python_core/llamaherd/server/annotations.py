@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.asks.interfaces import SERVER
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.core.declaration import options_of
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.failure import codes_of
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.codebook_file import codebook_of_yaml
 from llamaherd.server.costs import check_items, check_pairs
 from llamaherd.server.errors import bad_field
-from llamaherd.server.scores import answer, options_of
+from llamaherd.server.scores import answer, options_with_defaults
 from llamaherd.server.work_api import Prepared, check_model, given_fields
 from llamaherd.tasks.annotate import Annotate
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from llamaherd.run.context import Context
     from llamaherd.server.settings import ServerSettings
 
-_OPTIONS = frozenset(SERVER["/v1/annotate"].expected())
+_OPTIONS = frozenset(options_of(AnnotateOptions, "http"))
 
 
 class AnnotateApi:
@@ -47,7 +48,7 @@ class AnnotateApi:
         for i, text in enumerate(texts):
             if text is not None and not isinstance(text, str):
                 raise bad_field("texts", f"texts[{i}] must be a string or null")
-        options = options_of(given, _OPTIONS, self._settings)
+        options = options_with_defaults(given, _OPTIONS, self._settings)
         codebook = _codebook(given["codebook"])
         check_pairs(texts, list(codebook.labels or ()), "codebook")
         task = Annotate(codebook, options)

@@ -9,14 +9,14 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from llamaherd.run.looking import wait_or_look
+from llamaherd.loop.threads import wait_or_look
 from llamaherd.server.errors import stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from concurrent.futures import Future
 
-    from llamaherd.run.steps import GroupEnd, Steps
+    from llamaherd.run.hosted import GroupEnd, Steps
     from llamaherd.server.work_threads import Submitting
 
 _T = TypeVar("_T")

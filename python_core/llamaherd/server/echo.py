@@ -12,10 +12,10 @@ from llamaherd.asks.rendering import rendered_prompts
 from llamaherd.asks.requests import parsing
 from llamaherd.asks.thoughts import is_constrained
 from llamaherd.core.argument import Argument
+from llamaherd.core.effects import idle_settings
 from llamaherd.core.errors import PromptError
 from llamaherd.core.failure import Failure
 from llamaherd.core.results import Result, Results
-from llamaherd.core.sampling import SamplingParams
 from llamaherd.core.stats import Stats
 from llamaherd.model.conversations import Refused
 from llamaherd.model.tokens import prompt_tokens, token_bytes
@@ -29,19 +29,12 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
+    from llamaherd.core.sampling import SamplingParams
     from llamaherd.model.model import Model
     from llamaherd.run.host import Host
-    from llamaherd.run.steps import Steps
+    from llamaherd.run.hosted import Steps
     from llamaherd.server.api_shape import ParsedRequest
     from llamaherd.server.work_threads import Submitting
-
-# With these settings an answer of one token is the most likely token after the prompt.
-_PLAIN = SamplingParams(temperature=0.0, max_tokens=1, stop=(), logit_bias={})
-_WITHOUT_EFFECT = frozenset(
-    {"seed", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "mirostat_tau"}
-    | {"mirostat_eta", "repeat_last_n", "dry_base", "dry_allowed_length", "dry_breakers"}
-    | {"dry_penalty_last_n", "xtc_threshold"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,12 +208,11 @@ def _tokens(
 
 def _is_plain(parsed: ParsedRequest) -> bool:
     """Whether the request asks only for the most likely token after the prompt."""
-    own, plain = parsed.params, _PLAIN
-    return parsed.n == 1 and all(
-        getattr(own, each.name) == getattr(plain, each.name)
-        for each in fields(SamplingParams)
-        if each.name not in _WITHOUT_EFFECT
-    )
+    own = parsed.params
+    effective = set(own.changed()) - idle_settings(own).keys() - {"temperature", "seed"}
+    effective -= {"stop"} if own.stop == () else set()
+    is_plain = own.is_greedy and own.max_tokens == 1 and effective == {"max_tokens"}
+    return parsed.n == 1 and is_plain
 
 
 def _failed(reason: Failure) -> PromptError:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.api.embed import prepare_embed
-from llamaherd.asks.interfaces import SERVER
+from llamaherd.asks.options import EmbedOptions
 from llamaherd.core import checks
+from llamaherd.core.declaration import options_of
 from llamaherd.core.errors import ModelLoadError
 from llamaherd.core.failure import code_of
 from llamaherd.server.costs import MOST_ITEMS
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.work_threads import VectorThread, VectorThreads
 
-_OPTIONS = frozenset(SERVER["/v1/embeddings"].expected())
+_OPTIONS = frozenset(options_of(EmbedOptions, "http"))
 _FORMATS = ("float", "base64")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.interfaces import SERVER
+from llamaherd.asks.options import GenerateOptions
 from llamaherd.core import checks
+from llamaherd.core.declaration import options_of
 from llamaherd.core.sampling import SamplingParams
 from llamaherd.server.api_shape import ParsedRequest, usage
 from llamaherd.server.chats import with_defaults
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.server.settings import ServerSettings
 
-_TAKEN = frozenset(SERVER["/generate"].expected())
-_SETTINGS = frozenset(field.name for field in fields_of(SamplingParams))
+_TAKEN = frozenset(options_of(GenerateOptions, "http"))
+_SETTINGS = frozenset(SamplingParams.declared)
 _OPTIONS = _TAKEN - _SETTINGS - {"stream"}
 # Templates write any role into the prompt, even a misspelt role.
 _ROLES = ("system", "developer", "user", "assistant", "tool")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.interfaces import MAX_TOKENS_OF_COMPLETION, SERVER
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.rendering import rendered_prompts
 from llamaherd.asks.requests import make_requests
 from llamaherd.asks.shown_schemas import with_schemas
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
+from llamaherd.core.declaration import options_of
 from llamaherd.server import answer_form, openai_logprobs, several, stop_texts, tools
 from llamaherd.server.answer_form import form_of
 from llamaherd.server.api_shape import ParsedRequest
@@ -26,7 +26,12 @@ from llamaherd.server.neutral import OBFUSCATION, check_unused
 from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
 from llamaherd.server.openai_logprobs import LogprobsWriter
 from llamaherd.server.openai_messages import chat_messages
-from llamaherd.server.openai_sampling import ALIASES, alias_names, sampling_of
+from llamaherd.server.openai_sampling import (
+    ALIASES,
+    MAX_TOKENS_OF_COMPLETION,
+    alias_names,
+    sampling_of,
+)
 from llamaherd.server.wording import JSON
 from llamaherd.server.work_api import check_answer_fits, check_model, given_fields
 from llamaherd.structured.source import schema_text
@@ -41,7 +46,7 @@ if TYPE_CHECKING:
 
 _COMMON = frozenset(
     (
-        *SERVER["/v1/completions"].expected(),
+        *options_of(GenerateOptions, "completions"),
         *("model", "max_completion_tokens", "stream_options", "n", "logprobs"),
         *("prompt_logprobs", "add_special_tokens", stop_texts.FIELD),
         *ALIASES,

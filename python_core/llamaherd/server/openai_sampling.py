@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.interfaces import OPENAI_NAMES, SERVER
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Id
-from llamaherd.core.declared import defaults_of
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.declaration import options_of
+from llamaherd.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.server.errors import bad_field, renamed
 from llamaherd.server.generate import temperature_of, token_bias
 
@@ -17,6 +16,18 @@ if TYPE_CHECKING:
 
     from llamaherd.server.answer_form import AnswerForm
 
+MAX_TOKENS_OF_COMPLETION = 16  # OpenAI's API has these defaults
+_DEFAULTS: dict[str, object] = {"temperature": 1.0, "seed": -1}  # draws anew each time
+DEFAULTS: dict[str, dict[str, object]] = {
+    "completions": {**_DEFAULTS, "max_tokens": MAX_TOKENS_OF_COMPLETION},
+    "chats": {**_DEFAULTS, "max_tokens": MAX_TOKENS_OF_CHAT},
+}
+# Settings under the names that OpenAI's API and vLLM give them.
+OPENAI_NAMES = {
+    name: each.openai
+    for name, each in SamplingParams.declared.items()
+    if each.openai != name
+}
 # Names of llama-server for fields that have another name here.
 ALIASES = {
     "repeat_penalty": "repetition_penalty",
@@ -28,18 +39,12 @@ _PENALTIES = ("presence_penalty", "frequency_penalty")
 _OWN = frozenset({"temperature", "top_p", "max_tokens", "stop", "seed", "logit_bias"})
 
 
-def _passed_on() -> dict[str, str]:
-    """Return the library settings of the request fields that are passed on unchanged."""
-    fields = SERVER["/v1/completions"].expected()
-    every = {OPENAI_NAMES.get(name, name): name for name in defaults_of(SamplingParams)}
-    return {
-        field: name
-        for field, name in every.items()
-        if field in fields and field not in _OWN
-    }
-
-
-_SETTINGS = _passed_on()
+# Library settings of the request fields that are passed on unchanged.
+_SETTINGS = {
+    field: each.name
+    for field, each in options_of(SamplingParams, "completions").items()
+    if field not in _OWN
+}
 
 
 def alias_names(given: Mapping[str, object]) -> dict[str, str]:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import fields as fields_of
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.interfaces import SERVER
-from llamaherd.asks.settings import docs_of_options
-from llamaherd.core import checks
-from llamaherd.core.declared import first_sentence
-from llamaherd.core.sampling import SamplingParams
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.asks.options import (
+    ClassifyOptions,
+    EmbedOptions,
+    GenerateOptions,
+    ScoreOptions,
+)
+from llamaherd.core.declaration import options_of
 from llamaherd.core.thinking import MOST_TOKENS
 from llamaherd.server import neutral, openai_logprobs, stop_texts
 from llamaherd.server.chats import BUDGETS
 from llamaherd.server.costs import MOST_ITEMS
 from llamaherd.server.openai import MOST_SAMPLES
-from llamaherd.server.openai_sampling import ALIASES
+from llamaherd.server.openai_sampling import ALIASES, DEFAULTS
 from llamaherd.server.rerank import UNUSED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from llamaherd.core.declaration import Options
 
 Schema = dict[str, Any]
 
@@ -54,35 +57,6 @@ _BIAS: Schema = {
     "additionalProperties": {"type": "number"},
 }
 _BUDGET: Schema = {"type": "integer", "minimum": -1, "maximum": MOST_TOKENS}
-_THINKING: Schema = {
-    "anyOf": [_FLAG, {"type": "integer", "minimum": 0, "maximum": MOST_TOKENS}, OBJECT]
-}
-# Hand-written schemas of options, used instead of the schema derived from the option's
-# check function, which would be less exact or is not possible.
-_OF_OPTIONS: dict[str, Schema] = {
-    "logit_bias": _BIAS,
-    "dry_breakers": _TEXTS,
-    "schema": {"type": ["object", "boolean", "string"]},
-    "regex": _TEXT,
-    "grammar": _TEXT,
-    "choices": {**_TEXTS, "minItems": 1},
-    "stop": {"anyOf": [_TEXT, {**_TEXTS, "maxItems": 1024}]},
-    "thinking": _THINKING,
-    "variables": OBJECT,
-    "chat_template_kwargs": OBJECT,
-    "system": _TEXT,
-    "stream": {"enum": [True, False]},
-    "labels": {
-        "anyOf": [
-            {**_TEXTS, "minItems": 1},
-            {"type": "object", "minProperties": 1, "additionalProperties": _TEXT},
-        ]
-    },
-    "evidence": {"type": ["boolean", "object"]},
-    "date": {"type": "string", "format": "date"},
-    "quote_from": _TEXT,
-    "stop_token_ids": _TOKENS,
-}
 _BOTH_OF_OPENAI: dict[str, Schema] = {
     "model": _TEXT,
     "temperature": {"type": "number", "minimum": 0, "maximum": 2},
@@ -221,6 +195,16 @@ _OWN: dict[str, dict[str, Schema]] = {
     },
 }
 _CHAT = "/v1/chat/completions"
+# Declared options that requests accept, and the interface that they belong to.
+_OPTIONS: dict[str, tuple[type[Options], str]] = {
+    "/generate": (GenerateOptions, "http"),
+    "/v1/completions": (GenerateOptions, "completions"),
+    "/v1/chat/completions": (GenerateOptions, "chats"),
+    "/v1/embeddings": (EmbedOptions, "http"),
+    "/v1/score": (ScoreOptions, "http"),
+    "/v1/classify": (ClassifyOptions, "http"),
+    "/v1/annotate": (AnnotateOptions, "http"),
+}
 _OPENAIS = ("/v1/completions", _CHAT)
 REQUIRED: dict[str, tuple[str, ...]] = {
     "/generate": ("prompt",),
@@ -270,49 +254,20 @@ def _body(path: str, more: Mapping[str, Schema] | None = None) -> Schema:
 
 def _declared(path: str) -> dict[str, Schema]:
     """Return the schemas of declared options, by their names in requests."""
-    interface = SERVER.get(path)
-    if interface is None:
+    if path not in _OPTIONS:
         return {}
-    kinds = [interface.options, SamplingParams]
-    if "sampling" not in interface.options.__annotations__:
-        kinds = [interface.options]
-    checked = {
-        each.name: each.metadata.get("check")
-        for kind in reversed(kinds)
-        for each in fields_of(kind)
-    }
-    docs = docs_of_options(interface.options)
-    library = {field: name for name, field in interface.names.items()}
+    options, interface = _OPTIONS[path]
+    defaults = DEFAULTS.get(interface, {})
     found = {}
-    for field, default in interface.expected().items():
-        name = library.get(field, field)
-        schema = dict(_of_check(field, name, checked.get(name)))
-        if name in docs:
-            schema["description"] = first_sentence(docs[name])
+    for field, each in options_of(options, interface).items():
+        schema = {**each.kind.schema, "description": each.sentence}
+        if each.name == "stream":  # "all" is of the library
+            schema["enum"] = [True, False]
+        default = defaults.get(each.name, each.default)
         if isinstance(default, (bool, int, float, str)):
             schema["default"] = default
         found[field] = schema
     return found
-
-
-def _of_check(field: str, name: str, check: object) -> Mapping[str, Any]:
-    """Return the schema of an option from the function that checks it."""
-    if field in _OF_OPTIONS:
-        return _OF_OPTIONS[field]
-    if name in _OF_OPTIONS:
-        return _OF_OPTIONS[name]
-    if check is checks.flag:
-        return _FLAG
-    if check is checks.text:
-        return _TEXT
-    if isinstance(check, partial):
-        limits = check.keywords
-        if check.func is checks.choice:
-            return {"enum": list(limits["choices"])}
-        kind = {checks.integer: "integer", checks.real: "number"}[check.func]
-        high = limits.get("high", checks.INT32_MAX)
-        return {"type": kind, "minimum": limits["low"], "maximum": high}
-    raise LookupError(f"{field} has no schema: add it to _OF_OPTIONS")
 
 
 def _or_null(schema: Mapping[str, Any]) -> Schema:

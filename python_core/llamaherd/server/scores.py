@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.classify import prepare_classify
 from llamaherd.api.score import prepare_score
-from llamaherd.asks.interfaces import SERVER
 from llamaherd.asks.options import ClassifyOptions, ScoreOptions
+from llamaherd.core.declaration import options_of
 from llamaherd.server.chats import with_defaults
 from llamaherd.server.costs import check_items, check_pairs
 from llamaherd.server.work_api import Prepared, check_model, given_fields
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from llamaherd.run.context import Context
     from llamaherd.server.settings import ServerSettings
 
-_OF_SCORES = frozenset(SERVER["/v1/score"].expected())
-_OF_LABELS = frozenset(SERVER["/v1/classify"].expected())
+_OF_SCORES = frozenset(options_of(ScoreOptions, "http"))
+_OF_LABELS = frozenset(options_of(ClassifyOptions, "http"))
 
 
 class ScoreApi:
@@ -48,7 +48,8 @@ class ScoreApi:
         prompts = check_items("prompts", given["prompts"])
         check_pairs(prompts, given["continuations"], "continuations")
         options = ScoreOptions(
-            **options_of(given, _OF_SCORES, self._settings), on_error="continue"
+            **options_with_defaults(given, _OF_SCORES, self._settings),
+            on_error="continue",
         )
         work = prepare_score(self._ctx, prompts, given["continuations"], options)
         return Prepared(work, self._render)
@@ -95,7 +96,8 @@ class ClassifyApi:
         prompts = check_items("prompts", given["prompts"])
         check_pairs(prompts, given["labels"], "labels")
         options = ClassifyOptions(
-            **options_of(given, _OF_LABELS, self._settings), on_error="continue"
+            **options_with_defaults(given, _OF_LABELS, self._settings),
+            on_error="continue",
         )
         return Prepared(prepare_classify(self._ctx, prompts, options), self._render)
 
@@ -129,7 +131,7 @@ class ClassifyApi:
         return {**body, "notes": list(found.notes)}
 
 
-def options_of(
+def options_with_defaults(
     given: dict[str, object], names: frozenset[str], settings: ServerSettings
 ) -> dict[str, Any]:
     """Return the options of a request, with the server's options for chats."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Send
 
+    from llamaherd.run.hosted import Steps
     from llamaherd.run.job import Runnable
-    from llamaherd.run.steps import Steps
     from llamaherd.server.record import RequestRecord
     from llamaherd.server.running import Running
     from llamaherd.server.settings import ServerSettings

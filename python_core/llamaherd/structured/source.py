@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_origin, is_typeddict
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plain import plain
-from llamaherd.core.sampling import checked_schema
+from llamaherd.core.sampling_values import checked_schema
 from llamaherd.structured.subschemas import subschemas
 
 if TYPE_CHECKING:

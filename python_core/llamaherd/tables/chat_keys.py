@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from llamaherd.asks.annotate_options import AnnotateOptions
 from llamaherd.asks.chat_options import checked_variables
-from llamaherd.asks.interfaces import CHAT_NAMES
+from llamaherd.asks.options import PromptOptions
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.thinking import checked_thinking
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
 
 # Top-level keys of a file, with the names of the options that they set.
 CHAT_KEYS = {
-    CHAT_NAMES.get(name, name): name
+    PromptOptions.declared[name].key: name
     for name in ("thinking", "variables", "template", "prefix", "merge_system")
 }
-_OF_ANNOTATE = {each.name for each in fields(AnnotateOptions)}
+_OF_ANNOTATE = AnnotateOptions.declared.keys()
 
 
 class HasChatKeys(Protocol):

@@ -148,7 +148,7 @@ def do_run(
             stack.enter_context(locked("journal", journal.path))
         host = stack.enter_context(open_host(spec))
         model = host if isinstance(host, Model) else host.model
-        if journal is not None and model.file is not None:
+        if journal is not None:
             known = journal.find_model_hash(model.file.state)
             if known is not None:
                 model.file.remember(known)

@@ -171,7 +171,7 @@ def record_of(
         ValueError: The file of the model or of an adapter was removed or changed.
     """
     content = content_of(model.file, model.loras)
-    if model.file is None or content is None:
+    if content is None:
         raise ArgumentError(
             "the file of the model, or of an adapter, no longer exists or has changed "
             "since it was loaded: outputs record its hash",

@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from llamaherd.asks.interfaces import RUN_FILE
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.asks.options import ClassifyOptions, EmbedOptions, GenerateOptions
 from llamaherd.core import checks
+from llamaherd.core.declaration import REQUIRED, options_of
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.model.model import Model
 from llamaherd.run.context import Context
@@ -33,17 +35,30 @@ def _names(function: object, without: str = "") -> dict[str, object]:
 AT_TOP = ("chat", "system", "journal", *CHAT_KEYS)
 
 
+# Tables of the tasks, with the options that are their keys.
+TASK_TABLES = {
+    "sampling": GenerateOptions,
+    "classify": ClassifyOptions,
+    "annotate": AnnotateOptions,
+    "embed": EmbedOptions,
+}
+
+
 def _options(table: str) -> dict[str, object]:
     """Return the keys of a task's table with their defaults."""
-    taken = RUN_FILE[table].expected()
-    return {name: default for name, default in taken.items() if name not in AT_TOP}
+    taken = options_of(TASK_TABLES[table], "rows")
+    return {
+        name: None if each.default is REQUIRED else each.default
+        for name, each in taken.items()
+        if name not in AT_TOP
+    }
 
 
 # Keys of each table with their defaults.
 KEYS: dict[str, dict[str, object]] = {
     "model": {"path": None, **_names(Model, without="interrupt")},
     "context": _names(Context),
-    **{table: _options(table) for table in RUN_FILE},
+    **{table: _options(table) for table in TASK_TABLES},
 }
 _TABLES = frozenset(f"[{name}]" for name in KEYS)
 

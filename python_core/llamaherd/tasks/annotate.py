@@ -100,7 +100,7 @@ class Annotate(Task["Coded"]):
             is_piece=True,
             journal=journal,
         )
-        return HostedCall(host, coding, host)
+        return HostedCall(host, coding)
 
     def rows(self, results: Coded) -> Cells:
         """Return the cells of each column."""

@@ -13,7 +13,7 @@ from llamaherd.tasks.task import Task
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.asks.options import EmbedSettings
+    from llamaherd.asks.keywords import EmbedSettings
     from llamaherd.core.embeddings import Embeddings
     from llamaherd.journal.journal import Journal
     from llamaherd.model.model import Model

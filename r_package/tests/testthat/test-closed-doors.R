@@ -220,18 +220,28 @@ test_that("packages of other versions are told, with both versions and the comma
 test_that("Ctrl-C cancels statistics, and waits for the end of their thread", {
   skip_on_os("windows")
   seen <- character()
-  module <- list(
-    slow_start = \(fun, arguments) fun,
-    slow_wait = \(call, seconds) {
+  ok <- \(value = NULL) list(ok = TRUE, value = value)
+  old <- the$module
+  withr::defer(the$module <- old)
+  the$module <- list(
+    slow_start = \(fun, arguments) ok(list(job = fun)),
+    job_wait = \(job, seconds) {
       if (length(seen) == 0) {
         tools::pskill(Sys.getpid(), tools::SIGINT)
       }
       seen <<- c(seen, "wait")
-      "cancel" %in% seen
+      ok(list(done = FALSE, n_done = 0, n_total = 1))
     },
-    slow_cancel = \(call) seen <<- c(seen, "cancel")
+    job_cancel = \(job) {
+      seen <<- c(seen, "cancel")
+      ok()
+    },
+    call_result = \(job) {
+      seen <<- c(seen, "result")
+      ok(list(type = "ended"))
+    }
   )
-  caught <- tryCatch(call_slowly(module, "validate", list()), interrupt = identity)
+  caught <- tryCatch(py_call("validate"), interrupt = identity)
   expect_s3_class(caught, "llamaherd_interrupt")
-  expect_identical(utils::tail(seen, 2), c("cancel", "wait"))
+  expect_identical(utils::tail(seen, 3), c("wait", "cancel", "result"))
 })

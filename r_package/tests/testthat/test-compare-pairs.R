@@ -1,46 +1,69 @@
 # tests/cross/test_same_pairs.py compares texts with a model, from R and from Python.
 
-# The value that Python returns for three texts and two pairs; one pair failed.
+# Strengths of three texts and two pairs, of which one failed.
 example_pairs <- function() {
+  vector <- \(type, name, ...) list(type = type, name = name, values = list(...))
+  value <- \(name, value) list(type = "value", name = name, value = value)
+  text <- \(name, ...) vector("text", name, ...)
+  number <- \(name, ...) vector("number", name, ...)
+  integer <- \(name, ...) vector("integer", name, ...)
   strengths <- list(
-    name = list("a", "b", "c"),
-    text = list("One.", "Two.", "Three."),
-    strength = list(1, 0.25, -1.25),
-    std_error = list(0.1, 0.2, 0.3),
-    low = list(0.5, 0, -2),
-    high = list(1.5, 0.5, -0.5),
-    rank = list(1L, 2L, 3L),
-    n_pairs = list(1L, 1L, 0L)
+    text("name", "a", "b", "c"),
+    text("text", "One.", "Two.", "Three."),
+    number("strength", 1, 0.25, -1.25),
+    integer("rank", 1, 2, 3)
   )
   pairs <- list(
-    first = list("a", "c"),
-    second = list("b", "a"),
-    round = list(1L, 1L),
-    log_odds = list(-0.5, NaN),
-    prob = list(0.38, NaN),
-    position_bias = list(0.2, NaN),
-    consistent = list(TRUE, NULL),
-    coverage = list(0.9, NaN),
-    error = list(NULL, "too long")
+    text("first", "a", "c"),
+    number("log_odds", -0.5, NaN),
+    vector("flag", "consistent", TRUE, NULL),
+    text("error", NULL, "too long")
   )
-  found <- list(
-    strengths = strengths,
-    pairs = pairs,
-    position_bias = list(0.2, NaN, NaN),
-    consistent = 1,
-    reliability = 0.9,
-    dispersion = 0.1,
-    df = 0L,
-    n_parts = 2L,
-    converged = TRUE,
-    correlations = list(NaN),
-    notes = list("a note"),
-    page = "<PairComparison: 3 texts, 2 pairs>\nWhich?",
-    checks = "<PairComparison: 3 texts, 2 pairs>\nconverged"
+  bias <- c(
+    number("position_bias", 0.2, NaN, NaN),
+    list(names = list("value", "low", "high"))
   )
-  options <- list(level = 0.95, design = "adaptive", seed = 1)
-  new_pairs(found, "Which?", options)
+  from_python(list(
+    type = "object",
+    class = "llamaherd_pairs",
+    parts = list(
+      list(type = "table", name = "strengths", n = 3L, columns = strengths),
+      list(type = "table", name = "pairs", n = 2L, columns = pairs),
+      bias,
+      value("connected", FALSE),
+      value("checks", "<PairComparison: 3 texts, 2 pairs>\nconverged")
+    ),
+    page = list("<llamaherd_pairs> 3 texts, 2 pairs", "Which?"),
+    json = pairs_json
+  ))
 }
+
+# The same, as Python stores it.
+pairs_json <- paste0(
+  '{"llamaherd_pairs": 1, "strengths": [',
+  paste0(
+    sprintf(
+      '{"name": "%s", "text": "%s", "strength": %s, "std_error": 0.1, "low": %s, "high": %s,
+        "rank": %d, "n_pairs": 1}',
+      c("a", "b", "c"),
+      c("One.", "Two.", "Three."),
+      c(1, 0.25, -1.25),
+      c(0.5, 0, -2),
+      c(1.5, 0.5, -0.5),
+      1:3
+    ),
+    collapse = ", "
+  ),
+  '], "pairs": [
+    {"first": 0, "second": 1, "round": 1, "forward": -0.5, "backward": -0.5, "coverage": 0.9,
+     "error": null},
+    {"first": 2, "second": 0, "round": 1, "forward": NaN, "backward": NaN, "coverage": NaN,
+     "error": "too long"}],
+  "question": "Which?", "level": 0.95, "design": "adaptive", "seed": 1, "position_bias":
+  {"value": 0.2, "low": NaN, "high": NaN, "n": 1}, "consistent": 1, "reliability": 0.9,
+  "dispersion": 0.1, "df": 0, "n_parts": 2, "is_converged": true, "correlations": [NaN],
+  "notes": []}'
+)
 
 test_that("strengths and pairs are data frames", {
   found <- example_pairs()
@@ -49,10 +72,11 @@ test_that("strengths and pairs are data frames", {
   expect_equal(found$pairs$consistent, c(TRUE, NA))
   expect_equal(found$pairs$log_odds, c(-0.5, NA))
   expect_equal(found$pairs$error, c(NA, "too long"))
+  expect_identical(found$position_bias, c(value = 0.2, low = NA, high = NA))
   expect_false(found$connected)
   expect_identical(as.data.frame(found), found$strengths)
   expect_output(print(found), "<llamaherd_pairs> 3 texts, 2 pairs")
-  expect_output(print(summary(found)), "converged")
+  expect_output(print(summary(found)), "<llamaherd_pairs> 3 texts, 2 pairs\nconverged")
 })
 
 test_that("strengths are compared with people's pairs and known scores", {
@@ -97,8 +121,8 @@ test_that("strengths are plotted", {
 })
 
 test_that("texts need different names", {
-  expect_equal(pair_texts(c("x", "y"), environment())$names, c("1", "2"))
-  expect_equal(pair_texts(c(p = "x", q = "y"), environment())$names, c("p", "q"))
+  expect_named(pair_texts(c("x", "y"), environment()), c("1", "2"))
+  expect_named(pair_texts(c(p = "x", q = "y"), environment()), c("p", "q"))
   bad <- function(x) {
     expect_error(pair_texts(x, environment()), class = "llamaherd_error_argument")
   }

@@ -108,7 +108,7 @@ test_that("a context can be many processes", {
     num_cpus = 2L
   )
   expect_s3_class(context, "llamaherd_context")
-  seen <- the$module$seen("herd_start")
+  seen <- the$module$seen("cluster_start")
   expect_match(seen, "'ray://host:10001'", fixed = TRUE)
   expect_match(
     seen,
@@ -132,13 +132,13 @@ test_that("one process has no actors", {
   expect_false("actors" %in% names(stats))
 })
 
-test_that("actors are one on each machine, or each NUMA node", {
+test_that("actors are one on each machine unless there is a number", {
   local_fake()
   model <- model_load(local_model_file())
   context_create(model, cluster = "local")
-  expect_no_match(the$module$seen("herd_start"), "n_actors")
-  context_create(model, cluster = "host:6379", n_actors = "numa")
-  expect_match(the$module$seen("herd_start"), "'n_actors': 'numa'}", fixed = TRUE)
+  expect_no_match(the$module$seen("cluster_start"), "n_actors")
+  context_create(model, cluster = "host:6379", n_actors = 3)
+  expect_match(the$module$seen("cluster_start"), "'n_actors': 3}", fixed = TRUE)
 })
 
 test_that("wrong clusters are named", {
@@ -150,6 +150,7 @@ test_that("wrong clusters are named", {
     context_create(model, cluster = 3)
     context_create(model, cluster = "local", n_actors = 0)
     context_create(model, cluster = "local", n_actors = "many")
+    context_create(model, cluster = "local", n_actors = "numa")
     context_create(model, cluster = "local", num_cpus = "many")
     context_create(model, n_actors = 2)
     context_create(model, num_cpus = 2)

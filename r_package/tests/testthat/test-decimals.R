@@ -9,6 +9,7 @@ test_that("only an exact 0 or 1 is shown as 0 or 1", {
     c("99.95%", "50.0%", "100.0%", "0.0%")
   )
   expect_identical(percents(c(499 / 500, 1 / 500), 0L), c("99.8%", "0.2%"))
+  expect_identical(percents(c(199 / 200, 1 / 200), 0L), c("99.5%", "0.5%"))
   expect_identical(percents(c(-1e-12, -0.004)), c("0.0%", "-0.4%"))
   expect_identical(limits_text(0.997, 1), "[0.997, 1.00]")
   withr::with_options(list(OutDec = ","), expect_identical(decimals(499 / 500), "0.998"))
@@ -21,6 +22,9 @@ test_that("R and Python show the same texts", {
   of_python <- vapply(values, \(x) decimals_py$decimals(x, 2L), "")
   expect_identical(decimals(values), of_python)
   expect_identical(percents(values), vapply(values, \(x) decimals_py$percents(x, 1L), ""))
+  shares <- c(values, 0.005, 0.995, 0.0005, 0.9995)
+  whole <- vapply(shares, \(x) decimals_py$percents(x, 0L), "")
+  expect_identical(percents(shares, 0L), whole)
 })
 
 test_that("no column of numbers hides that a share is not 0 or 1", {

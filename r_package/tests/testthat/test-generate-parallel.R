@@ -380,15 +380,6 @@ test_that("a closed context is an error of its own class", {
   )
 })
 
-test_that("several jobs share a bar", {
-  seen <- NULL
-  bar <- list(show = \(state) seen <<- c(seen, state$n_done, state$n_total))
-  part <- part_of_bar(bar, 2, 3)
-  part$show(list(n_done = 4L, n_total = 10L, line = ""))
-  part$end()
-  expect_equal(seen, c(14, 30))
-})
-
 test_that("a bar comes with the first state and goes at the end", {
   withr::local_options(cli.progress_show_after = 0, cli.dynamic = FALSE)
   bar <- new_bar(TRUE)

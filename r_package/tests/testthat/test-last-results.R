@@ -100,56 +100,23 @@ test_that("interrupt() stores results, and nothing replaces earlier results", {
 })
 
 test_that("the part that was running is kept beside the finished parts", {
-  labels <- labels_so_far(
-    list("x", "y"),
-    list(labels = list("a", NULL), errors = list(NULL, "ended"))
+  labels <- data.frame(text = c("x", "y"), label = c("a", NA))
+  running <- list(
+    type = "table",
+    n = 2L,
+    columns = list(
+      list(type = "text", name = "text", values = list("x", "y")),
+      list(type = "text", name = "label", values = list("a", NULL))
+    )
   )
-  expect_identical(labels$label, c("a", NA))
-  expect_null(labels_so_far(list("x"), list(labels = list(NULL), errors = list("ended"))))
-  expect_identical(with_running(NULL, labels), labels)
-  expect_identical(with_running("done", NULL), "done")
-  expect_identical(attr(with_running("done", labels), "interrupted"), labels)
-})
-
-test_that("variants and candidates that were running are kept beside the finished ones", {
-  local_nothing_kept()
-  columns <- list(labels = list("a", NULL), errors = list(NULL, "ended"))
-  n_runs <- 0L
-  fakes <- list(
-    run_coding = function(..., made) {
-      n_runs <<- n_runs + 1L
-      if (n_runs == n_whole + 1L) {
-        made(columns)
-        stop("no luck")
-      }
-      list(columns = columns, interrupted = FALSE)
-    },
-    new_robustness = \(plan, runs, ...) paste(length(runs), "done"),
-    labels_of_run = \(...) list()
-  )
-  # Returns a function of the package that calls the fakes.
-  faked <- function(fun) {
-    environment(fun) <- list2env(fakes, parent = environment(fun))
-    fun
+  ended <- \(finished, running) {
+    from_python(list(type = "ended", finished = finished, running = running))
   }
-  plan <- list(names = c("one", "two"), codebooks = c("", ""), contexts = list(0L, 0L))
-  candidates <- list(texts = list("x", "y"), settings = c("{}", "{}"))
-  tried <- rep(list(list(name = "one", object = NULL, codebook = list(content = ""))), 2)
-  made <- \(done) if (length(done) > 0) paste(length(done), "done")
-  calls <- list(
-    \() faked(run_variants)(plan, list(NULL), list("x", "y"), FALSE, 0L, NULL),
-    \() faked(run_candidates)(candidates, tried, FALSE, 0L, made, NULL)
-  )
-  for (run in calls) {
-    n_whole <- n_runs <- 0L
-    expect_error(run(), "no luck")
-    expect_identical(last_results()$label, c("a", NA))
-    n_whole <- 1L
-    n_runs <- 0L
-    expect_error(run(), "no luck")
-    expect_identical(as.character(last_results()), "1 done")
-    expect_identical(attr(last_results(), "interrupted")$label, c("a", NA))
-  }
+  done <- list(type = "value", value = "done")
+  expect_null(ended(NULL, NULL))
+  expect_identical(ended(NULL, running), labels)
+  expect_identical(ended(done, NULL), "done")
+  expect_identical(attr(ended(done, running), "interrupted"), labels)
 })
 
 test_that("a warning at the start ends the job, and a warning at the end loses nothing", {

@@ -64,8 +64,8 @@ test_that("install_llamaherd() refuses what it cannot use", {
 test_that("install_llamaherd() takes the address of a Git repository", {
   source <- \(path) install_source(path, rlang::current_env())
   web <- "https://github.com/llamaherd/llamaherd"
-  expect_identical(source(web), paste0("llamaherd[docx,hub,plot] @ git+", web))
-  hub <- \(address) paste0("llamaherd[docx,hub,plot] @ git+", address)
+  expect_identical(source(web), paste0("llamaherd[docx,plot] @ git+", web))
+  hub <- \(address) paste0("llamaherd[docx,plot] @ git+", address)
   expect_identical(source(paste0("git+", web, "@v1")), hub(paste0(web, "@v1")))
   expect_identical(source("file:///srv/herd.git"), hub("file:///srv/herd.git"))
   expect_identical(source("ssh://git@host/herd"), hub("ssh://git@host/herd"))
@@ -95,7 +95,7 @@ test_that("install_llamaherd() takes a folder of wheels, and the wheel for this 
   skip_if_not(Sys.info()[["sysname"]] == "Linux" && !is.na(here))
   expect_identical(
     install_source(folder, rlang::current_env()),
-    paste0(file.path(normalizePath(folder), names[here]), "[docx,hub,plot]")
+    paste0(file.path(normalizePath(folder), names[here]), "[docx,plot]")
   )
 })
 

@@ -100,10 +100,10 @@ TEST_CASE("what runs or is held is in the way of a resize") {
   toy::submit(f.engine, Request(2, kHello, 20));
   toy::run(f.engine, 3);
   const lh_engine_params larger = toy::engine_params(512, 4, true);
-  CHECK_THROWS_WITH_AS(
-      f.engine.resize(larger),
-      "a resize needs all requests to be paused or to have ended; 3 are running or held",
-      lh::Error);
+  CHECK_THROWS_WITH_AS(f.engine.resize(larger),
+                       "a resize needs all requests to be paused or to have ended; 3 are "
+                       "running, held or kept",
+                       lh::Error);
   f.engine.pause(1);
   f.engine.end(2, LH_FINISH_CANCELLED, nullptr);
   CHECK(code_of([&] { f.engine.resize(larger); }) == LH_INVALID_ARGUMENT);

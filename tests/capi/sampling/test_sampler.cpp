@@ -42,7 +42,7 @@ lh::SamplerPtr reference_chain(const lh_sampling_params& p) {
   add(llama_sampler_init_top_p(p.top_p, 1));
   add(llama_sampler_init_min_p(p.min_p, 1));
   add(llama_sampler_init_xtc(p.xtc_probability, p.xtc_threshold, 1, p.seed));
-  add(llama_sampler_init_temp(p.temperature));
+  add(llama_sampler_init_temp_ext(p.temperature, p.dynatemp_range, p.dynatemp_exponent));
   add(llama_sampler_init_dist(p.seed));
   return chain;
 }
@@ -80,6 +80,8 @@ TEST_CASE("the chain draws what libllama's own samplers draw") {
     p.penalty_freq = pick({0.0F, 0.5F});
     p.penalty_present = pick({0.0F, -0.2F});
     p.xtc_probability = pick({0.0F, 0.0F, 0.5F});
+    p.dynatemp_range = pick({0.0F, 0.25F});
+    p.dynatemp_exponent = pick({1.0F, 2.0F});
     p.seed = static_cast<uint32_t>(random());
     lh::SamplerCache cache;
     lh::Sampler sampler(*model, p, cache);
@@ -88,6 +90,26 @@ TEST_CASE("the chain draws what libllama's own samplers draw") {
       std::vector<float> row = random_row(random);
       const int32_t expected = draw(reference.get(), row);
       CHECK(draw(sampler, row) == expected);
+    }
+  }
+}
+
+TEST_CASE("a dynamic temperature has a lower limit above 0") {
+  const auto model = toy::model();
+  std::mt19937 random(5);
+  for (const float range : {0.5F, 1.0F, 1e6F}) {
+    lh_sampling_params p = toy::greedy();
+    p.temperature = 0.5F;
+    p.dynatemp_range = range;
+    lh::SamplerCache cache;
+    lh::Sampler sampler(*model, p, cache);
+    std::vector<float> certain(fake::kVocab, -1e4F);
+    certain[7] = 1e4F;
+    CHECK(draw(sampler, certain) == 7);
+    for (int step = 0; step < 20; ++step) {
+      const int32_t token = draw(sampler, random_row(random));
+      CHECK(token >= 0);
+      CHECK(token < fake::kVocab);
     }
   }
 }

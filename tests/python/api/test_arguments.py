@@ -50,6 +50,7 @@ def context(smollm2: lh.Model) -> Iterator[lh.Context]:
         ({"type_v": 1}, ValueError, "type_v must be one of"),
         ({"offload_kqv": 1}, TypeError, "offload_kqv must be True or False"),
         ({"swa_full": "x"}, TypeError, "swa_full must be True or False"),
+        ({"keep_prefixes": 0}, TypeError, "keep_prefixes must be True or False"),
         ({"rope_scaling_type": 2}, ValueError, "rope_scaling_type must be one of 'none'"),
         ({"rope_freq_base": 0}, ValueError, "rope_freq_base must be above 0"),
         ({"rope_freq_base": "x"}, TypeError, "rope_freq_base must be a number, not 'x'"),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, get_type_hints
 
 import llamaherd as lh
 import pytest
-from llamaherd.core.sampling import OF_REQUEST, PLAIN_SETTINGS, SamplingSettings
+from llamaherd.asks.keywords import SamplingSettings
+from llamaherd.core.sampling import OF_REQUEST, PLAIN_SETTINGS
 from llamaherd.native.shim import ffi, lib
 
 if TYPE_CHECKING:

@@ -76,6 +76,8 @@ def test_all_commands_can_be_loaded_and_teach_by_examples(
     for name, what in COMMANDS.items():
         assert (f"  {name} " in overview) == bool(what)
         assert what in overview
+        if not what:  # removed
+            continue
         assert main([name, "--help"]) == 0
         text = capsys.readouterr().out
         assert "Examples:\n" in text
@@ -336,3 +338,21 @@ def test_a_missing_extra_is_told() -> None:
     assert done.returncode == 1
     assert 'pip install "llamaherd[server] @ git' in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("slurm run.toml --tasks 50 --submit", "--shard I/N"),
+        ("slurm --help", "--shard I/N"),
+        ("keep-journal a b", "`cp` copies a journal"),
+    ],
+)
+def test_a_removed_command_says_what_to_use(
+    command: str, instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = command.split()
+    assert main(words) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"`llamaherd {words[0]}` was removed" in told
+    assert instead in told

@@ -55,14 +55,14 @@ def test_a_cluster_writes_the_same_tables(
     rows = [f"{i},text number {i}" for i in range(60)]
     Path("in.csv").write_text("\n".join(["id,text", *rows, '9,""']), encoding="utf-8")
     lh.write_codebook(lh.Codebook("Which?", ["a", "b"]), "topics.yaml")
-    herds: list[lh.ray.Herd] = []
-    start = lh.ray.Herd.__init__
+    started: list[lh.ray.Cluster] = []
+    start = lh.ray.Cluster.__init__
 
-    def spy(herd: lh.ray.Herd, *args: object, **options: object) -> None:
-        herds.append(herd)
-        start(herd, *args, **options)
+    def spy(cluster: lh.ray.Cluster, *args: object, **options: object) -> None:
+        started.append(cluster)
+        start(cluster, *args, **options)
 
-    monkeypatch.setattr(lh.ray.Herd, "__init__", spy)
+    monkeypatch.setattr(lh.ray.Cluster, "__init__", spy)
     exact = ["in.csv", "-m", str(tiny_path("llama")), "--deterministic", "-q"]
     exact += ["--n-threads", "1"]
     for command in (
@@ -73,9 +73,9 @@ def test_a_cluster_writes_the_same_tables(
     ):
         task = command[0]
         assert main([*command, "-o", f"{task}.csv"]) == 3
-        assert not herds
+        assert not started
         there = [*command, "-o", f"{task}.there.csv", "--cluster", address]
         assert main(there) == 3
-        assert len(herds.pop().actors) == 2
+        assert len(started.pop().actors) == 2
         assert Path(f"{task}.there.csv").read_bytes() == Path(f"{task}.csv").read_bytes()
         assert "1 of 61 rows failed" in capsys.readouterr().err

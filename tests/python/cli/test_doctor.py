@@ -139,11 +139,11 @@ def test_a_model_that_makes_no_text_is_passed_over(
 def test_what_is_missing_is_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wanted = ['nonsense>=1; extra == "hub"', 'pytest; extra == "plot"']
+    wanted = ['nonsense>=1; extra == "docx"', 'pytest; extra == "plot"']
     monkeypatch.setattr(checkups, "requires", lambda _: wanted)
     finding = look_at("extras")
-    assert (finding.state, finding.text) == ("note", "plot; not hub (nonsense)")
-    assert 'pip install "llamaherd[hub] @ git' in finding.advice
+    assert (finding.state, finding.text) == ("note", "plot; not docx (nonsense)")
+    assert 'pip install "llamaherd[docx] @ git' in finding.advice
 
     monkeypatch.setattr(checkups, "gpus", lambda: (Gpu(name="G", memory_bytes=8 << 30),))
     monkeypatch.setattr(shim, "supports_gpu", lambda: False)

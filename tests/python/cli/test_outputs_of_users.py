@@ -10,10 +10,8 @@ from llamaherd.cli import serve_run
 from llamaherd.cli.main import main
 from llamaherd.core import locks
 from llamaherd.core.errors import ArgumentError, DownloadError, JournalError
-from llamaherd.hub.downloads import FetchOptions, downloaded
-from llamaherd.hub.quantizations import Offer
-from llamaherd.hub.transfer import FileRequest
-from llamaherd.journal.copying import keep_journal
+from llamaherd.hub.download import FileRequest, download
+from llamaherd.hub.progress import FetchOptions
 from llamaherd.journal.journal import Journal
 from llamaherd.remote import processes
 from llamaherd.remote.processes import FOLDER_VARIABLE, start_server
@@ -54,10 +52,10 @@ def locked(folder: Path) -> None:
 
 
 def fetched(folder: Path) -> None:
-    asked = FileRequest(url="https://localhost/a.gguf", target=folder / "a.gguf")
-    downloaded(
-        asked, "x", Offer(files=(), quantization=None), {}, FetchOptions(cache=folder)
+    asked = FileRequest(
+        url="https://localhost/a.gguf", target=folder / "a.gguf", source="x"
     )
+    download(asked, FetchOptions(cache=folder))
 
 
 # Name of a file of the user, and a function that would replace it.
@@ -70,7 +68,6 @@ CALLS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "document": ("a.docx", lambda f: write_report({}, f / "a.docx")),
     "metadata": ("o.csv.meta.json", lambda f: found_output(f / "o.csv", overwrite=False)),
     "ready": ("ready", lambda f: serve_run.check_ready_file(str(f / "ready"))),
-    "kept": ("k", lambda f: keep_journal(f / "journal", f / "k")),
     "seconds": ("j.times.json", stored_seconds),
     "lock": ("out.csv.lock", locked),
     "note": ("a.gguf.json", fetched),
@@ -108,7 +105,6 @@ COMMANDS = [
     "codebooks compare gold.csv -c one.yaml -m model.gguf -o",
     "codebooks compare gold.csv -c one.yaml -m model.gguf --plot",
     "spans spans.csv -o",
-    "slurm run.toml --tasks 2 --script",
     "gold sample in.csv -n 2 --name a -o",
     "pairs in.csv --question ? -m model.gguf -o",
     "recalibrate in.csv --gold gold.csv -o",
@@ -133,7 +129,7 @@ def test_a_command_replaces_a_file_only_if_asked(
     assert f"{name}' already exists" in told
     assert "--overwrite" in told
     assert (tmp_path / name).read_bytes() == MINE
-    if command.startswith(("codebooks ready", "spans", "slurm")) and name == "mine.csv":
+    if command.startswith(("codebooks ready", "spans")) and name == "mine.csv":
         assert main([*command.split(), name, "--overwrite"]) == 0
         assert (tmp_path / name).read_bytes() != MINE
 

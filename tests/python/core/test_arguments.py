@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd._r.boundary import boundary
-from llamaherd._r.herds import _of_argument, _of_cluster
+from llamaherd._r.clusters import _of_argument, _of_cluster
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field, Id
 from llamaherd.core.errors import SamplerError

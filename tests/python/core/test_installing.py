@@ -14,8 +14,8 @@ REPOSITORY = "https://github.com/llamaherd/llamaherd"
 def test_the_command_names_the_repository() -> None:
     """Also with extras and options."""
     assert installing.command() == f'pip install "git+{REPOSITORY}"'
-    extras = f'pip install -U "llamaherd[hub,plot] @ git+{REPOSITORY}"'
-    assert installing.command("hub", "plot", options="-U") == extras
+    extras = f'pip install -U "llamaherd[docx,plot] @ git+{REPOSITORY}"'
+    assert installing.command("docx", "plot", options="-U") == extras
 
 
 def test_no_text_asks_an_index_for_llamaherd() -> None:

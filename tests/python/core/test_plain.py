@@ -15,7 +15,8 @@ import pytest
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plain import cell_text, is_missing, json_value, plain, plain_tree
-from llamaherd.core.sampling import SamplingParams, checked_schema
+from llamaherd.core.sampling import SamplingParams
+from llamaherd.core.sampling_values import checked_schema
 
 BERLIN = dt.timezone(dt.timedelta(hours=1))
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _IMPORT_ALL = """
 import asyncio, concurrent.futures, ctypes, importlib, multiprocessing, os, pkgutil
 import shutil, signal, socket, sqlite3, subprocess, sys, tempfile, webbrowser
-import cffi, click, uvicorn, starlette, narwhals, jinja2, llama_cpp, llamaherd.native.shim
+import cffi, click, uvicorn, starlette, narwhals, numpy, jinja2, jsonschema, llama_cpp
+import filelock, httpx, huggingface_hub.hf_api, platformdirs, psutil, tqdm
+import llamaherd.native.shim
 
 class Posix:
     def find_spec(self, name, path=None, target=None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,7 +57,7 @@ def run(
 ) -> EmbedCall:
     call = EmbedCall(texts, "mean")
     sizes = EmbedSizes(n_batch=n_ctx, n_ctx=n_ctx, n_texts=n_texts)
-    call.run(N_EMBD, lambda: embedder, sizes)
+    call.run(N_EMBD, lambda: nullcontext(embedder), sizes)
     return call
 
 
@@ -107,12 +108,19 @@ def test_a_cancelled_call_keeps_what_it_has() -> None:
     calls: list[EmbedCall] = []
     embedder = FakeEmbedder(lambda n: calls[0].cancel() if n == 1 else None)
     calls.append(EmbedCall([text(1), text(2, 2), text(3, 3, 3)], "mean"))
-    calls[0].run(N_EMBD, lambda: embedder, EmbedSizes(n_batch=3, n_ctx=3, n_texts=2))
+    sizes = EmbedSizes(n_batch=3, n_ctx=3, n_texts=2)
+    calls[0].run(N_EMBD, lambda: nullcontext(embedder), sizes)
     assert calls[0].errors == [None, None, CANCELLED]
     before = EmbedCall([text(1)], "mean")
     before.cancel()
-    before.run(N_EMBD, pytest.fail, EmbedSizes(n_batch=3, n_ctx=3, n_texts=2))
+    before.run(N_EMBD, pytest.fail, sizes)
     assert before.errors == [CANCELLED]
+
+
+def test_a_call_that_has_ended_does_not_abort_the_next_one() -> None:
+    embedder = FakeEmbedder()
+    run([text(1)], embedder).cancel()
+    assert run([text(2)], embedder).errors == [None]
 
 
 @given(st.lists(st.integers(1, 20), max_size=30), st.integers(20, 40), st.integers(1, 7))

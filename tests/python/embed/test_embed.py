@@ -248,11 +248,12 @@ def test_bad_arguments_are_named(
 
 
 def test_too_little_memory_is_an_error(
-    minilm: lh.Model, monkeypatch: pytest.MonkeyPatch
+    tiny_path: TinyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llamaherd.memory.hardware.available_memory", lambda: 1000)
-    with pytest.raises(lh.ContextError, match="shorten the longest one"):
-        lh.embed_parallel(minilm, ["text"])
+    with lh.Model(tiny_path("bert")) as model:
+        monkeypatch.setattr("llamaherd.memory.hardware.available_memory", lambda: 1000)
+        with pytest.raises(lh.ContextError, match="shorten the longest one"):
+            lh.embed_parallel(model, ["text"])
 
 
 def test_progress_is_told(minilm: lh.Model) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import hashlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -12,11 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import llamaherd as lh
 import pytest
 from hub_server import COMMIT, Hub, serving, sha256
-from llamaherd.hub import fetch, transfer
-from llamaherd.hub.downloads import FetchOptions
+from llamaherd.hub import download, fetch, web
+from llamaherd.hub.progress import Cancelled, FetchOptions
 from llamaherd.memory import hardware
 
 if TYPE_CHECKING:
@@ -382,15 +386,28 @@ def test_two_who_want_the_same_get_one_file(hub: Hub) -> None:
 
 def test_a_cancelled_download_is_kept(hub: Hub, cache: Path) -> None:
     seen: list[int] = []
-    watch = transfer.Watch(
-        step=lambda n, _total: seen.append(n), is_cancelled=lambda: len(seen) > 1
+    options = FetchOptions(
+        cache=cache,
+        step=lambda n, _total: seen.append(n),
+        is_cancelled=lambda: len(seen) > 1,
     )
-    options = FetchOptions(cache=cache, watch=watch)
-    with pytest.raises(transfer.Cancelled):
+    with pytest.raises(Cancelled):
         fetch.fetch(f"{SOURCE}:Q8_0", options)
     hub.requests.clear()
     assert get(f"{SOURCE}:Q8_0").read_bytes() == Q8
     assert hub.gets()[0]["range"] == f"bytes={seen[-1]}-"
+
+
+def test_ctrl_c_keeps_what_came(hub: Hub) -> None:
+    def interrupt(done: int, _total: int | None) -> None:
+        if done > 1_000_000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lh.download_model(f"{SOURCE}:Q8_0", progress=interrupt)
+    hub.requests.clear()
+    assert get(f"{SOURCE}:Q8_0").read_bytes() == Q8
+    assert int(hub.gets()[0]["range"].removeprefix("bytes=").rstrip("-")) >= 1_000_000
 
 
 # ---- memory and disk ------------------------------------------------------------------
@@ -420,10 +437,25 @@ def test_a_full_disk_is_seen_before(
 ) -> None:
     del hub
     usage = type("Usage", (), {"free": 1_000_000})
-    monkeypatch.setattr(transfer.shutil, "disk_usage", lambda _path: usage)
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda _path: usage)
     with pytest.raises(lh.DownloadError, match="has 1 MB free, but 3 MB remain"):
         get(f"{SOURCE}:Q4_K_M")
     assert list(cache.rglob("*.gguf")) == []
+
+
+def test_a_disk_that_becomes_full_is_told_and_goes_on_later(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_number: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(download.os, "fsync", full)
+        with pytest.raises(lh.DownloadError, match=r"No space left.*3 MB are kept"):
+            get(f"{SOURCE}:Q4_K_M")
+    assert len(hub.gets()) == 1
+    assert get(f"{SOURCE}:Q4_K_M").read_bytes() == Q4
+    assert hub.gets()[1]["range"] == f"bytes={len(Q4) - 1}-"
 
 
 # ---- tokens ---------------------------------------------------------------------------
@@ -448,8 +480,8 @@ def test_a_gated_model_wants_a_token(
     options = FetchOptions(cache=cache, token=hub.token)
     assert "hf_secret" not in repr(options)
     assert "hf_secret" not in repr(
-        transfer.FileRequest(
-            url="https://x/y?token=hf_secret", target=cache, token=hub.token
+        download.FileRequest(
+            url="https://x/y?token=hf_secret", target=cache, source="", token=hub.token
         )
     )
     with pytest.raises(ValueError, match="not shown here") as error:
@@ -479,7 +511,108 @@ def test_redirects_lead_to_the_web_only(hub: Hub, to: str) -> None:
         get(f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf")
 
 
-# ---- offline, and without the package -------------------------------------------------
+# ---- hostile servers ------------------------------------------------------------------
+
+
+def test_a_body_without_end_does_not_fill_the_machine(
+    hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.by_target = {"/file.gguf": Q8}
+    hub.stated = False
+    monkeypatch.setattr(download, "_UNSIZED", 1_000_000)
+    with monkeypatch.context() as memory:
+        memory.setattr(hardware, "available_memory", lambda: 130_000_000)
+        with pytest.raises(lh.ModelLoadError, match=r"does not fit .* Use a smaller"):
+            get(f"{hub.url}/file.gguf")
+    with monkeypatch.context() as disk:
+        usage = type("Usage", (), {"free": 100_000})
+        disk.setattr(download.shutil, "disk_usage", lambda _path: usage)
+        with pytest.raises(lh.DownloadError, match="has 0 MB free, but 1 MB remain"):
+            get(f"{hub.url}/file.gguf")
+    assert list(cache.rglob("*.gguf")) == []
+    assert get(f"{hub.url}/file.gguf").read_bytes() == Q8
+
+
+def test_another_length_than_the_hub_s_is_refused(hub: Hub, cache: Path) -> None:
+    hub.by_target = {f"/{REPO}/resolve/{COMMIT}/tiny-Q4_K_M.gguf": Q4}
+    for length in (1000, len(Q4) + 1):
+        hub.odd = {"Content-Length": str(length)}
+        with pytest.raises(lh.DownloadError, match=f"has {length} bytes, not {len(Q4)}"):
+            get(f"{SOURCE}:Q4_K_M")
+    assert list(cache.rglob("*.gguf")) == []
+
+
+def test_a_tag_that_no_header_can_contain_is_not_sent_back(hub: Hub) -> None:
+    hub.by_target = {"/file.gguf": Q4}
+    hub.odd = {"ETag": '"\u00e9"', "Content-Length": str(len(Q4) + 1)}
+    with pytest.raises(lh.DownloadError, match="the connection ended too early"):
+        get(f"{hub.url}/file.gguf")
+    assert all("if-range" not in headers for headers in hub.gets())
+
+
+def test_a_compressed_body_is_not_unpacked(hub: Hub) -> None:
+    hub.by_target = {"/file.gguf": gzip.compress(b"GGUF" + bytes(10_000_000))}
+    hub.odd = {"Content-Encoding": "gzip"}
+    with pytest.raises(lh.DownloadError, match=r"is not a GGUF file: it begins with b'."):
+        get(f"{hub.url}/file.gguf")
+
+
+def test_redirects_have_an_end(hub: Hub) -> None:
+    hub.by_target = {"/file.gguf": Q4}
+    hub.odd = {"Location": "/file.gguf"}
+    with pytest.raises(lh.DownloadError, match="redirects more than 10 times"):
+        get(f"{hub.url}/file.gguf")
+
+
+def test_no_redirect_leads_from_https_to_http() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.url.scheme == "https"
+        return httpx.Response(302, headers={"Location": "http://example.org/b.gguf"})
+
+    with (
+        httpx.Client(transport=httpx.MockTransport(answer)) as client,
+        pytest.raises(lh.DownloadError, match="redirects from https to http"),
+        web.answer(client, "https://example.org/a.gguf", {}),
+    ):
+        pass
+
+
+def test_no_log_contains_the_secrets_of_an_address(
+    hub: Hub, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    hub.by_target = {"/a.gguf?key=hf_secret": b"", "/b.gguf?signature=hf_secret": Q4}
+    hub.odd = {"Location": f"{hub.url}/b.gguf?signature=hf_secret"}
+    with pytest.raises(lh.DownloadError):
+        get(f"{hub.url}/a.gguf?key=hf_secret")
+    hub.odd = {}
+    get(f"{hub.url}/b.gguf?signature=hf_secret")
+    get(SOURCE)
+    assert "hf_secret" not in caplog.text
+    httpx.get(f"{hub.url}/other?of=another")  # requests of other code are logged
+    assert "other?of=another" in caplog.text
+
+
+def test_a_proxy_that_cannot_be_used_is_no_raw_error(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_PROXY")
+    monkeypatch.setenv("ALL_PROXY", "gopher://user:hf_secret@localhost:9")
+    with pytest.raises(lh.DownloadError, match="proxy that the environment") as error:
+        get(f"{hub.url}/file.gguf")
+    assert "hf_secret" not in str(error.value)
+
+
+def test_finding_a_file_loads_no_http() -> None:
+    script = (
+        "import llamaherd.hub.fetch, sys\n"
+        "assert not {'httpx', 'httpcore', 'filelock', 'requests'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+# ---- offline --------------------------------------------------------------------------
 
 
 def test_offline_uses_the_cache_alone(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,15 +625,6 @@ def test_offline_uses_the_cache_alone(hub: Hub, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(lh.DownloadError, match="HF_HUB_OFFLINE forbids"):
         get(f"{hub.url}/{REPO}/resolve/main/tiny-Q4_K_M.gguf")
     assert hub.requests == []
-
-
-def test_without_huggingface_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(lh.DownloadError, match=r'pip install "llamaherd\[hub\] @ git'):
-        get(SOURCE)
-    monkeypatch.setenv("HF_TOKEN", hub.token)
-    url = f"{hub.url}/{REPO}/resolve/main/tiny-Q8_0.gguf"
-    assert get(url).read_bytes() == Q8
 
 
 def test_what_the_hub_does_not_have(hub: Hub) -> None:

@@ -27,6 +27,7 @@ from llamaherd.model.file import ModelFile
 from llamaherd.run.call import Call
 from llamaherd.run.hosted import HostedCall
 from llamaherd.run.job import Job
+from setting_examples import EFFECTIVE
 from thorough import examples
 
 if TYPE_CHECKING:
@@ -223,35 +224,9 @@ def test_a_fast_writer_stores_each_result_while_the_call_runs(folder: Path) -> N
 # ---- keys ------------------------------------------------------------------------------
 
 OTHER = {
-    "temperature": 0.5,
-    "top_k": 41,
-    "top_p": 0.9,
-    "min_p": 0.1,
-    "typical_p": 0.9,
-    "top_n_sigma": 1.0,
-    "repeat_last_n": 5,
-    "penalty_repeat": 1.1,
-    "penalty_freq": 0.1,
-    "penalty_present": 0.1,
-    "xtc_probability": 0.1,
-    "xtc_threshold": 0.2,
-    "dry_multiplier": 0.5,
-    "dry_base": 2.0,
-    "dry_allowed_length": 3,
-    "dry_penalty_last_n": 9,
-    "dry_breakers": ("x",),
-    "mirostat": 1,
-    "mirostat_tau": 4.0,
-    "mirostat_eta": 0.2,
-    "logit_bias": {3: float("-inf")},
-    "schema": {"type": "integer"},
-    "regex": "[a-z]",
-    "grammar": 'root ::= "a"',
-    "choices": ["a", "b"],
-    "quote_from": "a text",
-    "ignore_eos": True,
-    "min_tokens": 2,
-    "stop_token_ids": [5],
+    name: value
+    for name, (value, _) in EFFECTIVE.items()
+    if name not in ("max_tokens", "stop", "seed")
 }
 
 
@@ -294,7 +269,7 @@ def test_keys_stay_what_they_are_from_version_to_version() -> None:
     )
     assert settings_json(request([1]), {}) == '{"max_tokens": 5, "stop": []}'
     assert key(asked).hex() == GOLDEN_KEY
-    assert {name: getattr(SamplingParams(), name) for name in OTHER} == DEFAULTS
+    assert {name: getattr(SamplingParams(), name) for name in DEFAULTS} == DEFAULTS
 
 
 GOLDEN_KEY = "6afd673019d4d6f22d04d9a6131511e4f39cb082eb8291f36dc6405984272289"

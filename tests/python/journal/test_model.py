@@ -147,12 +147,3 @@ def test_a_llama_has_a_journal_too(smollm2_path: Path, tmp_path: Path) -> None:
     found = lh.generate_parallel(llama, ["One"], max_tokens=2, journal=journal)
     llama.close()
     assert (found.stats.n_journal, found.texts) == (1, expected.texts)
-    llama = llama_cpp.Llama(
-        str(smollm2_path),
-        n_ctx=256,
-        verbose=False,
-        kv_overrides={"llama.rope.freq_base": 20000.0},
-    )
-    with pytest.raises(lh.JournalError, match="kv_overrides"):
-        lh.generate_parallel(llama, ["One"], max_tokens=2, journal=journal)
-    llama.close()

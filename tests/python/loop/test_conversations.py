@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 N_TURN = 40  # tokens that each turn adds
 
 
-def loop_of(layout: Layout) -> Loop:
-    """Create a loop with enough cells for long conversations."""
+def loop_of(layout: Layout, *, can_cut: bool = True) -> Loop:
+    """Create a loop with enough cells for long conversations.
+
+    Args:
+        layout: Layout of the cells.
+        can_cut: Whether cells can be truncated; recurrent states cannot.
+    """
     plan = Plan(
         n_ctx=1 << 15,
         n_seq_max=12,
@@ -28,16 +33,18 @@ def loop_of(layout: Layout) -> Loop:
         capacity=1 << 11,
         memory_bytes=0,
     )
-    return make_loop(plan)
+    loop = make_loop(plan)
+    loop._sizing.engine.can_cut = can_cut
+    return loop
 
 
-def turns(layout: Layout, *, is_told: bool) -> list[int]:
+def turns(layout: Layout, *, is_told: bool, can_cut: bool = True) -> list[int]:
     """Return the number of computed prompt tokens for each of 20 turns.
 
     The last five tokens of a prompt are not in later prompts, like the end of a
     rendered chat.
     """
-    loop = loop_of(layout)
+    loop = loop_of(layout, can_cut=can_cut)
     counts = []
     for i in range(1, 21):
         n = i * N_TURN
@@ -53,24 +60,71 @@ LAYOUTS = pytest.mark.parametrize("layout", ["per_sequence", "unified"])
 
 
 @LAYOUTS
-def test_a_conversation_computes_each_turn_once(layout: Layout) -> None:
-    assert turns(layout, is_told=True) == [N_TURN + 5] * 20
+@pytest.mark.parametrize("can_cut", [True, False])
+def test_a_conversation_computes_each_turn_once(layout: Layout, can_cut: bool) -> None:
+    assert turns(layout, is_told=True, can_cut=can_cut) == [N_TURN + 5] * 20
 
 
 @LAYOUTS
-def test_a_long_conversation_of_plain_requests_computes_two_turns_each_time(
+def test_a_conversation_of_plain_requests_computes_each_turn_once(
     layout: Layout,
 ) -> None:
-    counts = turns(layout, is_told=False)
+    assert turns(layout, is_told=False) == [N_TURN + 5] * 20
+
+
+@LAYOUTS
+def test_without_truncation_plain_requests_compute_two_turns_each_time(
+    layout: Layout,
+) -> None:
+    counts = turns(layout, is_told=False, can_cut=False)
     assert counts[:2] == [N_TURN + 5, 2 * N_TURN + 5]
     assert counts[2:] == [2 * N_TURN + 5] * 18
 
 
 @LAYOUTS
-def test_plain_requests_that_extend_each_other_compute_each_turn_once(
+def test_an_answer_is_not_computed_again_in_the_next_turn(layout: Layout) -> None:
+    for can_cut in (True, False):
+        loop = loop_of(layout, can_cut=can_cut)
+        tokens = list(range(100))
+        for _ in range(4):
+            result = Handle(loop, request(tokens, 30), None).result(60)
+            n_before = len(tokens)
+            tokens += [*result.tokens, *range(500, 520)]
+            n_new = len(tokens) - n_before
+        # Only the last token of an answer has no cell.
+        assert result.stats.n_prefill_tokens <= n_new + 1
+        assert n_new > 20
+
+
+@LAYOUTS
+@pytest.mark.parametrize("n_text", [10, 300])
+def test_a_loop_computes_its_instruction_once(layout: Layout, n_text: int) -> None:
+    loop = loop_of(layout)
+    counts = []
+    for i in range(6):
+        asked = request([*range(200), *[500 + i] * n_text], 30)
+        result = Handle(loop, asked, None).result(60)
+        assert_right(result, asked)
+        counts.append(result.stats.n_prefill_tokens)
+    assert counts == [200 + n_text, *[n_text] * 5]
+
+
+@LAYOUTS
+def test_users_in_turns_keep_their_conversations(layout: Layout) -> None:
+    loop = loop_of(layout)
+    talks = [[i] * 60 for i in range(4)]
+    for turn in range(5):
+        for talk in talks:
+            talk.extend([900 + turn] * 20)
+            result = Handle(loop, request(talk, 10), None).result(60)
+            assert result.stats.n_prefill_tokens == (80 if turn == 0 else 20)
+
+
+@LAYOUTS
+def test_without_truncation_requests_that_extend_each_other_compute_each_turn_once(
     layout: Layout,
 ) -> None:
-    loop = loop_of(layout)
+    loop = loop_of(layout, can_cut=False)
     counts = []
     for i in range(1, 21):
         asked = request(range(i * N_TURN))
@@ -97,8 +151,10 @@ def test_forks_of_a_conversation_compute_their_common_part_once(
         result = Handle(loop, asked, None, n_again=220).result(60)
         assert_right(result, asked)
         counts.append(result.stats.n_prefill_tokens)
-    # The second prompt reveals the shared prefix, and later prompts use it.
-    assert counts == [121, 121, *[21] * (n_forks - 2)]
+    # In a pool, an ended prompt cannot be truncated within a prefix that it shares: the
+    # second prompt reveals what later prompts share.
+    n_second = 121 if layout == "unified" else 21
+    assert counts == [121, n_second, *[21] * (n_forks - 2)]
 
 
 def test_tokens_that_come_again_are_held_but_never_the_whole_prompt() -> None:

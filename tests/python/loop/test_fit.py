@@ -18,6 +18,7 @@ class Limited:
     """Sizing with a limited number of slots."""
 
     n_sharing = 1
+    keeps_prefixes = True
 
     def __init__(self, n_seq_max: int | None, *, deterministic: bool) -> None:
         self.sizes = Sizes(n_seq_max=n_seq_max, deterministic=deterministic)

@@ -161,7 +161,7 @@ class Draining:
             else:
                 assert_right(result, coding(i))
         assert not self.sizing.engine.numbers_of
-        assert all(slot.is_held for slot in self.sizing.engine.slots.values())
+        assert self.sizing.engine.is_idle
         return n_cancelled
 
 
@@ -373,4 +373,4 @@ def test_nothing_is_lost_if_some_changes_fail(seed: int) -> None:
         assert_whole(asked, handle)
     assert len(sizing.layouts) >= 2
     assert not sizing.engine.numbers_of
-    assert all(slot.is_held for slot in sizing.engine.slots.values())
+    assert sizing.engine.is_idle

@@ -196,6 +196,26 @@ def test_what_came_before_is_not_computed_again() -> None:
         return result.stats.n_prefill_tokens
 
     assert n_prefilled([*chat, 1]) == 31
+    assert [n_prefilled([*chat, 10 + i]) for i in range(5)] == [1] * 5
+    longer = [*chat, *[6] * 20]
+    assert [n_prefilled([*longer, 20 + i]) for i in range(4)] == [21, 1, 1, 1]
+    equal = [9] * 25
+    assert [n_prefilled(equal) for _ in range(10)] == [25, *[1] * 9]
+    assert loop.load.n_prefixes == 0
+    assert engine.is_idle
+
+
+def test_without_truncation_what_came_before_is_held_as_a_prefix() -> None:
+    loop, engine = stepping(plan())
+    engine.can_cut = False
+    chat = [5] * 30
+
+    def n_prefilled(tokens: Sequence[int]) -> int:
+        result = submit(loop, request(tokens, 5)).result(60)
+        assert_right(result, request(tokens, 5))
+        return result.stats.n_prefill_tokens
+
+    assert n_prefilled([*chat, 1]) == 31
     assert n_prefilled([*chat, 2]) == 31  # and holds the shared prefix
     assert [n_prefilled([*chat, 10 + i]) for i in range(5)] == [1] * 5
     # A longer shared beginning is held in addition.
@@ -203,7 +223,8 @@ def test_what_came_before_is_not_computed_again() -> None:
     assert [n_prefilled([*longer, 20 + i]) for i in range(4)] == [21, 21, 1, 1]
     equal = [9] * 25
     assert [n_prefilled(equal) for _ in range(10)] == [25, 25, *[1] * 8]
-    assert loop.load.n_prefixes == len(engine.slots) == 3
+    assert loop.load.n_prefixes == 3
+    assert engine.is_idle
 
 
 def test_callers_share_a_prefix_that_is_being_computed() -> None:

@@ -376,5 +376,5 @@ def test_callers_that_come_and_go_at_random_get_the_right_answers(
         list(pool.map(one, [rng.randrange(10**6) for _ in range(400)]))
     assert loop.wait(60)
     assert not engine.numbers_of
-    assert all(slot.is_held for slot in engine.slots.values())
+    assert engine.is_idle
     assert loop.load.n_running == loop.load.n_waiting == 0

@@ -353,7 +353,7 @@ def test_without_control_groups_the_machine_counts(
 def test_there_are_no_more_threads_than_the_container_has_time_for(
     cgroups: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardware.psutil, "cpu_count", lambda **_: 16)
+    monkeypatch.setattr(hardware, "n_physical_cores", lambda: 16)
     monkeypatch.setattr(hardware.os, "sched_getaffinity", lambda _: set(range(12)))
     for content, n in (
         ("max 100000", 12),

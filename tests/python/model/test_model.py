@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
+from llamaherd.model.tokens import prompt_tokens
 from llamaherd.optimize import requantize
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def test_special_tokens_in_messages_stay_text(smollm2: lh.Model) -> None:
     document = f"a<|im_end|>b{OPEN}c{CLOSE}"
     prompt = lh.apply_chat_template(smollm2, [{"role": "user", "content": document}])
     assert f"a{OPEN}<|im_end|>{CLOSE}b\ufffdc\ufffd" in prompt
-    tokens = lh.model.tokens.prompt_tokens(smollm2, "prompt", prompt)
+    tokens = prompt_tokens(smollm2, "prompt", prompt)
     # One end token for the system message that the template adds, one for the user's.
     assert list(tokens).count(2) == 2
     assert "a<|im_end|>b" in lh.detokenize(smollm2, tokens)
@@ -175,7 +176,7 @@ def test_a_prompt_that_starts_with_a_special_token_has_them_parsed(
     smollm2: lh.Model,
 ) -> None:
     def n_ends(prompt: str, how: object = "auto") -> int:
-        return list(lh.model.tokens.prompt_tokens(smollm2, "p", prompt, how)).count(2)
+        return list(prompt_tokens(smollm2, "p", prompt, how)).count(2)
 
     assert n_ends("<|im_start|>user\nHi<|im_end|>") == 1
     assert n_ends("Hi<|im_end|>") == 0
@@ -184,7 +185,7 @@ def test_a_prompt_that_starts_with_a_special_token_has_them_parsed(
 
 
 def test_bos_is_not_doubled(gemma3: lh.Model) -> None:
-    once = lh.model.tokens.prompt_tokens(gemma3, "p", "<bos>Hello")
+    once = prompt_tokens(gemma3, "p", "<bos>Hello")
     assert list(once) == lh.tokenize(gemma3, "Hello")
 
 

@@ -12,6 +12,7 @@ import tiny_models
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.model.renderer import Renderer
+from llamaherd.model.tokens import prompt_tokens
 from llamaherd.model.tool_calls import ToolAnswer, ToolCall, parse_tool_calls
 from llamaherd.model.tool_formats import tool_format_of
 from llamaherd.model.tool_readers import FORMATS
@@ -339,7 +340,7 @@ def test_tools_and_calls_are_rendered_with_their_texts_as_text(tmp_path: Path) -
     ]
     with lh.Model(path) as model:
         prompt = lh.apply_chat_template(model, talk, tools=tools)
-        tokens = lh.model.tokens.prompt_tokens(model, "prompt", prompt).tolist()
+        tokens = prompt_tokens(model, "prompt", prompt).tolist()
         (start,) = lh.tokenize(model, "<|start|>", add_special=False, parse_special=True)
         (opening,) = lh.tokenize(
             model, "<tool_call>", add_special=False, parse_special=True

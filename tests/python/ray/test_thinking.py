@@ -1,4 +1,4 @@
-"""Thoughts on a herd equal those of one context, in all behaviours and in scores."""
+"""Thoughts on a cluster equal those of one context, in all behaviours and in scores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DRAWN: dict[str, Any] = {"chat": True, "thinking": 12, "seed": 5}
 
 @pytest.fixture(scope="module")
 def desk(cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:  # noqa: ARG001
-    desk = Desk(tmp_path_factory.mktemp("herd"))
+    desk = Desk(tmp_path_factory.mktemp("thinking"))
     yield desk
     desk.close()
 
@@ -43,7 +43,7 @@ def test_a_behaviour_is_right_through_a_door(behaviour: Behaviour, desk: Desk) -
 def test_drawn_thoughts_are_those_of_one_context(desk: Desk) -> None:
     how = {**DRAWN, "temperature": 2.0, "max_tokens": 4, "n": 2}
     here = lh.generate_parallel(desk.context("deterministic"), TEXTS, **how)
-    there = lh.generate_parallel(desk.herd, TEXTS, **how)
+    there = lh.generate_parallel(desk.cluster, TEXTS, **how)
     for a, b in zip(here.samples, there.samples, strict=True):
         assert [r.thinking for r in a] == [r.thinking for r in b]
         assert [r.tokens for r in a] == [r.tokens for r in b]
@@ -55,14 +55,14 @@ def test_drawn_thoughts_are_those_of_one_context(desk: Desk) -> None:
 def test_scores_behind_thoughts_are_those_of_one_context(desk: Desk) -> None:
     how = {**DRAWN, "n_thoughts": 3}
     here = lh.classify_parallel(desk.context("deterministic"), TEXTS, LABELS, **how)
-    there = lh.classify_parallel(desk.herd, TEXTS, LABELS, **how)
+    there = lh.classify_parallel(desk.cluster, TEXTS, LABELS, **how)
     assert there.thoughts == here.thoughts
     np.testing.assert_allclose(there.probs, here.probs, atol=1e-6)
     assert there.between is not None
     np.testing.assert_allclose(there.between, here.between, atol=1e-6)
     frame = {"text": TEXTS}
     del how["seed"]
-    on = (desk.context("deterministic"), desk.herd)
+    on = (desk.context("deterministic"), desk.cluster)
     each = [lh.annotate(frame, "text", codebook(), host, **how) for host in on]
     assert each[0].frame["thinking"] == each[1].frame["thinking"]
     assert each[0].frame["label"] == each[1].frame["label"]

@@ -17,12 +17,12 @@ import llamaherd as lh
 import pytest
 from hub_server import Hub, serving
 from llamaherd import _r
+from llamaherd._r import clusters
 from llamaherd.core.progress import JobProgress
-from llamaherd.hub import downloads
+from llamaherd.hub import download
 from llamaherd.native.embedder import NativeEmbedder
 from llamaherd.native.engine import NativeEngine
 from llamaherd.optimize.requantize import Requantized
-from llamaherd.ray.herd import Herd
 from llamaherd.run.hosted import HostedCall
 from waiting import wait_until
 
@@ -42,8 +42,8 @@ GATES: dict[str, tuple[Any, str]] = {
     "annotate": ENGINE,
     "embed": (NativeEmbedder, "run"),
     "optimize": (Requantized, "quantize"),
-    "fetch": (downloads, "download"),
-    "herd": (Herd, "__init__"),
+    "fetch": (download, "download"),
+    "cluster": (clusters, "Cluster"),
 }
 CLASSES = {"embed": lh.EmbedJob, "optimize": lh.OptimizeJob}
 
@@ -113,8 +113,8 @@ class Starter:
         options = {"force": False, "check_memory": False}
         return value(_r.fetch_start(f"{self._url}/model.gguf", options))["job"]
 
-    def herd(self) -> lh.Job[Any]:
-        return value(_r.herd_start(self._model, "local", {}))["job"]
+    def cluster(self) -> lh.Job[Any]:
+        return value(_r.cluster_start(self._model, "local", {}))["job"]
 
 
 def value(status: dict[str, Any]) -> Any:
@@ -122,26 +122,21 @@ def value(status: dict[str, Any]) -> Any:
     return status["value"]
 
 
-class FakeLoop:
-    """Loop of a herd without actors."""
+class FakeCluster:
+    """Cluster without actors."""
 
-    is_closed = False
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-def fake_start(herd: Any, *_args: Any, **_options: Any) -> None:
-    """Start a herd without actors."""
-    herd._loop = FakeLoop()
+    def __init__(
+        self, *_arguments: Any, is_cancelled: Callable[[], bool], **_: Any
+    ) -> None:
+        self.is_cancelled = is_cancelled()
 
 
 def is_cancelled(kind: str, results: Any) -> bool:
     """Return whether the results show that their job was cancelled."""
     if kind in ("optimize", "fetch"):
         return results is None
-    if kind == "herd":
-        return results._loop.is_closed
+    if kind == "cluster":
+        return results.is_cancelled
     if kind in ("embed", "annotate"):
         return any(error and "ended before" in error for error in results.errors)
     return "cancelled" in results.finish_reasons
@@ -166,10 +161,8 @@ def starter(
     kind: str = request.param
     with serving(Hub()) as hub, closing(Starter(kind, model, tmp_path, hub.url)) as made:
         hub.by_target["/model.gguf"] = b"GGUF" + bytes(1000)
-        if kind == "herd":
-            monkeypatch.setattr(Herd, "close", lambda herd: herd._loop.close())
         owner, name = GATES[kind]
-        function = fake_start if kind == "herd" else getattr(owner, name)
+        function = FakeCluster if kind == "cluster" else getattr(owner, name)
         monkeypatch.setattr(owner, name, made.gate.holding(function))
         yield made
 
@@ -203,7 +196,7 @@ def test_progress_has_counts_a_unit_and_a_line(starter: Starter) -> None:
         assert isinstance(progress.unit, str)
         assert all(isinstance(text, str) for text in progress.messages)
     assert begun.n_done <= job.progress.n_done
-    if starter.kind != "herd":
+    if starter.kind != "cluster":
         assert job.progress.n_done == job.progress.n_total > 0
     state = value(_r.job_wait(job, 0))
     assert state["done"]
@@ -271,7 +264,7 @@ def test_a_job_is_shown_with_its_progress(starter: Starter) -> None:
     starter.gate.opened.set()
     job.results()
     assert repr(job).endswith("done>")
-    if starter.kind != "herd":
+    if starter.kind != "cluster":
         n, unit = job.progress.n_total, job.progress.unit
         assert f"{n} of {n} {unit}" in repr(job)
 

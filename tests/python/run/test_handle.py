@@ -18,8 +18,8 @@ from fake_engine import BAD_GRAMMAR, FakeEngine, answer, make_loop, text_of
 from llamaherd import GenerationError, PromptError, SamplingParams
 from llamaherd.core.outcome import Piece
 from llamaherd.core.request import Request, ThoughtStage
+from llamaherd.loop import threads
 from llamaherd.loop.loop import Loop
-from llamaherd.run import looking
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
 from llamaherd.run.job import Job
@@ -334,7 +334,7 @@ def test_waits_end_if_the_thread_of_the_loop_does(
 ) -> None:
     # As with too little memory, when not even the error can be reported.
     monkeypatch.setattr(Loop, "_has_turned", lambda _: False)
-    monkeypatch.setattr(looking, "_LOOK_S", 0.01)
+    monkeypatch.setattr(threads, "_LOOK_S", 0.01)
 
     async def waits() -> Result:
         return await Handle(make_loop(), request([1]), None)

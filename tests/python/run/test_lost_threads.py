@@ -13,14 +13,14 @@ import pytest
 import tiny_models
 from fake_calls import assert_right, request
 from fake_engine import make_loop
+from llamaherd.loop import threads
 from llamaherd.loop.loop import Loop
-from llamaherd.ray.loop import HerdLoop
-from llamaherd.run import looking
+from llamaherd.ray.loop import ClusterLoop
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
-from llamaherd.run.steps import run_steps
+from llamaherd.run.hosted import run_steps
 from llamaherd.server.awaited import AwaitedJob
-from local_link import LocalLink
+from local_ray import LocalActor, local_cluster
 from waiting import HANGS_S, wait_until
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.loop.threaded import ThreadedLoop
-    from llamaherd.run.steps import Steps
+    from llamaherd.run.hosted import Steps
 
     Wait = Callable[[], object]
 
@@ -39,7 +39,7 @@ SAID: ContextVar[str] = ContextVar("SAID", default="")
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "_LOOK_S", 0.01)
+    monkeypatch.setattr(threads, "_LOOK_S", 0.01)
 
 
 @pytest.fixture
@@ -48,15 +48,12 @@ def context_loop() -> Loop:
 
 
 @pytest.fixture
-def herd_loop() -> Iterator[HerdLoop]:
-    link = LocalLink(0)
-    loop = link.loop = HerdLoop([link], n_slots=12)
-    yield loop
-    loop.close()
-    link.close()
+def cluster_loop() -> Iterator[ClusterLoop]:
+    with local_cluster(LocalActor()) as loop:
+        yield loop
 
 
-@pytest.fixture(params=["context_loop", "herd_loop"])
+@pytest.fixture(params=["context_loop", "cluster_loop"])
 def loop(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(request.param)
 
@@ -64,15 +61,13 @@ def loop(request: pytest.FixtureRequest) -> Any:
 def lose_thread(loop: ThreadedLoop, begin: Callable[[], object]) -> None:
     """Let the thread of a loop die with the requests that it received from `begin`."""
 
-    def die() -> NoReturn:
-        if isinstance(loop, HerdLoop):
-            loop._events.get()
-        else:
+    def die(*_: object) -> NoReturn:
+        if not isinstance(loop, ClusterLoop):
             wait_until(lambda: bool(loop._arrived))
             loop._arrived.clear()
         raise SystemExit  # as if not even the error could be reported
 
-    turn = "_turn" if isinstance(loop, HerdLoop) else "_has_turned"
+    turn = "_turn" if isinstance(loop, ClusterLoop) else "_has_turned"
     setattr(loop, turn, die)
     begin()
     wait_until(lambda: loop._worker is not None and loop._worker.is_over)
@@ -216,19 +211,15 @@ def test_another_thread_ends_what_the_lost_one_ran(context_loop: Loop) -> None:
 
 
 def test_an_actor_reports_requests_whose_thread_died() -> None:
-    """The herd runs them elsewhere, or fails them with the reason."""
-    link = LocalLink(0)
-    herd = link.loop = HerdLoop([link], n_slots=12)
-    try:
-        inner = link._actor._loop
-        assert inner is not None
+    """The cluster runs them elsewhere, or fails the call with the reason."""
+    actor = LocalActor()
+    with local_cluster(actor) as loop:
         calls: list[Handle] = []
-        lose_thread(inner, lambda: calls.append(Handle(herd, LOST, None)))
+        with pytest.warns(UserWarning, match="answers no more"):  # noqa: PT031 - begins here
+            lose_thread(actor.inner._loop, lambda: calls.append(Handle(loop, LOST, None)))
+            wait_until(lambda: loop._worker is not None and loop._worker.is_over)
         with pytest.raises(MemoryError, match="the context's thread ended"):
             calls[0].result(60)
-    finally:
-        herd.close()
-        link.close()
 
 
 @pytest.mark.parametrize("fails", ["counts", "output"])

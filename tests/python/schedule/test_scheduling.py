@@ -62,19 +62,23 @@ def run(
         return call.run(loop), engine
     finally:
         assert loop.wait()
-        assert all(slot.is_held for slot in engine.slots.values())
-        assert len(engine.slots) <= sizes.n_hold
-        kept = sum(len(slot.request.tokens) for slot in engine.slots.values())
-        assert len(engine.used) <= kept
+        held = [slot for slot in engine.slots.values() if slot.is_held]
+        ended = [slot for slot in engine.slots.values() if not slot.is_held]
+        assert engine.is_idle
+        assert len(held) <= sizes.n_hold
+        assert len(ended) <= sizes.n_seq_max
+        every = [*held, *ended]
+        n_tokens = sum(len(s.request.tokens) + len(s.generated) for s in every)
+        assert len(engine.used) <= n_tokens
         assert not engine.numbers_of
 
 
 @st.composite
-def workloads(draw: st.DrawFn) -> list[Request]:
+def workloads(draw: st.DrawFn, n_most: int = 40) -> list[Request]:
     """Draw prompts that share prefixes at several depths; some are equal, some fail."""
     stems = draw(st.lists(st.integers(16, 40), min_size=1, max_size=4))
     requests = []
-    for _ in range(draw(st.integers(1, 40))):
+    for _ in range(draw(st.integers(1, n_most))):
         tokens: list[int] = []
         for depth in range(draw(st.integers(0, len(stems)))):
             tokens += [depth * 10 + draw(st.integers(0, 1))] * stems[depth]
@@ -131,6 +135,47 @@ def test_calls_after_each_other_share_what_is_kept(
         for asked, result in zip(requests, results, strict=True):
             if asked.tokens and POISON not in asked.tokens:
                 assert_right(result, asked)
+
+
+@given(
+    st.lists(workloads(n_most=3), min_size=5, max_size=12),
+    st.integers(1, 4),
+    st.integers(60, 800),
+    st.booleans(),
+    st.booleans(),
+)
+@examples(200)
+@pytest.mark.slow(reason="random schedules on a fake engine")
+def test_small_calls_in_any_order_continue_what_ended_before(
+    calls: list[list[Request]], n_slots: int, n_cells: int, pooled: bool, can_cut: bool
+) -> None:
+    loop = make_loop(plan(n_slots, n_cells, 2, pooled=pooled))
+    loop._sizing.engine.can_cut = can_cut
+    for requests in calls:
+        results, _ = run(requests, loop=loop)
+        for asked, result in zip(requests, results, strict=True):
+            n_needed = len(asked.tokens) + asked.max_tokens
+            if asked.tokens and POISON not in asked.tokens and n_needed <= n_cells:
+                assert_right(result, asked)
+
+
+def test_a_call_of_several_prompts_copies_what_a_single_prompt_has_computed() -> None:
+    for pooled in (True, False):
+        loop = make_loop(plan(pooled=pooled))
+        run([request([7] * 100 + [1] * 5)], loop=loop)
+        results, _ = run([request([7] * 100 + [i] * 5) for i in range(2, 6)], loop=loop)
+        assert results.stats.n_prefill_tokens == 1 + 4 * 5
+
+
+def test_without_kept_prefixes_a_call_computes_all_its_tokens() -> None:
+    loop = make_loop(plan(pooled=False))
+    loop._sizing.keeps_prefixes = False
+    for _ in range(2):
+        for n_prompts in (1, 1, 4):
+            prompts = [request([7] * 100 + [i] * 5) for i in range(n_prompts)]
+            results, engine = run(prompts, loop=loop)
+            assert results.stats.n_prefill_tokens == 100 + 5 * n_prompts
+            assert not engine.used
 
 
 def test_a_prefix_is_kept_for_the_next_call() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from llamaherd.loop.loop import Loop
-    from llamaherd.run.steps import Steps
+    from llamaherd.run.hosted import Steps
 
 
 class _Work:

@@ -15,7 +15,6 @@ _ALLOWED = {
     ("structured/enforce.py", "enforced"): "llguidance's only answer is a text",
     ("structured/enforce.py", "_problem"): "llguidance's only answer is a text",
     ("native/llguidance.py", "ignored_of_schema"): "llguidance's only answer is a text",
-    ("ray/member.py", "_plain"): "Ray says only in a text that an actor's node has died",
     ("cli/main.py", "_run"): "Python says only in a text that no thread can start",
     ("asks/shown_schemas.py", "_with_text"): "a message of a chat",
     ("cli/streams.py", "escape_unknown_characters"): "a handler of errors, no message",

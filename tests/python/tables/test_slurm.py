@@ -1,4 +1,4 @@
-"""Array scripts: their text, and their tasks, executed without SLURM."""
+"""The array script of docs/cluster.md, whose tasks run here without SLURM."""
 
 from __future__ import annotations
 
@@ -10,20 +10,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import llamaherd as lh
 import pytest
 from llamaherd.cli import main
-from llamaherd.journal import copying
-from llamaherd.journal.journal import Journal
-from llamaherd.tables.slurm import Resources, slurm_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PLAYED = """#!/usr/bin/env bash
-echo "${0##*/} $*" >>"$PLAYED"
-if [[ ${0##*/} == squeue ]]; then echo "$STATE"; fi
-"""
+PAGE = Path(__file__).parents[3] / "docs/cluster.md"
 _RUN = """
 input = "texts.csv"
 output = "out.csv"
@@ -32,7 +25,7 @@ column = "text"
 path = "{model}"
 [context]
 n_seq_max = 4
-n_threads = 1
+deterministic = true
 [sampling]
 max_tokens = 24
 temperature = 1.0
@@ -40,253 +33,97 @@ seed = 7
 """
 
 
+def script() -> str:
+    """The script of the page, for two tasks."""
+    blocks = PAGE.read_text("utf-8").split("```sh\n")
+    [text] = [block.split("```")[0] for block in blocks if block.startswith("#!")]
+    return text.replace("50", "2")
+
+
 @pytest.fixture
 def folder(tmp_path: Path, tiny_path: Callable[[str], Path]) -> Path:
-    """Create a folder, with a space in its name, that contains a run."""
-    folder = tmp_path / "a run"
-    folder.mkdir()
-    with (folder / "texts.csv").open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["id", "text"])
-        rows.writerows([i, f"Text {i % 4} of {i}: " + "w " * (i % 7)] for i in range(40))
-    (folder / "run.toml").write_text(_RUN.format(model=tiny_path("llama")))
-    return folder
-
-
-class Cluster:
-    """Fake SLURM: sets the environment of a task, and provides the commands."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.programs = folder / "bin"
-        self.programs.mkdir()
-        for name in ("squeue", "scontrol", "sbatch"):
-            (self.programs / name).write_text(_PLAYED)
-            (self.programs / name).chmod(0o755)
-        (folder / "disk").mkdir()
-
-    def start(self, task: int, state: str = "RUNNING") -> subprocess.Popen[str]:
-        """Start a task of the array."""
-        variables = {
-            **os.environ,
-            "PATH": f"{self.programs}:{os.environ['PATH']}",
-            "SLURM_ARRAY_TASK_ID": str(task),
-            "SLURM_JOB_ID": "77",
-            "TMPDIR": str(self.folder / "disk"),
-            "PLAYED": str(self.folder / "played"),
-            "STATE": state,
-        }
-        return subprocess.Popen(
-            ["bash", str(self.folder / "run.slurm.sh")],
-            env=variables,
-            cwd="/",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, task: int) -> None:
-        """Run a task to its end."""
-        process = self.start(task)
-        out, _ = process.communicate(timeout=600)
-        assert process.returncode == 0, out
-
-    @property
-    def commands(self) -> list[str]:
-        """Return the commands that SLURM received."""
-        played = self.folder / "played"
-        return played.read_text().splitlines() if played.exists() else []
-
-
-@pytest.fixture
-def cluster(folder: Path) -> Cluster:
-    return Cluster(folder)
-
-
-def write(folder: Path, *options: str, tasks: int = 2) -> Path:
-    run = str(folder / "run.toml")
-    assert main(["slurm", run, "--tasks", str(tasks), *options]) == 0
-    return folder / "run.slurm.sh"
-
-
-def merged(folder: Path, n: int) -> bytes:
-    journals = [str(folder / f"run.journals/{i}-of-{n}.journal") for i in range(1, n + 1)]
-    assert main(["merge", *journals, "--out", str(folder / "merged.csv")]) == 0
-    return (folder / "merged.csv").read_bytes()
-
-
-def whole(folder: Path) -> bytes:
-    assert main(["run", str(folder / "run.toml")]) == 0
-    return (folder / "out.csv").read_bytes()
-
-
-def test_scripts_are_without_fault(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    more = ["--setup", "module load gcc", "--most-running", "5", "--time", "01:00:00"]
-    more += ["--cpus-per-task", "4", "--sbatch", "--constraint=avx512"]
-    for options in ([], more):
-        script = write(folder, *options, "--overwrite", tasks=50)
-        shellcheck = Path(sys.executable).with_name("shellcheck")
-        subprocess.run([shellcheck, script], check=True)
-        subprocess.run(["bash", "-n", script], check=True)
-    text = script.read_text()
-    directives = [line for line in text.splitlines() if line.startswith("#SBATCH")]
-    for wanted in (
-        "--array=1-50%5",
-        "--requeue",
-        "--signal=B:TERM@120",
-        "--open-mode=append",
-        "--time=01:00:00",
-        "--cpus-per-task=4",
-        "--constraint=avx512",
-        f'--output="{folder}/run.journals/%a.log"',
+    """A folder with a run, the script, a disk of a node, and a fake `scontrol`."""
+    rows(tmp_path, 40)
+    (tmp_path / "run.toml").write_text(_RUN.format(model=tiny_path("llama")))
+    (tmp_path / "run.sh").write_text(script())
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "bin").mkdir()
+    for name, command in (
+        ("scontrol", f'echo "$*" >>"{tmp_path}/asked"'),
+        ("squeue", "echo RUNNING"),
+        ("llamaherd", f'exec "{sys.executable}" -m llamaherd.cli "$@"'),
     ):
-        assert f"#SBATCH {wanted}" in directives
-    assert "\nmodule load gcc\n" in text
-    assert '--n-threads "$SLURM_CPUS_PER_TASK"' in text
-    assert "llamaherd merge" in capsys.readouterr().out
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!/bin/bash\n{command}\n")
+        program.chmod(0o755)
+    return tmp_path
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"time": "1 h"},
-        {"partition": "a\n#SBATCH --uid=0"},
-        {"mem": "$(id)"},
-        {"extra": ("x",)},
-        {"extra": ("--comment='a b'",)},
-    ],
-)
-def test_what_would_break_out_of_a_line_is_refused(changes: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=next(iter(changes))):
-        Resources(**changes)
+def rows(folder: Path, n: int) -> None:
+    with (folder / "texts.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["id", "text"])
+        table.writerows([i, f"Text {i % 4} of {i}: " + "w " * (i % 7)] for i in range(n))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("run", Path("/a$(id)/run.toml")),
-        ("script", Path("/a\n/run.sh")),
-        ("scratch", "/tmp; id"),
-        ("scratch", "$(id)"),
-        ("setup", ("a\nb",)),
-        ("n_tasks", 0),
-        ("most_running", 0),
-    ],
-)
-def test_what_cannot_stand_in_a_script_is_refused(name: str, value: object) -> None:
-    arguments = {
-        "script": Path("/run.sh"),
-        "run": Path("/run.toml"),
-        "output": "/out.csv",
-        "n_tasks": 2,
-        "resources": Resources(),
-        name: value,
+def start(folder: Path, task: int) -> subprocess.Popen[str]:
+    variables = {
+        **os.environ,
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "SLURM_ARRAY_TASK_ID": str(task),
+        "SLURM_CPUS_PER_TASK": "1",
+        "SLURM_JOB_ID": "77",
+        "TMPDIR": str(folder / "disk"),
     }
-    with pytest.raises(ValueError, match=name):
-        slurm_script(**arguments)
+    command = ["bash", str(folder / "run.sh")]
+    return subprocess.Popen(command, env=variables, cwd=folder, text=True)
 
 
-def test_wrong_use_is_told(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = str(folder / "run.toml")
-    assert main(["slurm", run]) == 2
-    assert main(["slurm", str(folder / "none.toml"), "--tasks", "2"]) == 2
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert main(["slurm", run, "--tasks", "2", "--submit"]) == 1
-    assert "no sbatch here" in capsys.readouterr().err
-    (folder / "run.toml").write_text('[model]\npath = "m.gguf"\n')
-    assert main(["slurm", run, "--tasks", "2"]) == 2
-    assert "stream" in capsys.readouterr().err
+def check_parts(folder: Path) -> None:
+    """Check that the parts have the bytes of a whole run, and that no file is left."""
+    journals = [str(folder / f"journals/{i}-of-2.journal") for i in (1, 2)]
+    assert main(["merge", *journals, "--out", str(folder / "merged.csv")]) == 0
+    assert main(["run", str(folder / "run.toml"), "--n-threads", "1"]) == 0
+    assert (folder / "merged.csv").read_bytes() == (folder / "out.csv").read_bytes()
+    assert list((folder / "disk").iterdir()) == []
 
 
-def test_submitting_hands_the_script_to_sbatch(
-    folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", f"{cluster.programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("PLAYED", str(folder / "played"))
-    script = write(folder, "--submit")
-    assert cluster.commands == [f"sbatch --parsable {script}"]
+def test_the_script_is_without_fault(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(script())
+    command = [
+        str(Path(sys.executable).with_name("shellcheck")),
+        "--severity=warning",
+        str(tmp_path / "run.sh"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.long(reason="tasks of an array, each a process")
-@pytest.mark.parametrize("task", ["generate", "annotate"])
-def test_two_tasks_give_what_one_machine_gives(
-    folder: Path, cluster: Cluster, task: str
-) -> None:
-    if task == "annotate":
-        lh.write_codebook(lh.Codebook("Which?", ["a", "b"]), folder / "topics.yaml")
-        file = folder / "run.toml"
-        told, _ = file.read_text("utf-8").split("[sampling]")  # goes with generate
-        told = told.replace("[context]", "[context]\ndeterministic = true")
-        head = f'task = "{task}"\ncodebook = "topics.yaml"\n'
-        file.write_text(head + told, encoding="utf-8")
-    write(folder)
-    for i in (1, 2):
-        cluster.run(i)
-    assert merged(folder, 2) == whole(folder)
-    assert cluster.commands == []
-    assert list((folder / "disk").iterdir()) == []  # no files remain on the nodes
-
-
-def log_of(folder: Path) -> int:
-    """Return the number of bytes that a task's run has written to its journal's log."""
-    logs = (folder / "disk").glob("llamaherd-*/*.journal-wal")
-    return sum(path.stat().st_size for path in logs)
+def test_two_tasks_give_what_one_machine_gives(folder: Path) -> None:
+    for task in (1, 2):
+        assert start(folder, task).wait(600) == 0
+    check_parts(folder)
+    assert not (folder / "asked").exists()
 
 
 @pytest.mark.long(reason="tasks of an array, each a process")
-@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
-def test_a_task_that_is_ended_goes_on(folder: Path, cluster: Cluster, state: str) -> None:
-    # Enough rows that the signal arrives before the last one.
-    rows = [f"{i},Text {i}" for i in range(3000)]
-    (folder / "texts.csv").write_text("\n".join(["id,text", *rows]) + "\n")
-    write(folder)
-    process = cluster.start(1, state)
-    until = time.monotonic() + 100
-    while log_of(folder) < 100_000:
+def test_a_task_that_is_ended_is_queued_again_and_goes_on(folder: Path) -> None:
+    rows(folder, 3000)  # so that the signal arrives before the last one
+    process = start(folder, 1)
+    until = time.monotonic() + 300
+    logs = (folder / "disk").glob
+    while sum(path.stat().st_size for path in logs("*/*.journal-wal")) < 100_000:
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.02)
     process.terminate()
-    out, _ = process.communicate(timeout=600)
-    assert process.returncode == 143, out
-    # A task starts itself again only if it was not cancelled.
-    asked = ["squeue --noheader --jobs=77 --format=%T"]
-    assert cluster.commands == asked + ["scontrol requeue 77"] * (state == "RUNNING")
-    kept = folder / "run.journals/1-of-2.journal"
+    assert process.wait(600) == 143
+    assert (folder / "asked").read_text() == "requeue 77\n"
+    kept = folder / "journals/1-of-2.journal"
     n_before = kept.stat().st_size
-    assert n_before > 50_000  # finished results were copied back
-    assert list((folder / "disk").iterdir()) == []
-    if state == "RUNNING":
-        for task in (1, 2):
-            cluster.run(task)
-        assert kept.stat().st_size > n_before
-        assert merged(folder, 2) == whole(folder)
-
-
-def test_a_journal_in_use_is_copied_whole(folder: Path) -> None:
-    journal = folder / "1-of-1.journal"
-    command = ["run", str(folder / "run.toml"), "--shard", "1/1", "--journal"]
-    assert main([*command, str(journal)]) == 0
-    kept = folder / "kept.journal"
-    Journal(kept).close()  # an older one
-    assert main(["keep-journal", str(journal), str(kept)]) == 0
-    assert [path.name for path in folder.iterdir() if "kept" in path.name] == [kept.name]
-    assert main(["merge", str(kept), "--out", str(folder / "merged.csv")]) == 0
-    assert (folder / "merged.csv").read_bytes() == whole(folder)
-
-
-def test_a_copy_that_cannot_be_made_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "no.journal").write_text("no journal")
-    kept = tmp_path / "kept"
-    for source in ("no.journal", "none.journal"):
-        assert main(["keep-journal", str(tmp_path / source), str(kept)]) == 2
-        assert source in capsys.readouterr().err
-    assert not kept.exists()
-    with pytest.raises(ValueError, match="journal"):
-        copying.keep_journal(tmp_path, kept)
+    assert n_before > 50_000
+    for task in (1, 2):
+        assert start(folder, task).wait(600) == 0
+    assert kept.stat().st_size > n_before
+    check_parts(folder)

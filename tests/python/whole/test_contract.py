@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
+from llamaherd.model.tokens import prompt_tokens
+from llamaherd.native.shim import derive_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -141,7 +143,7 @@ def test_seeds_give_the_same_texts_whatever_runs_beside(
     assert texts[0] == texts[1] == texts[2]
     assert out.stats.seed == 42
     assert [result.seed for result in out] == [
-        lh.native.shim.derive_seed(42, i) for i in range(len(prompts))
+        derive_seed(42, i) for i in range(len(prompts))
     ]
 
 
@@ -245,7 +247,7 @@ def test_documents_and_questions_share_a_tree(smollm2: lh.Model) -> None:
 def test_equal_prompts_are_computed_once(smollm2: lh.Model, prompts: list[str]) -> None:
     with lh.Context(smollm2, n_seq_max=4) as context:
         out = lh.generate_parallel(context, prompts[:1] * 20, max_tokens=8)
-    n_prompt = len(lh.model.tokens.prompt_tokens(context.model, "p", prompts[0]))
+    n_prompt = len(prompt_tokens(context.model, "p", prompts[0]))
     assert out.stats.n_prefill_tokens == n_prompt
     assert out.stats.n_generated_tokens == 8
     assert len(set(out.texts)) == 1

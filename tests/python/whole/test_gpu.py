@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import llamaherd as lh
 import numpy as np
 import pytest
+from llamaherd.model.tokens import prompt_tokens
 from llamaherd.native import devices, shim
 from step_by_step import StepByStep
 
@@ -61,7 +62,7 @@ def answers(
                 context, prompts, max_tokens=24, ignore_eos=True, logprobs=0
             )
     assert out.errors == [None] * len(prompts)
-    tokens = [lh.model.tokens.prompt_tokens(model, "prompt", x) for x in prompts]
+    tokens = [prompt_tokens(model, "prompt", x) for x in prompts]
     return out, tokens
 
 

@@ -147,6 +147,42 @@ def test_deterministic_answers_are_equal_after_any_calls(
             assert told(context, texts[i]) == expected[i]
 
 
+def check_conversation(model: lh.Model) -> None:
+    """Compare the turns of a conversation with the same prompts in new contexts."""
+    options: dict[str, Any] = {"logprobs": 2, "max_tokens": 9, "ignore_eos": True}
+    talk = lh.tokenize(model, RULES)
+    with lh.Context(model, n_threads=1, deterministic=True) as context:
+        for end in ENDS[:4]:
+            answer = lh.generate(context, talk, **options)
+            with lh.Context(model, n_threads=1, deterministic=True) as other:
+                alone = lh.generate(other, talk, **options)
+            assert answer.tokens == alone.tokens
+            assert answer.logprobs == alone.logprobs
+            assert answer.top_logprobs == alone.top_logprobs
+            n_known = len(talk) + len(answer.tokens) - 1  # the last token has no cell
+            talk += [*answer.tokens, *lh.tokenize(model, end, add_special=False)]
+        last = lh.generate(context, talk, **options)
+        assert last.n_reused_tokens == n_known
+
+
+def test_deterministic_conversations_equal_their_prompts_alone(model: lh.Model) -> None:
+    check_conversation(model)
+
+
+@pytest.mark.long(reason="a real model rounds otherwise than a tiny one")
+def test_deterministic_conversations_of_a_real_model(smollm2: lh.Model) -> None:
+    check_conversation(smollm2)
+
+
+def test_without_kept_prefixes_all_tokens_are_computed_again(model: lh.Model) -> None:
+    with lh.Context(model, n_threads=1, keep_prefixes=False) as context:
+        assert context.options["keep_prefixes"] is False
+        for ask in ("generate", "few", "classify", "generate"):
+            n = n_computed(context, TEXT_CALLS[ask], RULES + ENDS[0])
+            assert n > len(RULES) / 2
+        assert context.load.n_prefixes == 0
+
+
 @pytest.mark.parametrize("kind", ["mamba", "jamba"])
 def test_recurrent_models_answer_the_same_after_any_calls(
     tiny_path: Callable[[str], Path], kind: str
@@ -207,8 +243,11 @@ def test_the_last_call_has_as_many_cells_as_the_first(model: lh.Model) -> None:
         for _ in range(60):
             after_other_calls(context, draw, 1)
             runner = context.loop._runner
+            ended = runner._scheduler.kept
             kept = sum(prefix.n_tokens for prefix in runner._cache.held)
+            kept += sum(len(one.tokens) for one in ended._kept.values())
             assert runner.engine.n_cells_taken() <= kept
+            assert len(ended) <= context.plan.n_seq_max
         assert context.plan.n_ctx <= 2 * plan.n_ctx
 
 

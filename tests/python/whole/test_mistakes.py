@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
@@ -226,16 +224,3 @@ def test_llama_cpp_python_is_missing(
 def test_another_llama_cpp_python() -> None:
     with pytest.raises(lh.AbiMismatchError, match="pip install --force-reinstall"):
         abi.check_installation("0.0.1", {})
-
-
-def test_huggingface_hub_is_missing() -> None:
-    program = (
-        "import sys; sys.modules['huggingface_hub'] = None\n"
-        "import llamaherd as lh\n"
-        "try: lh.Model('hf:owner/not-here-GGUF')\n"
-        "except lh.DownloadError as error: print(error)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert 'pip install "llamaherd[hub] @ git' in done.stdout

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd.hub.folders import note_of, note_path
+from llamaherd.hub.cache import note_of, note_path
+from llamaherd.hub.download import FileRequest, _state_of, _state_path
 from llamaherd.hub.ollama import list_ollama_models
-from llamaherd.hub.transfer import FileRequest, _state_of, _state_path
 from llamaherd.optimize import fastest_files
 from llamaherd.research.coding.spans import spans_of_cell
 from llamaherd.research.reports.report_file import read_report
@@ -52,8 +52,9 @@ def test_damaged_records_count_as_missing(
     path.touch()
     note_path(path).write_text(DEEP)
     assert note_of(path) == {}
-    _state_path(path).write_text(DEEP)
-    assert _state_of(path, FileRequest(url="https://example.org/x", target=path)) == {}
+    request = FileRequest(url="https://example.org/x", target=path, source="x")
+    _state_path(request.part).write_text(DEEP)
+    assert _state_of(request.part, request) == {}
     monkeypatch.setattr(fastest_files, "_result_folder", lambda *_: tmp_path)
     (tmp_path / fastest_files._RESULT).write_text(DEEP)
     assert fastest_files.look(path, tmp_path) is None

@@ -81,7 +81,8 @@ def example(cls: type) -> Any:
 
 
 def public_classes() -> list[type]:
-    classes = [cls for cls in map(vars(lh).get, lh.__all__) if inspect.isclass(cls)]
+    public = [getattr(lh, name) for name in lh.__all__]
+    classes = [cls for cls in public if inspect.isclass(cls)]
     return [cls for cls in classes if not is_typeddict(cls)]  # nothing but dicts
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.running import run_to_end, start
 from llamaherd.api.scoring import open_context
-from llamaherd.asks.annotate_options import AnnotateOptions, CodingSettings
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.asks.keywords import CodingSettings
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.caller import warn_notes
@@ -118,7 +119,7 @@ def annotated(
     """Run `annotate` without warnings from notes."""
     coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
     return run_to_end(
-        lambda: HostedCall(coding.context, coding, context),
+        lambda: HostedCall(coding.context, coding),
         progress,
         (),
         lambda _: coding.nothing(),
@@ -135,7 +136,7 @@ def start_annotate(
 ) -> Job[Coded]:
     """Start `annotate` in the background and return its job; same arguments."""
     coding = prepare_coding(frame, text, codebook, context, settings, prints_journal=True)
-    return start(lambda: HostedCall(coding.context, coding, context))
+    return start(lambda: HostedCall(coding.context, coding))
 
 
 def prepare_coding(
@@ -173,8 +174,7 @@ def prepare_coding(
     why = f"has no effect: only {setting('method', 'generate')} generates tokens"
     warn_notes([f"{name} {why}" for name in idle])
     context = open_context(ctx)
-    file = context.model.file
-    settings = checked_settings(codebook, "model" if file is None else file.name, given)
+    settings = checked_settings(codebook, context.model.file.name, given)
     if settings.chat and writes_date(context.model, settings.template):
         known = settings.date or (settings.journal and first_day(settings.journal))
         with chat_date(known or None) as day:

@@ -24,7 +24,7 @@ from llamaherd.structured.quoting import KEYWORD, text_has_quotes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.core.sampling import SamplingSettings
+    from llamaherd.asks.keywords import SamplingSettings
     from llamaherd.journal.journal import Journal
     from llamaherd.research.coding.answers import Answers
     from llamaherd.research.coding.work import CodingWork

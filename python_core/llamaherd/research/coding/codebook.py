@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
-from llamaherd.core.declared import suggests_names
+from llamaherd.core.declaration import suggests_names
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import MOST_ROWS, first_rows
 from llamaherd.core.words import words

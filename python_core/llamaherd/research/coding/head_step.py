@@ -22,7 +22,7 @@ from llamaherd.core.plurals import count_of
 from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import VERSION
 from llamaherd.model.adapters import content_of
-from llamaherd.model.model import Model
+from llamaherd.model.model import Model, model_of_llama
 from llamaherd.research.statistics.text_heads import TextHead, text_head
 from llamaherd.run.embed_job import EmbedJob
 from llamaherd.run.host import Host
@@ -76,12 +76,6 @@ class HeadStep:
         self._job: EmbedJob | None = None
         self._is_cancelled = False
         self._key = b""
-        if journal is not None and self.model.file is None:
-            raise JournalError(
-                "journal: results are stored under a hash of the model's file, and the "
-                "model for embeddings has none: its Llama was made with kv_overrides, or "
-                "its file is gone"
-            )
 
     @property
     def progress(self) -> EmbedProgress | None:
@@ -178,11 +172,10 @@ class HeadStep:
 
     def _hashed(self, texts: Sequence[str], *more: bytes) -> bytes:
         """Return a hash of texts, the model and further bytes."""
-        file = self.model.file
         sha256 = ""
         loras: Any = []
         if self._journal is not None:
-            found = content_of(file, self.model.loras)
+            found = content_of(self.model.file, self.model.loras)
             if found is None:
                 raise JournalError(
                     "journal: the file of the model for embeddings, or of an adapter, "
@@ -205,7 +198,7 @@ class HeadStep:
         self, key: bytes, name: str, text: str, numbers: tuple[float, ...]
     ) -> None:
         file = self.model.file
-        if self._journal is None or file is None:
+        if self._journal is None:
             return
         entry = JournalEntry(
             prompt=name,
@@ -237,4 +230,4 @@ def model_of(embedder: Any) -> Model:  # noqa: ANN401 - of three kinds
         return embedder
     if isinstance(embedder, Host):
         return embedder.model
-    return Model.from_llama(embedder)
+    return model_of_llama(embedder)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import platform
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -15,7 +18,7 @@ from llamaherd.memory import hardware
 from llamaherd.research.coding.prompts import prompt_preview
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from llamaherd.core.stats import Stats
     from llamaherd.model.file import ModelFile
@@ -30,6 +33,19 @@ _CPUINFO = Path("/proc/cpuinfo")
 _MAX_METADATA = 4000  # maximum number of characters of a value
 # Hashes cached by file state: path, size and modification time.
 _HASHES: dict[str, str] = {}
+_CALLERS: ContextVar[Mapping[str, str]] = ContextVar(
+    "callers", default=MappingProxyType({})
+)
+
+
+@contextmanager
+def called_from(**versions: str) -> Iterator[None]:
+    """Record the version of the program, such as R, that makes the calls in a block."""
+    token = _CALLERS.set(versions)
+    try:
+        yield
+    finally:
+        _CALLERS.reset(token)
 
 
 def record_of(
@@ -78,7 +94,7 @@ def record_of(
         },
         "model": model_record(context.model),
         "context": context.options,
-        "versions": {**versions_here(), **dict(versions or {})},
+        "versions": {**versions_here(), **_CALLERS.get(), **dict(versions or {})},
         "machine": machine(),
     }
 
@@ -117,13 +133,13 @@ def model_record(model: Model) -> dict[str, Any]:
         if key.startswith("general.")
     }
     return {
-        "file": None if file is None else file.name,
-        "size_bytes": None if file is None else file.size_bytes,
+        "file": file.name,
+        "size_bytes": file.size_bytes,
         "sha256": _hash_of(file),
         "n_gpu_layers": model.n_gpu_layers,
         "loras": [
             {
-                "file": None if lora.path is None else lora.path.name,
+                "file": lora.path.name,
                 "scale": lora.scale,
                 "sha256": _hash_of(lora.file),
             }
@@ -133,10 +149,8 @@ def model_record(model: Model) -> dict[str, Any]:
     }
 
 
-def _hash_of(file: ModelFile | None) -> str | None:
+def _hash_of(file: ModelFile) -> str | None:
     """Return the SHA-256 of a file as it was loaded; None if it is no longer known."""
-    if file is None:
-        return None
     known = _HASHES.get(file.state)
     if known is not None:
         return known

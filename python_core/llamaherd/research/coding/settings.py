@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.annotate_options import AnnotateOptions, CodingSettings
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.asks.keywords import CodingSettings
+from llamaherd.asks.options import THINKING
 from llamaherd.asks.scored_thoughts import check_n_thoughts
 from llamaherd.core import checks
+from llamaherd.core.declaration import declares, option
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.kinds import Flag, Unchecked
 from llamaherd.core.sampling import MAX_TOKENS_OF_SCHEMA
 from llamaherd.core.thinking import Thinking
 from llamaherd.core.words import setting, words
@@ -21,49 +25,31 @@ from llamaherd.structured.quotable import QuoteRule
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.asks.annotate_options import Calibrate, Method, Split
-    from llamaherd.asks.options import OnError
-    from llamaherd.asks.scores import Normalize
+    from llamaherd.asks.annotate_options import Method, Split
     from llamaherd.core.thinking import ThinkingWanted
     from llamaherd.research.coding.codebook import Codebook
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Checked options of annotation that labels depend on; see `AnnotateOptions`.
+@declares
+class Settings(AnnotateOptions):
+    """Checked options of annotation, in the form in which a coding uses them."""
 
-    Attributes:
-        method: "classify" or "generate".
-        date: Date such as "2026-01-31"; None for prompts without a date.
-        journal: Path of the journal; None for no journal.
-        until: Number of texts that the model labels first; None for all.
-        unsure: Share of the texts that a second model labels again.
-        has_larger: True if a larger model labels the unsure texts again; False if the
-            first model labels them again.
-    """
-
-    method: Method
-    calibrate: Calibrate | None
-    normalize: Normalize
-    chat: bool
-    date: str | None
-    journal: str | None
-    on_error: OnError
-    split: Split | None
-    part_tokens: int | None
-    seed: int
-    temperature: float
-    max_tokens: int
-    thinking: ThinkingWanted = None
-    n_thoughts: int = 1
-    variables: Mapping[str, object] | None = None
-    template: str | None = None
-    merge_system: bool = False
-    evidence: QuoteRule | None = None
-    distribution: bool = False
-    until: int | None = None
-    unsure: float = 0.0
-    has_larger: bool = False
+    method: Method = option(
+        Unchecked({}), default="classify", recorded="always", doc="Method of coding."
+    )
+    thinking: ThinkingWanted = option(THINKING, default=None, doc="Thought, if any.")
+    date: str | None = option(
+        Unchecked({}), default=None, doc="Date of prompts, such as 2026-01-31."
+    )
+    journal: str | None = option(
+        Unchecked({}), default=None, recorded="", doc="Path of the journal."
+    )
+    evidence: QuoteRule | None = option(  # type: ignore[assignment] # from True or a dict
+        Unchecked({}), default=None, doc="Length of quotes."
+    )
+    has_larger: bool = option(
+        Flag(), default=False, recorded="", doc="Whether another model labels again."
+    )
 
     @property
     def in_steps(self) -> bool:
@@ -77,53 +63,37 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings that affect labels, as JSON types."""
-        quoted = {} if self.evidence is None else {"evidence": asdict(self.evidence)}
-        shared = {
-            "method": self.method,
-            "chat": self.chat,
-            **self._of_chat(),
-            **quoted,
-            **({} if self.date is None else {"date": self.date}),
-            "split": self.split,
-            "part_tokens": self.part_tokens,
+        is_drawn = self.method == "generate" or self.evidence is not None
+        has_seed = is_drawn or self.n_thoughts > 1
+        wanted = {
+            "always": True,
+            "classify": self.method == "classify",
+            "drawn": is_drawn,
         }
-        if self.method == "classify":
-            drawn: dict[str, Any] = {}
-            if self.n_thoughts > 1:
-                drawn = {"n_thoughts": self.n_thoughts, "seed": self.seed}
-            scored = {"normalize": self.normalize, "calibrate": self.calibrate}
-            if quoted:
-                drawn |= {"temperature": self.temperature, "max_tokens": self.max_tokens}
-                drawn["seed"] = self.seed
-            return {**shared, **scored, **drawn}
-        return {
-            **shared,
-            "seed": self.seed,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-        }
-
-    def _of_chat(self) -> dict[str, Any]:
-        """Return the settings of the chat template that differ from their defaults."""
-        found: dict[str, Any] = {}
-        if self.thinking is not None:
-            wanted = self.thinking
-            found["thinking"] = asdict(wanted) if wanted else False
-        if self.variables is not None:
-            found["variables"] = dict(self.variables)
-        if self.template is not None:
-            found["template"] = self.template
-        if self.merge_system:
-            found["merge_system"] = True
+        changed = set(self.changed())
+        found = {}
+        for name, each in self.declared.items():
+            recorded = each.facts.get("recorded", "changed")
+            is_wanted = wanted.get(recorded, recorded and name in changed)
+            if has_seed if name == "seed" else is_wanted:
+                value = getattr(self, name)
+                found[name] = _as_json(value)
         return found
 
 
+def _as_json(value: object) -> object:
+    return asdict(value) if isinstance(value, (Thinking, QuoteRule)) else value
+
+
+# Options that other objects of a coding hold.
+_ELSEWHERE = ("columns", "embeddings", "larger", "versions", "progress")
 # Settings of `Settings.to_dict`, which `reproduce()` gives to `annotate` again. A report
 # records the steps of a coding elsewhere.
-RECORDED = frozenset(field.name for field in fields(Settings)) - {
-    *("journal", "on_error", "distribution"),
-    *("until", "unsure", "has_larger"),
-}
+RECORDED = frozenset(
+    name
+    for name, each in AnnotateOptions.declared.items()
+    if each.facts.get("recorded", "changed")
+)
 
 
 def checked_settings(
@@ -200,32 +170,21 @@ def checked_settings(
     if given.evidence is not False:
         _check_evidence(codebook, split)
         evidence = QuoteRule.of(given.evidence, "evidence")
+    kept = {
+        name: getattr(given, name) for name in given.changed() if name not in _ELSEWHERE
+    }
     return Settings(
-        method=method,
-        calibrate=calibrate,
-        normalize=given.normalize,
-        chat=given.chat,
-        date=None if given.date is None else _day(given.date),
-        journal=journal_path(
-            given.journal,
-            f"{codebook.hash[:12]}-{model_name.removesuffix('.gguf')}.journal",
-        ),
-        on_error=given.on_error,
-        split=split,
-        part_tokens=given.part_tokens,
-        seed=given.seed,
-        temperature=given.temperature,
-        max_tokens=given.max_tokens,
-        thinking=given.thinking,  # type: ignore[arg-type] # it was checked
-        n_thoughts=given.n_thoughts,
-        variables=given.variables,
-        template=given.template,
-        merge_system=given.merge_system,
-        evidence=evidence,
-        distribution=given.distribution,
-        until=given.until,
-        unsure=given.unsure,
-        has_larger=given.larger is not None,
+        **{
+            **kept,
+            "method": method,
+            "date": None if given.date is None else _day(given.date),
+            "journal": journal_path(
+                given.journal,
+                f"{codebook.hash[:12]}-{model_name.removesuffix('.gguf')}.journal",
+            ),
+            "evidence": evidence,
+            "has_larger": given.larger is not None,
+        }
     )
 
 

@@ -49,4 +49,4 @@ class StepModels:
 
 def name_of(model: Model) -> str:
     """Return the name of a model's file."""
-    return "the model" if model.file is None else model.file.name
+    return model.file.name

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.core.decimals import decimals, limits, percents
-from llamaherd.core.plurals import as_sentence, count_of, first_rows
+from llamaherd.core.plurals import MOST_ROWS, as_sentence, count_of, first_rows
 from llamaherd.research.coding.answer_types import JOINED
 from llamaherd.research.coding.source import Source
 from llamaherd.research.estimation.estimates import TITLES
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 
 _MOST_LABELS = 12  # columns of a printed table
+_LINE = 90  # characters of a line of notes
+_LABEL_WIDTH = 16  # characters of a label above its column
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,13 +111,14 @@ class Robustness:
 
     def __str__(self) -> str:
         wide = max(map(len, self.variants))
-        names = [f"{name:>8.8}" for name in self.names[:_MOST_LABELS]]
+        names = [f"{name:>6.{_LABEL_WIDTH}}" for name in self.names[:_MOST_LABELS]]
         n_more = len(self.names) - len(names)
         more = f"  ({n_more:,} more labels)" if n_more > 0 else ""
         rows = []
         for i, name in enumerate(self.variants):
             shares = "  ".join(
-                f"{percents(each):>8}" for each in self.shares[i, : len(names)]
+                f"{percents(each):>{len(name)}}"
+                for each, name in zip(self.shares[i, : len(names)], names, strict=True)
             )
             rows.append(f"{name:<{wide}}  {percents(self.flips[i]):>5}  {shares}")
         lines = [
@@ -131,8 +135,10 @@ class Robustness:
             else f", Krippendorff's alpha {decimals(self.alpha, 3)}"
         )
         lines.append(f"agreement {percents(self.agreement)}{alpha}")
-        more_lines = [*first_rows(self._costs(wide)), *self._estimated(wide)]
-        return "\n".join([*lines, *more_lines])
+        known = [found for found in self.estimates if found is not None]
+        notes = list(dict.fromkeys(note for found in known for note in found.notes))
+        estimated = estimate_lines(self.estimate_rows(), notes)
+        return "\n".join([*lines, *self._costs(wide), *estimated])
 
     __repr__ = __str__
 
@@ -140,35 +146,46 @@ class Robustness:
         """Describe the costs of variants if some variant thinks."""
         if not self.thinks:
             return []
-        lines = ["cost per text:"]
-        for name, cost in zip(self.variants, self.costs, strict=True):
-            lines.append(
-                f"{name:<{wide}}  {cost['seconds']:.3g} s, {cost['tokens']:.0f} tokens "
-                f"computed, {cost['thinking_tokens']:.0f} of them in thoughts"
-            )
-        return lines
+        lines = [
+            f"{name:<{wide}}  {cost['seconds']:.3g} s, {cost['tokens']:.0f} tokens "
+            f"computed, {cost['thinking_tokens']:.0f} of them in thoughts"
+            for name, cost in zip(self.variants, self.costs, strict=True)
+        ]
+        return ["cost per text:", *first_rows(lines)]
 
-    def _estimated(self, wide: int) -> list[str]:
-        """Describe the estimates and how much they differ between variants."""
-        known = [found for found in self.estimates if found is not None]
-        lines = [f"{TITLES['dsl']}, with intervals:"] if known else []
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for row in self.estimate_rows():
-            parts = (row[part] for part in ("outcome", "term", "group"))
-            rows.setdefault(" ".join(filter(None, parts)), []).append(row)
-        groups = []
-        for what, own in rows.items():
-            values = [row["estimate"] for row in own]
-            estimates = [
-                f"  {row['variant']:<{wide}}  {decimals(row['estimate'], 3)} "
-                f"{limits(row['low'], row['high'], 3)}"
-                for row in own
-            ]
-            ends = f"from {decimals(min(values), 3)} to {decimals(max(values), 3)}"
-            groups.append("\n".join([f"{what}: {ends}", *first_rows(estimates)]))
-        notes = dict.fromkeys(note for found in known for note in found.notes)
-        told = (f"Note: {as_sentence(note)}" for note in notes)
-        return [*lines, *first_rows(groups), *told]
+
+def estimate_lines(rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> list[str]:
+    """Return the printed lines on estimates: how much each differs between variants.
+
+    Args:
+        rows: Estimates with the name of their variant, see `Robustness.estimate_rows`.
+        notes: Notes on the estimates.
+    """
+    if not rows:
+        return []
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        parts = (row[part] for part in ("outcome", "term", "group"))
+        groups.setdefault(" ".join(filter(None, parts)), []).append(row)
+    most = max(2, 2 * MOST_ROWS // min(len(groups), MOST_ROWS))
+    wide = max(len(row["variant"]) for row in rows)
+    shown = []
+    for what, own in groups.items():
+        values = [row["estimate"] for row in own]
+        estimates = [
+            f"  {row['variant']:<{wide}}  {decimals(row['estimate'], 3)} "
+            f"{limits(row['low'], row['high'], 3)}"
+            for row in own
+        ]
+        ends = f"from {decimals(min(values), 3)} to {decimals(max(values), 3)}"
+        shown.append("\n".join([f"{what}: {ends}", *first_rows(estimates, most)]))
+    head = f"{TITLES['dsl']}, with intervals:"
+    wrapped = (
+        textwrap.fill(f"Note: {as_sentence(note)}", _LINE, subsequent_indent="  ")
+        for note in notes
+    )
+    lines = [head, *first_rows(shown), *first_rows(list(wrapped))]
+    return "\n".join(lines).split("\n")
 
 
 def compared(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.running import run_to_end, start
 from llamaherd.api.scoring import open_context
-from llamaherd.asks.options import ClassifyOptions, PairSettings
+from llamaherd.asks.keywords import PairSettings
+from llamaherd.asks.options import ClassifyOptions
 from llamaherd.asks.settings import takes
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument
@@ -98,7 +99,7 @@ def compare_pairs(
                 texts, question, context, n_pairs, design, labels, layout, level, settings
             )
         )
-        return HostedCall(run[0].context, run[0], context)
+        return HostedCall(run[0].context, run[0])
 
     found = run_to_end(prepare, progress)
     with keeping(found):
@@ -123,7 +124,7 @@ def start_compare_pairs(
     run = _prepared(
         texts, question, context, n_pairs, design, labels, layout, level, settings
     )
-    return start(lambda: HostedCall(run.context, run, context))
+    return start(lambda: HostedCall(run.context, run))
 
 
 def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from llamaherd.core.decimals import decimals, percents, rounded
+from llamaherd.core.errors import ArgumentError
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of, part_of, percent
+from llamaherd.research.pairs.design import ComparedPair
 from llamaherd.research.statistics.bradley_terry import (
     components,
     dyadic_variance,
@@ -21,7 +25,7 @@ from llamaherd.research.statistics.intervals import Measure, student_quantile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.pairs.design import ComparedPair, PairDesign
+    from llamaherd.research.pairs.design import PairDesign
     from llamaherd.research.pairs.work import PairWork
     from llamaherd.research.statistics.bradley_terry import StrengthFit
     from llamaherd.research.statistics.sampling import Floats, Ints
@@ -36,6 +40,7 @@ PAIR_COLUMNS = (
 _SURE = math.log(99)  # log-odds of a win with the probability 0.99
 _MOST_SHOWN = 10
 _LINE = 90
+_FORMAT = "llamaherd_pairs"  # key of stored comparisons, with the version of the format
 _BIASED = 1.0  # mean position bias in log-odds from which a note is given
 
 
@@ -160,6 +165,36 @@ class PairComparison:
         import pandas as pd  # noqa: PLC0415 - optional
 
         return pd.DataFrame(self.pair_dicts(), columns=list(PAIR_COLUMNS))
+
+    def to_json(self) -> str:
+        """Return the comparison as JSON text, which `from_json` reads."""
+        return json.dumps({_FORMAT: 1, **asdict(self)}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> PairComparison:
+        """Read a comparison that `to_json` wrote.
+
+        Raises:
+            ValueError: The text is not a stored comparison.
+        """
+        try:
+            stored = json.loads(text)
+            if stored.pop(_FORMAT) != 1:
+                raise KeyError(_FORMAT)
+            parts = {
+                "strengths": tuple(TextStrength(**each) for each in stored["strengths"]),
+                "pairs": tuple(ComparedPair(**each) for each in stored["pairs"]),
+                "position_bias": Measure(**stored["position_bias"]),
+                "correlations": tuple(stored["correlations"]),
+                "notes": tuple(stored["notes"]),
+            }
+            made = cls(**{**stored, **parts})
+            str(made)  # fails if a value has another type
+        except DAMAGED as error:
+            raise ArgumentError(
+                f"is not a stored comparison: {error!r}", argument="text"
+            ) from error
+        return made
 
     def summary(self) -> str:
         """Return the checks of the comparison as text, without the strengths."""

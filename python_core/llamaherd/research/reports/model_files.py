@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.hub.folders import list_cached_models, model_cache_dir
+from llamaherd.hub.cache import list_cached_models, model_cache_dir
 from llamaherd.model.file import ModelFile
 
 if TYPE_CHECKING:

@@ -33,6 +33,7 @@ _OF_CONTEXT = (
     "n_ubatch",
     "offload_kqv",
     "swa_full",
+    "keep_prefixes",
     "type_k",
     "type_v",
     "flash_attn",

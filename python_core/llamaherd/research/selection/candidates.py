@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.asks.annotate_options import CodingSettings
+from llamaherd.asks.annotate_options import AnnotateOptions
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
@@ -24,12 +24,17 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
     from typing_extensions import Unpack
 
+    from llamaherd.asks.keywords import CodingSettings
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.run.host import Host
 
 # Arguments of `annotate` that a candidate must not set.
-NOT_SETTINGS = ("columns", "journal", "versions", "on_error")
+NOT_SETTINGS = tuple(
+    name
+    for name, each in AnnotateOptions.declared.items()
+    if each.facts.get("of_call", False)
+)
 _COMPARED = ("label", "ordinal", "scale", "multiple")  # types of codebooks
 _CLOSED = ("select", "evaluate")  # parts that must not contain examples
 
@@ -81,7 +86,7 @@ def checked_names(settings: dict[str, Any]) -> dict[str, Any]:
     Raises:
         TypeError: A name is not a setting, or is a setting of the whole comparison.
     """
-    known = [name for name in CodingSettings.__annotations__ if name not in NOT_SETTINGS]
+    known = [name for name in AnnotateOptions.declared if name not in NOT_SETTINGS]
     for name in settings:
         if name not in known:
             raise ArgumentTypeError(

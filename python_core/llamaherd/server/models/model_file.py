@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from llamaherd.server.errors import ApiError
 from llamaherd.server.limits import RequestQueue
 from llamaherd.server.model_view import ShownModel, sum_of_loads
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Mapping
 
     from llamaherd.core.stats import Load
     from llamaherd.native.models import LoadInterrupt
-    from llamaherd.server.models.decision import State
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.served_model import ServedModel
 
-_BATCH_PAUSE_S = 10.0  # more than the time until a refused request of a batch comes again
+State = Literal["unloaded", "loading", "loaded", "unloading"]
 
 
 class InMemoryFile(Protocol):
@@ -46,23 +44,6 @@ class InMemoryFile(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Waiter:
-    """A request that waits for a model.
-
-    Attributes:
-        future: Future that is done when the request has a lease of the model, or is
-            refused.
-        place: Number in the order of arrival.
-        is_urgent: Whether the request has waited so long that models in use have to be
-            unloaded.
-    """
-
-    future: asyncio.Future[None]
-    place: int
-    is_urgent: bool = False
-
-
-@dataclass(eq=False, slots=True)
 class ServedFile:
     """A model file of a server.
 
@@ -77,10 +58,8 @@ class ServedFile:
         used: Number of the model's last request, counted over all models.
         is_held: Whether new requests wait, because the model must be unloaded for another
             model.
-        waiters: Requests that wait for the model.
-        batch_since_s: Time since which requests of batches have waited for the model.
-        batch_left_s: Time at which such a request last ended its wait; None if none has
-            waited since the last loading.
+        is_stale: Whether the model must be loaded again, because the file of a damaged
+            adapter has changed.
         load_s: Duration of the last loading in seconds; 1 before the first loading.
         n_loads: Number of times that loading began.
         n_unloads: Number of times that the model was unloaded.
@@ -100,9 +79,7 @@ class ServedFile:
     n_leases: int = 0
     used: int = 0
     is_held: bool = False
-    waiters: list[Waiter] = field(default_factory=list)
-    batch_since_s: float = 0.0
-    batch_left_s: float | None = None
+    is_stale: bool = False
     load_s: float = 1.0
     n_loads: int = 0
     n_unloads: int = 0
@@ -113,22 +90,6 @@ class ServedFile:
 
     def __post_init__(self) -> None:
         self.queue = RequestQueue(self, self.n_waiting)
-
-    def batch_wait_s(self, now_s: float) -> float:
-        """Return for how long requests of batches have waited for the model.
-
-        A request that got no memory in time comes again soon. A longer pause means that
-        its batch has ended.
-        """
-        if self.batch_left_s is None or now_s - self.batch_left_s > _BATCH_PAUSE_S:
-            self.batch_since_s = now_s
-        self.batch_left_s = now_s
-        return now_s - self.batch_since_s
-
-    def end_loading(self) -> None:
-        """Note that the loading has ended, with or without success."""
-        self.interrupt = None
-        self.batch_left_s = None
 
     @property
     def name(self) -> str:
@@ -143,7 +104,7 @@ class ServedFile:
     @property
     def is_ready(self) -> bool:
         """Whether requests can use the model now."""
-        return self.state == "loaded" and not self.is_held
+        return self.state == "loaded" and not self.is_held and not self.is_stale
 
     @property
     def served(self) -> Mapping[str, ServedModel]:
@@ -161,12 +122,11 @@ class ServedFile:
         if self.state == "unloaded":
             self.n_weights = self.spec.n_bytes
 
-    def refuse(self, error: ApiError) -> None:
-        """Refuse all waiting requests."""
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            if not waiter.future.done():
-                waiter.future.set_exception(error)
+    def note_changes(self, name: str) -> None:
+        """Note whether an idle model must be loaded again for a damaged adapter."""
+        loaded = self.loaded
+        if loaded is not None and not self.n_leases and name not in loaded.served:
+            self.is_stale = self.is_stale or loaded.has_changed(name)
 
     def shown(self, name: str) -> ShownModel:
         """Return the data that pages show about the model or one of its adapters."""

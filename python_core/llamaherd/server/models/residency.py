@@ -1,4 +1,4 @@
-"""Model files in memory: loaded for requests, unloaded when others need memory."""
+"""Model files in memory: one least-recently-used set, changed by one task."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llamaherd.core.errors import LlamaHerdError
@@ -14,9 +16,8 @@ from llamaherd.native.models import LoadInterrupt
 from llamaherd.server.errors import ApiError, retry_after, stopping
 from llamaherd.server.messages import ClientGoneError
 from llamaherd.server.model_view import sum_of_counts
-from llamaherd.server.models.decision import Resident, Wanted, decide
 from llamaherd.server.models.fitting import shown_down, shown_up
-from llamaherd.server.models.model_file import Waiter, not_loaded
+from llamaherd.server.models.model_file import not_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,27 +25,39 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from llamaherd.core.outcome import Counts
-    from llamaherd.server.models.decision import State
     from llamaherd.server.models.model_file import InMemoryFile, ServedFile
     from llamaherd.server.models.spec import ModelSpec
 
 log = logging.getLogger(__name__)
 
-_N_THREADS = 4  # threads that load models, and as many that unload them
+
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """A request that waits for a model.
+
+    Attributes:
+        file: File of the model.
+        future: Future that is done when the request uses the model, or is refused.
+        urgent_s: Time from which models in use are unloaded for the request.
+    """
+
+    file: ServedFile
+    future: asyncio.Future[None]
+    urgent_s: float
 
 
 class Residency:
-    """Loads and unloads model files according to `decide`.
+    """Loads and unloads model files for requests, one at a time.
 
-    Loading and unloading happen on other threads; all methods are called on the thread of
-    the event loop.
+    Loading and unloading happen on another thread; all methods are called on the thread
+    of the event loop.
 
     Args:
         files: Model files.
         load: Function that loads a file; its other arguments are the memory for KV
             caches and buffers in bytes, and a flag that interrupts it.
         n_bytes: Memory of weights, KV caches and buffers of all models in bytes.
-        wait_s: Maximum time in seconds that a request waits for memory.
+        wait_s: Maximum time in seconds that a request of a client waits for memory.
         patience_s: Time in seconds after which models in use are unloaded for a waiting
             request.
         batch_patience_s: The same time for requests of batches.
@@ -64,17 +77,17 @@ class Residency:
         patience_s: float,
         batch_patience_s: float,
     ) -> None:
-        self._files = {file.name: file for file in files}
+        self._files = files
         self._load_file = load
         self._n_bytes = n_bytes
         self._wait_s = wait_s
         self._patience_s = patience_s
         self._batch_patience_s = batch_patience_s
-        self._threads = ThreadPoolExecutor(_N_THREADS, "llamaherd-models")
-        # Memory is freed at once, even if all other threads load models, or another model
-        # is unloaded slowly because a thread still computes vectors with it.
-        self._closing = ThreadPoolExecutor(_N_THREADS, "llamaherd-unload")
-        self._work: set[asyncio.Task[None]] = set()
+        self._thread = ThreadPoolExecutor(1, "llamaherd-models")
+        self._waiters: list[Waiter] = []  # in the order of arrival
+        self._changed = asyncio.Event()
+        self._mover: asyncio.Task[None] | None = None  # the only one that (un)loads
+        self._next_file: ServedFile | None = None  # being loaded, or given memory
         self._n_requests = 0
         self.past: Counts = sum_of_counts(())
         self.is_closed = False
@@ -90,8 +103,8 @@ class Residency:
             file: File of the model.
             name: Name of the model or of an adapter.
             receive: Channel that reports a disconnect.
-            is_patient: Whether models in use are unloaded for the request after
-                `batch_patience_s`, not after `patience_s`.
+            is_patient: Whether the request belongs to a batch: it waits without limit,
+                and models in use are unloaded for it after `batch_patience_s`.
 
         Raises:
             ApiError: The model can never fit, cannot be loaded, or got no memory in time.
@@ -100,200 +113,176 @@ class Residency:
         if self.is_closed:
             raise stopping()
         self._n_requests += 1
-        if file.is_ready and not self._is_outdated(file, name):
+        file.note_changes(name)
+        if file.is_ready:
             self._count(file)
             return
         file.measure()
         if file.n_bytes > self._n_bytes:
             raise self._too_large(file, name)
         loop = asyncio.get_running_loop()
-        waiter = Waiter(loop.create_future(), self._n_requests)
-        file.waiters.append(waiter)
-        left_s = self._patience_s
-        if is_patient:
-            left_s = self._batch_patience_s - file.batch_wait_s(loop.time())
-        timer = loop.call_later(max(0.0, left_s), self._hurry, waiter)
+        patience_s = self._batch_patience_s if is_patient else self._patience_s
+        waiter = Waiter(file, loop.create_future(), loop.time() + patience_s)
+        self._waiters.append(waiter)
+        self._changed.set()
+        if self._mover is None or self._mover.done():
+            self._mover = loop.create_task(self._move())
         try:
-            self._advance()
-            await self._wait(file, name, waiter, receive)
+            await self._wait(waiter, name, receive, None if is_patient else self._wait_s)
         except BaseException:
-            self._give_up(file, waiter)
+            self._give_up(waiter)
             raise
-        finally:
-            timer.cancel()
-            if is_patient and file.batch_left_s is not None:
-                file.batch_left_s = loop.time()
-
-    def leave(self, file: ServedFile) -> None:
-        """Release the lease of a request that has ended."""
-        file.n_leases -= 1
-        if file.n_leases == 0:
-            self._advance()
 
     async def _wait(
-        self, file: ServedFile, name: str, waiter: Waiter, receive: Receive
+        self, waiter: Waiter, name: str, receive: Receive, limit_s: float | None
     ) -> None:
         gone = asyncio.get_running_loop().create_task(_disconnected(receive))
-        waiting: set[asyncio.Future[None]] = {waiter.future, gone}
+        either: set[asyncio.Future[None]] = {waiter.future, gone}
+        first = asyncio.FIRST_COMPLETED
         try:
             while not waiter.future.done():
-                await asyncio.wait(
-                    waiting, timeout=self._wait_s, return_when=asyncio.FIRST_COMPLETED
-                )
+                await asyncio.wait(either, timeout=limit_s, return_when=first)
                 if gone.done():
                     raise ClientGoneError
                 # Only the wait for memory is limited, not the time of loading.
-                if not waiter.future.done() and file.state != "loading":
-                    raise self._no_room(file, name)
+                if not waiter.future.done() and waiter.file is not self._next_file:
+                    raise self._no_room(waiter.file, name)
         finally:
             gone.cancel()
         waiter.future.result()
 
-    def _give_up(self, file: ServedFile, waiter: Waiter) -> None:
-        """Remove a waiting request, or release the lease that it got meanwhile."""
-        if waiter in file.waiters:
-            file.waiters.remove(waiter)
-            waiter.future.cancel()
-            if not file.waiters and file.interrupt is not None:
-                self._interrupt(file, file.interrupt)
-            self._advance()
-        elif not waiter.future.cancelled() and waiter.future.exception() is None:
-            self.leave(file)
-
-    def _interrupt(self, file: ServedFile, interrupt: LoadInterrupt) -> None:
-        """Interrupt a load that no request waits for, but not twice in a row.
-
-        Otherwise a client that gives up before the model is loaded, and tries again,
-        would never get an answer.
-        """
-        if not file.was_interrupted:
-            file.was_interrupted = True
-            interrupt.set()
-
-    def _hurry(self, waiter: Waiter) -> None:
-        waiter.is_urgent = True
-        self._advance()
+    def leave(self, file: ServedFile) -> None:
+        """Count a request that has ended."""
+        file.n_leases -= 1
+        self._changed.set()
 
     def _count(self, file: ServedFile) -> None:
         file.n_leases += 1
         file.used = self._n_requests
 
-    def _is_outdated(self, file: ServedFile, name: str) -> bool:
-        """Start to unload an idle model if the file of a damaged adapter has changed.
+    def _give_up(self, waiter: Waiter) -> None:
+        """Remove a waiting request, or let it leave the model that it got meanwhile."""
+        file, future = waiter.file, waiter.future
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+            future.cancel()
+            is_wanted = any(other.file is file for other in self._waiters)
+            # Not twice in a row: a client that gives up before the model is loaded, and
+            # tries again, would never get an answer.
+            if file.interrupt is not None and not is_wanted and not file.was_interrupted:
+                file.was_interrupted = True
+                file.interrupt.set()
+            self._changed.set()
+        elif not future.cancelled() and future.exception() is None:
+            self.leave(file)
 
-        Returns:
-            Whether the model is being unloaded.
-        """
-        loaded = file.loaded
-        if file.n_leases or loaded is None or name in loaded.served:
-            return False
-        if loaded.has_changed(name):
-            self._start(file, "unloading")
-        return file.state == "unloading"
-
-    # ---- loading and unloading ----
-
-    def _advance(self) -> None:
-        """Start all loads, unloads and waiting requests that are possible now."""
-        if self.is_closed:
-            return
-        waiting = sorted(
-            (file.waiters[0].place, name, any(x.is_urgent for x in file.waiters))
-            for name, file in self._files.items()
-            if file.waiters
-        )
-        wanted = [Wanted(name, is_urgent) for _, name, is_urgent in waiting]
-        models = {
-            name: Resident(
-                n_bytes=file.n_bytes,
-                state=file.state,
-                n_leases=file.n_leases,
-                used=file.used,
-            )
-            for name, file in self._files.items()
-        }
-        decision = decide(models, wanted, self._n_bytes)
-        for name, file in self._files.items():
-            file.is_held = name in decision.hold
-        for name in decision.unload:
-            self._start(self._files[name], "unloading")
-        for name in decision.load:
-            self._start(self._files[name], "loading")
-        for file in self._files.values():
-            if file.is_ready:
-                self._grant(file)
-
-    def _grant(self, file: ServedFile) -> None:
-        file.batch_left_s = None
-        waiters, file.waiters = file.waiters, []
+    def _end_waiting(self, file: ServedFile, error: ApiError | None = None) -> None:
+        """Let all requests that wait for a model use it, or refuse them."""
+        waiters = [waiter for waiter in self._waiters if waiter.file is file]
+        self._waiters = [waiter for waiter in self._waiters if waiter.file is not file]
         for waiter in waiters:
-            if not waiter.future.done():
+            if waiter.future.done():
+                continue
+            if error is not None:
+                waiter.future.set_exception(error)
+            else:
                 waiter.future.set_result(None)
                 self._count(file)
 
-    def _start(self, file: ServedFile, state: State) -> None:
-        file.state = state
-        work = self._load if state == "loading" else self._unload
-        task = asyncio.get_running_loop().create_task(work(file))
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+    # ---- loading and unloading ----
+
+    async def _move(self) -> None:
+        """Load models for requests that wait, and unload others, until none waits."""
+        while self._waiters and not self.is_closed:
+            self._changed.clear()
+            file = self._next()
+            if file is not None and file.state == "loaded":
+                await self._unload(file)
+            elif file is not None:
+                await self._load(file)
+            self._next_file = None
+            for other in self._files:
+                if other.is_ready:
+                    self._end_waiting(other)
+            if file is None and self._waiters:
+                await self._until_changed()
+
+    async def _until_changed(self) -> None:
+        """Wait for a change, or until a request becomes urgent."""
+        now_s = asyncio.get_running_loop().time()
+        later = [w.urgent_s - now_s for w in self._waiters if w.urgent_s > now_s]
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), min(later, default=None))
+
+    def _next(self) -> ServedFile | None:
+        """Return the model to load or to unload now; None if there is nothing to do.
+
+        The first request for which there is, or can be, enough memory gets it. Models
+        without requests are unloaded for it, the least recently used first. For an urgent
+        request, models in use are held: their requests finish, and later ones wait.
+        """
+        now_s = asyncio.get_running_loop().time()
+        in_memory = [file for file in self._files if file.state == "loaded"]
+        free = self._n_bytes - sum(file.n_bytes for file in in_memory)
+        for file in self._files:
+            file.is_held = False
+        for waiter in self._waiters:
+            file = waiter.file
+            if file.is_ready:
+                continue
+            self._next_file = file
+            if file.state == "loaded" or file.n_bytes <= free:
+                return file  # to be loaded, or unloaded to be loaded again
+            short, is_urgent = file.n_bytes - free, waiter.urgent_s <= now_s
+            victims = _victims(in_memory, short, with_used=is_urgent)
+            for victim in victims:
+                victim.is_held = True
+            idle = [victim for victim in victims if not victim.n_leases]
+            if victims:
+                self._next_file = file if idle else None
+                return idle[0] if idle else None
+        self._next_file = None
+        return None
 
     async def _load(self, file: ServedFile) -> None:
         start_s = time.perf_counter()
+        file.state = "loading"
         file.n_loads += 1
         file.interrupt = interrupt = LoadInterrupt()
-        pending = self._threads.submit(
-            self._load_file, file.spec, file.n_cache, interrupt
-        )
+        arguments = (file.spec, file.n_cache, interrupt)
         try:
+            pending = self._thread.submit(self._load_file, *arguments)
             loaded = await asyncio.wrap_future(pending)
         except Exception as error:
-            file.end_loading()
-            file.state = "unloaded"
-            if interrupt.is_set:  # a waiting request loads it again
+            file.state, file.interrupt = "unloaded", None
+            if interrupt.is_set:  # a request that waits meanwhile has it loaded again
                 log.info("loading model %s was interrupted", file.name)
-                self._advance()
                 return
             file.n_failures += 1
             if isinstance(error, LlamaHerdError):
                 log.warning("model %s was not loaded: %s", file.name, error)
             else:
                 log.exception("model %s was not loaded", file.name)
-            file.refuse(not_loaded(file.name, str(error), file.spec))
-        else:
-            file.end_loading()
-            file.load_s = time.perf_counter() - start_s
-            log.info("model %s loaded in %.1f s", file.name, file.load_s)
-            await self._take(file, loaded)
-        self._advance()
-
-    async def _take(self, file: ServedFile, loaded: InMemoryFile) -> None:
-        """Accept a loaded model; its caches may need more memory than was reserved."""
-        more = loaded.n_cache - file.n_cache
-        free = self._n_bytes - sum(
-            x.n_bytes for x in self._files.values() if x.state != "unloaded"
-        )
-        file.loaded = loaded
-        file.was_interrupted = False
-        file.n_cache = loaded.n_cache
-        if more <= free:
-            file.state = "loaded"
-            self._grant(file)  # before another request may unload it
+            self._end_waiting(file, not_loaded(file.name, str(error), file.spec))
             return
-        # The model's real size is now known and does not fit: unload it. The model is
-        # loaded again when there is free memory, or refused if it exceeds the whole
-        # memory.
-        file.state = "unloading"
-        await self._unload(file)
-        if file.n_bytes > self._n_bytes:
-            file.refuse(self._too_large(file, file.name))
+        file.load_s = time.perf_counter() - start_s
+        log.info("model %s loaded in %.1f s", file.name, file.load_s)
+        file.loaded, file.state, file.interrupt = loaded, "loaded", None
+        file.was_interrupted, file.n_cache = False, loaded.n_cache
+        n_used = sum(each.n_bytes for each in self._files if each.state == "loaded")
+        if n_used > self._n_bytes:
+            # Its real size is now known and does not fit: it is loaded again when there
+            # is free memory, or refused if it exceeds the whole memory.
+            await self._unload(file)
+            if file.n_bytes > self._n_bytes:
+                self._end_waiting(file, self._too_large(file, file.name))
 
     async def _unload(self, file: ServedFile) -> None:
-        loaded, file.loaded = file.loaded, None
+        loaded, file.loaded, file.state = file.loaded, None, "unloading"
         if loaded is not None:
             counts = [each.counts for each in loaded.served.values()]
             self.past = sum_of_counts([self.past, *counts])
-            pending = self._closing.submit(loaded.close)
+            pending = self._thread.submit(loaded.close)
             del loaded  # memory is freed once nothing refers to it
             try:
                 await asyncio.wrap_future(pending)
@@ -301,30 +290,27 @@ class Residency:
                 log.exception("model %s could not be closed", file.name)
             del pending
         file.n_unloads += 1
-        file.state = "unloaded"
+        file.state, file.is_stale = "unloaded", False
         log.info("model %s unloaded", file.name)
-        self._advance()
 
     def stop_loading(self) -> None:
-        """Refuse waiting requests and interrupt the loading of models."""
+        """Refuse waiting requests and interrupt the loading of a model."""
         self.is_closed = True
-        for file in self._files.values():
-            file.refuse(stopping())
+        self._changed.set()
+        for file in self._files:
+            self._end_waiting(file, stopping())
             if file.interrupt is not None:
                 file.interrupt.set()
 
     async def close(self) -> None:
         """Refuse waiting requests, then unload all models."""
         self.stop_loading()
-        while self._work:
-            await asyncio.wait(self._work)
-        for file in self._files.values():
+        if self._mover is not None:
+            await self._mover
+        for file in self._files:
             if file.state == "loaded":
-                self._start(file, "unloading")
-        while self._work:
-            await asyncio.wait(self._work)
-        self._threads.shutdown()
-        self._closing.shutdown()
+                await self._unload(file)
+        self._thread.shutdown()
 
     # ---- errors ----
 
@@ -347,6 +333,28 @@ class Residency:
             code="no_memory_for_model",
             headers=retry_after(2 * file.load_s),
         )
+
+
+def _victims(
+    in_memory: Sequence[ServedFile], short: int, *, with_used: bool
+) -> list[ServedFile]:
+    """Return models whose unloading frees `short` bytes; none if this is impossible.
+
+    Models without requests come first, and among them the least recently used. Models
+    with requests are chosen only with `with_used`.
+    """
+    chosen: list[ServedFile] = []
+    for file in sorted(in_memory, key=lambda file: (file.n_leases > 0, file.used)):
+        if sum(each.n_bytes for each in chosen) >= short:
+            break
+        if with_used or not file.n_leases:
+            chosen.append(file)
+    total = sum(file.n_bytes for file in chosen)
+    for file in tuple(chosen):  # drop it if the others free enough
+        if total - file.n_bytes >= short:
+            chosen.remove(file)
+            total -= file.n_bytes
+    return chosen if total >= short else []
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 Job = None  # fake_r sets it
 THOUGHTS = ("thinking", "n_thinking_tokens", "thinking_complete")
-OWN = json.dumps({"type": "label", "question": "Own?", "labels": {"yes": "", "n": ""}})
 
 __all__ = [
     "annotate_result",
@@ -22,8 +21,6 @@ __all__ = [
     "codebook_read",
     "codebook_write",
     "column_names",
-    "robustness_compare",
-    "robustness_plan",
     "scale_make",
 ]
 
@@ -180,40 +177,4 @@ def annotate_result(job):
         "run": json.dumps({"model": {"sha256": "abc"}, "n_rows": n}),
         "stats": {"n_prompts": float(n), "line": f"{n} texts in no time"},
         "notes": ["all {alike}"] if n >= 20 else [],
-    }
-
-
-def robustness_plan(codebooks, names, contexts, texts, options):
-    if options["run"] is not None:
-        codebooks = [OWN, *codebooks]
-        names = ["coded", *names]
-    if len(codebooks) < 2:
-        raise ValueError("there is nothing to compare")
-    return {
-        "names": [f"codebook {name}" for name in names],
-        "codebooks": list(codebooks),
-        "contexts": [0] * len(names),
-        "seeds": [None] * len(names),
-        "rows": [i for i, there in enumerate(texts) if there],
-        "settings": [json.dumps(options["settings"] or {})] * len(names),
-    }
-
-
-def robustness_compare(coded, rows, texts):
-    names = list(json.loads(coded[0]["codebook"])["labels"])
-    k, v, n = len(names), len(coded), len(rows)
-    return {
-        "names": names,
-        "flips": [0.25] * v,
-        "pairwise": [[0.25] * v] * v,
-        "agreement": 0.75,
-        "alpha": None if v < 3 else 0.5,
-        "shares": [[1 / k] * k] * v,
-        "unstable": [0.0] * n,
-        "thinks": v == 3,
-        "costs": {
-            name: [float(i) for i in range(v)]
-            for name in ("seconds", "tokens", "thinking_tokens")
-        },
-        "source": json.dumps({"n": len(texts)}),
     }

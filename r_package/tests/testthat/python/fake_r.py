@@ -216,27 +216,27 @@ class ClusterError(Exception):
     pass
 
 
-class Herd(Thing):
-    """Fake herd with the actors 0 to n - 1, which are never ready for "slow:1"."""
+class Cluster(Thing):
+    """Fake cluster with the actors 0 to n - 1, which are never ready for "slow:1"."""
 
-    def __init__(self, cluster, n_actors):
+    def __init__(self, address, n_actors):
         super().__init__()
-        self.cluster = cluster
+        self.address = address
         self.n_actors = n_actors
 
 
-class HerdJob:
-    unit, line, messages, n_total = "herds", "", [], 0
+class ClusterJob:
+    unit, line, messages, n_total = "clusters", "", [], 0
 
-    def __init__(self, herd):
-        self.herd = herd
+    def __init__(self, cluster):
+        self.cluster = cluster
         self.n_done = 0
 
     def step(self):
-        self.n_done = int(self.herd.cluster != "slow:1")
+        self.n_done = int(self.cluster.address != "slow:1")
 
     def cancel(self):
-        self.herd.is_closed = True
+        self.cluster.is_closed = True
 
     @property
     def is_done(self):
@@ -244,25 +244,25 @@ class HerdJob:
 
 
 @_boundary
-def herd_start(model, cluster, options):
-    return {"job": HerdJob(Herd(cluster, options.get("n_actors", 1)))}
+def cluster_start(model, cluster, options):
+    return {"job": ClusterJob(Cluster(cluster, options.get("n_actors", 1)))}
 
 
 @_boundary
-def herd_result(job):
-    if job.herd.cluster == "nowhere:1":
+def cluster_result(job):
+    if job.cluster.address == "nowhere:1":
         raise ClusterError("cluster: there is no Ray at 'nowhere:1': {refused}")
-    return {"python": job.herd}
+    return {"python": job.cluster}
 
 
 @_boundary
-def herds_end():
+def clusters_end():
     return None
 
 
 @_boundary
-def herd_actors(context):
-    if not isinstance(context, Herd):
+def cluster_actors(context):
+    if not isinstance(context, Cluster):
         return None
     n = context.n_actors
     return {
@@ -270,7 +270,6 @@ def herd_actors(context):
         "node": ["größe"] * n,
         "n_threads": [1 + i for i in range(n)],
         "memory_bytes": [5e8] * n,
-        "n_starts": [1 + i % 2 for i in range(n)],
     }
 
 
@@ -520,7 +519,7 @@ def generate_start(context, prompts, options):
     if options.get("journal") == "bad.sqlite":
         raise JournalError("journal: 'bad.sqlite' is {damaged}")
     job = Job(prompts, options)
-    job.n_actors = context.n_actors if isinstance(context, Herd) else 0
+    job.n_actors = context.n_actors if isinstance(context, Cluster) else 0
     return {"job": job}
 
 
@@ -811,36 +810,19 @@ def journal_read(path):
     }
 
 
-class _SlowCall:
-    def __init__(self, status):
-        self.status = status
-
-
-def slow_start(name, arguments):
-    return _SlowCall(globals()[name](*arguments))
-
-
-def slow_wait(call, timeout_s):
-    return True
-
-
-def slow_cancel(call):
-    pass
-
-
-def slow_status(call):
-    return call.status
-
-
 # ---- functions of the other files ----
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fake_chats  # noqa: E402
 import fake_coding  # noqa: E402
+import fake_composites  # noqa: E402
 import fake_estimation  # noqa: E402
 import fake_telling  # noqa: E402
 
-fake_chats.Job = fake_coding.Job = fake_telling.Job = Job
-for _module in (fake_chats, fake_coding, fake_estimation, fake_telling):
+fake_chats.Job = fake_coding.Job = Job
+_parts = (fake_chats, fake_coding, fake_composites, fake_estimation, fake_telling)
+for _module in _parts:
     for _name in _module.__all__:
         globals()[_name] = _boundary(getattr(_module, _name))
+call_result = fake_composites.call_result
+fake_composites.functions = globals()

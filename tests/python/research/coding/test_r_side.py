@@ -37,51 +37,6 @@ def test_places_count_from_one() -> None:
     status = _r.codebook_make(json.dumps({**BOOK, "examples": examples}))
     assert status["error_type"] == "ArgumentError"
     assert status["message"].startswith("examples$label[2] must be one of the labels")
-    made = _r.codebook_make(json.dumps(BOOK))["value"]
-    plan = {"orders": [["b", "a"], ["a"]], "seeds": [], "n_texts": None, "seed": 1.0}
-    status = _r.robustness_plan(
-        [made["json"]],
-        ["1"],
-        ["1"],
-        [True],
-        {**plan, "crossed": False, "run": None, "context": None, "settings": {}},
-    )
-    assert status["message"].startswith("orders[2] must have each label once")
-
-
-def test_variants_of_thinking_have_settings_of_their_own() -> None:
-    made = _r.codebook_make(json.dumps(BOOK))["value"]["json"]
-    options: dict[str, Any] = {
-        "orders": 0,
-        "seeds": [],
-        "n_texts": None,
-        "seed": 1.0,
-        "crossed": False,
-        "run": None,
-        "context": None,
-        "settings": {"chat": True},
-    }
-    levels = [False, 4, {"budget": 8, "end": "</r>"}]
-    status = _r.robustness_plan(
-        [made], ["1"], ["1"], [True], {**options, "thinking": levels}
-    )
-    plan = status["value"]
-    assert plan["names"] == ["thinking off", "thinking 4", "thinking 8"]
-    settings = [json.loads(each) for each in plan["settings"]]
-    assert [each["chat"] for each in settings] == [True] * 3
-    assert settings[0]["thinking"] is False
-    assert settings[1]["thinking"]["budget"] == 4
-    assert settings[2]["thinking"]["end"] == "</r>"
-    # All variants are checked before any text is coded.
-    status = _r.robustness_plan(
-        [made], ["1"], ["1"], [True], {**options, "settings": {}, "thinking": levels}
-    )
-    assert status["message"].startswith("thinking needs chat = TRUE")
-    status = _r.robustness_plan(
-        [made], ["1"], ["1"], [True], {**options, "orders": 1, "thinking": 4}
-    )
-    found = [json.loads(each)["thinking"] for each in status["value"]["settings"]]
-    assert [each["budget"] for each in found] == [4, 4]
 
 
 def test_the_date_of_templates_can_be_fixed_and_given_back() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from llamaherd._r import selection as of_r
+from llamaherd._r.composites import choose_examples
 from llamaherd.research.selection import effect, examples
 from llamaherd.research.selection.effect import ExamplesEffect, n_more_examples
 from llamaherd.research.selection.given_labels import GivenLabels
@@ -94,18 +93,10 @@ def test_a_model_is_asked_with_the_settings(
     with lh.Model(tiny_path("llama")) as model, lh.Context(model) as context:
         with pytest.warns(UserWarning, match=r"The 2 examples change the accuracy on"):
             lh.choose_examples(gold, 2, BOOK, context=context, calibrate="batch")
-        options = {
-            "by": "diverse",
-            "coded": None,
-            "embeddings": None,
-            "context": context,
-            "settings": [],
-        }
-        sent = {"json": gold.to_json(), "path": None}
-        content = lh.Codebook("Which?", ["a", "b"]).to_dict()
-        status = of_r.examples_choose(sent, 2.0, json.dumps(content), options)
-    assert status["value"]["effect"].startswith("The 2 examples change the accuracy")
-    assert status["value"]["is_gain"] in {True, False}
+        options: dict[str, Any] = {"by": "diverse", "coded": None, "embeddings": None}
+        found = choose_examples(gold, 2, BOOK, **options, context=context)
+    assert found["effect"].startswith("The 2 examples change the accuracy")
+    assert found["is_gain"] in {True, False}
     with pytest.raises(TypeError, match="calibrate is used only with a context"):
         lh.choose_examples(gold, 2, BOOK, calibrate="batch")
 

@@ -1,0 +1,112 @@
+"""Arguments of calls from R.
+
+An object of R arrives as a dict with its type in ".class", and either its "content",
+which is JSON or columns, or several fields.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import llamaherd as lh
+from llamaherd.core.errors import BadArgumentError
+from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.selection.candidates import CodebookCandidate
+from llamaherd.research.selection.given_labels import GivenLabels
+
+_CLASS = ".class"
+
+
+def given(value: Any) -> Any:  # noqa: ANN401 - any argument
+    """Return an argument of a call: R's objects as Python's, whole doubles as int."""
+    if isinstance(value, Mapping):
+        if _CLASS not in value:
+            return {name: given(each) for name, each in value.items()}
+        fields = {name: each for name, each in value.items() if name != _CLASS}
+        make = _MAKERS[value[_CLASS]]
+        return make(fields["content"]) if "content" in fields else make(**fields)
+    if isinstance(value, list):
+        return [given(each) for each in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # R's numbers are doubles unless the user writes 1L
+    return value
+
+
+def codebook(content: str) -> lh.Codebook:
+    """Read the JSON of a codebook."""
+    return lh.Codebook.from_dict(json.loads(content))
+
+
+def sample(content: str) -> GoldSample:
+    """Read the JSON of a gold sample, which errors call `gold`."""
+    try:
+        return GoldSample.from_json(content)
+    except BadArgumentError as error:
+        raise error.moved(argument="gold") from None
+
+
+def coded(frame: Mapping[str, Any], text: str, run: str) -> lh.Coded:
+    """Return coded texts whose labels are not used, only the record of their coding."""
+    record = json.loads(run)
+    return lh.Coded(
+        frame=dict(frame),
+        text=text,
+        codebook=lh.Codebook.from_dict(record["codebook"]["content"]),
+        columns={},
+        names=(),
+        labels=[],
+        probs=None,
+        errors=[],
+        run=record,
+        stats=lh.Stats(),
+    )
+
+
+def labels(**fields: Any) -> GivenLabels:  # noqa: ANN401 - see below
+    """Return the labels of coded texts.
+
+    Args:
+        fields: `texts`, `labels`, `names`; the others may be None: `probs`, a list of
+            rows; `expected`, a list of numbers; `thoughts`; `codebook` and `run`, JSON.
+    """
+    names = tuple(fields["names"])
+    probs, expected = fields["probs"], fields["expected"]
+    book, thoughts = fields["codebook"], fields["thoughts"]
+    return GivenLabels(
+        texts=list(fields["texts"]),
+        labels=list(fields["labels"]),
+        names=names,
+        probs=None if probs is None else _array(probs).reshape(-1, len(names)),
+        expected=None if expected is None else _array(expected),
+        thoughts=None if thoughts is None else list(thoughts),
+        codebook=None if book is None else codebook(book),
+        run=json.loads(fields["run"] or "{}"),
+    )
+
+
+def _array(rows: Any) -> Any:  # noqa: ANN401 - float64 of any shape
+    return np.array(rows, dtype=np.float64)
+
+
+def _candidate(book: str, context: Any, settings: Any) -> CodebookCandidate:  # noqa: ANN401
+    return CodebookCandidate(
+        codebook=codebook(book), context=context, settings=given(dict(settings or {}))
+    )
+
+
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "array": _array,
+    "candidate": _candidate,
+    "choice": lh.CodebookChoice.from_json,
+    "codebook": codebook,
+    "coded": coded,
+    "comparison": lh.CodebookComparison.from_json,
+    "frame": dict,
+    "gold": sample,
+    "labels": labels,
+    "pairs": lh.PairComparison.from_json,
+}

@@ -1,0 +1,315 @@
+"""Functions that R calls by name, and their results in the form of `forms`."""
+
+from __future__ import annotations
+
+import json
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+from llamaherd._r.boundary import clean
+from llamaherd._r.coding import described_codebook
+from llamaherd._r.forms import (
+    Part,
+    factor,
+    matrix,
+    named,
+    r_object,
+    table,
+    table_of,
+    value,
+    vector,
+)
+from llamaherd._r.gold import for_r
+from llamaherd._r.recalibration import recalibrate_columns
+from llamaherd.research.estimation.robustness import drawn_rows
+from llamaherd.research.estimation.robustness_result import estimate_lines
+from llamaherd.research.pairs.agreement import ComparisonAgreement
+from llamaherd.research.pairs.comparison import PAIR_COLUMNS, STRENGTH_COLUMNS
+from llamaherd.research.plots.result_dicts import robustness_dict
+from llamaherd.research.reports.reproduction import Reproduction
+from llamaherd.research.selection.candidates import CodebookCandidate
+from llamaherd.research.selection.compare import journal_of
+from llamaherd.research.selection.disagreements import Disagreements
+from llamaherd.research.selection.examples import chosen_examples
+from llamaherd.research.selection.split import opened_sample
+from llamaherd.research.validation.validation import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TEXTS = dict.fromkeys(
+    (
+        *("candidate", "verdict", "hash", "first", "second", "name", "text", "error"),
+        *("measure", "id", "part", "code", "label", "thinking", "at", "choice"),
+        "codes_sha256",
+    ),
+    "text",
+)
+_KINDS = {**_TEXTS, "rank": "integer", "n_pairs": "integer", "round": "integer"}
+_KINDS |= {"consistent": "flag"}
+
+
+def _rows(rows: Any, names: Any = None, **kinds: str) -> Part:  # noqa: ANN401 - dicts
+    """Return a table whose columns are numbers unless their names have another type."""
+    names = names or (list(rows[0]) if rows else [])
+    return table_of(
+        rows, {name: {**_KINDS, **kinds}.get(name, "number") for name in names}
+    )
+
+
+@singledispatch
+def form_of(found: Any) -> Any:  # noqa: ANN401 - plain data stay as they are
+    """Return a result in the form that R reads."""
+    return found
+
+
+@form_of.register
+def _(found: lh.Robustness) -> Part:
+    names, variants = found.names, found.variants
+    known = {label for own in found.labels for label in own if label is not None}
+    # With several labels per text, the levels are the combinations that occur.
+    levels = names if known <= {*names} else tuple(sorted(known))
+    n = len(variants)
+    shares = found.shares.T
+    ends = found.ranges.T
+    costs = found.costs
+    parts = {
+        "summary": table(
+            [
+                vector("text", variants, "variant"),
+                vector("number", found.flips, "flips"),
+                *(vector("number", *each) for each in zip(shares, names, strict=True)),
+            ],
+            n,
+        ),
+        "labels": table(
+            [
+                vector("integer", [row + 1 for row in found.rows], "row"),
+                vector("number", found.unstable, "unstable"),
+                *(
+                    factor(own, levels, name)
+                    for own, name in zip(found.labels, variants, strict=True)
+                ),
+            ],
+            len(found.rows),
+        ),
+        "pairwise": matrix(found.pairwise, variants, variants),
+        "ranges": table(
+            [
+                vector("text", names, "label"),
+                vector("number", ends[0], "min"),
+                vector("number", ends[1], "max"),
+            ],
+            len(names),
+        ),
+        "agreement": value(found.agreement),
+        "alpha": value(found.alpha),
+        "costs": table(
+            [
+                vector("text", variants, "variant"),
+                *(vector("number", [c[k] for c in costs], k) for k in costs[0]),
+            ],
+            n,
+        ),
+        "runs": vector("text", map(json.dumps, found.runs)),
+        "source": value(
+            None if found.source is None else json.dumps(found.source.to_dict())
+        ),
+    }
+    content = json.dumps(robustness_dict(found), ensure_ascii=False)
+    return r_object("robustness", parts, page=found, json=content)
+
+
+@form_of.register
+def _(found: lh.CodebookComparison) -> Part:
+    parts = {
+        "summary": _rows(found.to_dicts(), n_failed="integer"),
+        "pairs": _rows(found.pairs()),
+        "best": value(found.names[found.best]),
+        "tied": vector("text", [found.names[i] for i in found.tied]),
+        "n": vector("integer", [found.n]),
+        "measure": value(found.measure),
+        "notes": vector("text", found.notes),
+    }
+    return r_object("codebooks", parts, page=found, json=found.to_json())
+
+
+@form_of.register
+def _(found: lh.CodebookChoice) -> Part:
+    parts = {
+        "name": value(found.name),
+        "hash": value(found.hash),
+        "codebook": form_of(found.codebook),
+        "settings": {"type": "json", "value": json.dumps(found.settings)},
+        "model": value(found.model.get("file")),
+        "measure": value(found.measure),
+        "value": value(found.value),
+        "tied": vector("text", found.tied),
+    }
+    return r_object("choice", parts, page=found, json=found.to_json())
+
+
+@form_of.register
+def _(found: lh.Evaluation) -> Part:
+    own = found.value
+    row = {"measure": found.measure, "value": own.value, "low": own.low, "high": own.high}
+    measures = [dict(zip(COLUMNS, each, strict=True)) for each in found.validation.rows()]
+    parts = {
+        "choice": form_of(found.choice),
+        "value": _rows([row]),
+        "measures": _rows(measures),
+        "n": vector("integer", [found.n]),
+        "n_failed": vector("integer", [found.n_failed]),
+        "first": value(found.is_first),
+        "opened": _rows([dict(each) for each in found.opened]),
+        "notes": vector("text", found.notes),
+        "gold": form_of(found.gold),
+    }
+    return r_object("evaluation", parts, page=found)
+
+
+@form_of.register
+def _(found: lh.PairComparison) -> Part:
+    bias = found.position_bias
+    parts = {
+        "strengths": _rows(found.to_dicts(), STRENGTH_COLUMNS),
+        "pairs": _rows(found.pair_dicts(), PAIR_COLUMNS),
+        "question": value(found.question),
+        "position_bias": named({"value": bias.value, "low": bias.low, "high": bias.high}),
+        "consistent": value(found.consistent),
+        "reliability": value(found.reliability),
+        "dispersion": value(found.dispersion),
+        "df": vector("integer", [found.df]),
+        "connected": value(found.is_connected),
+        "n_parts": vector("integer", [found.n_parts]),
+        "converged": value(found.is_converged),
+        "correlations": vector("number", found.correlations),
+        "level": value(found.level),
+        "design": value(found.design),
+        "seed": value(float(found.seed)),
+        "notes": vector("text", found.notes),
+        "checks": value(found.summary()),
+    }
+    return r_object("pairs", parts, page=found, json=found.to_json())
+
+
+@form_of.register
+def _(found: ComparisonAgreement) -> Part:
+    parts = {
+        "table": _rows(found.to_dicts(), n="integer"),
+        "n_ties": vector("integer", [found.n_ties]),
+    }
+    return r_object("pair_agreement", parts, page=found)
+
+
+@form_of.register
+def _(found: Reproduction) -> Part:
+    changed = [{"row": e.row + 1, "then": e.then, "now": e.now} for e in found.changed]
+    versions = [
+        {"what": name, "then": then, "now": now}
+        for name, (then, now) in found.versions.items()
+    ]
+    parts = {
+        "same": value(found.is_same),
+        "n": vector("integer", [found.n]),
+        "n_same": vector("integer", [found.n_same]),
+        "n_same_labels": vector("integer", [found.n_same_labels]),
+        "largest_difference": value(found.largest_difference),
+        "deterministic": value(found.is_deterministic),
+        "summary_same": value(found.is_summary_same),
+        "changed": table_of(changed, {"row": "integer", "then": "text", "now": "text"}),
+        "versions": table_of(versions, dict.fromkeys(("what", "then", "now"), "text")),
+    }
+    return r_object("reproduction", parts, page=found)
+
+
+@form_of.register
+def _(found: Disagreements) -> Part:
+    texts = {name: "text" for name in found.columns if name.startswith("code_")}
+    parts = {
+        "table": _rows(found.to_dicts(), list(found.columns), **texts),
+        "n_missing": vector("integer", [found.n_missing]),
+    }
+    return r_object("disagreements", parts, page=found)
+
+
+@form_of.register
+def _(found: lh.Coded) -> Part | None:
+    """Return texts with their labels so far; None without any label."""
+    if all(label is None for label in found.labels):
+        return None
+    columns = {
+        "text": found.frame[found.text],
+        "label": found.labels,
+        "error": found.errors,
+    }
+    made = [vector("text", values, name) for name, values in columns.items()]
+    return table(made, len(found.labels))
+
+
+@form_of.register
+def _(found: lh.Codebook) -> Part:
+    return {"type": "codebook", "value": described_codebook(found)}
+
+
+@form_of.register
+def _(found: lh.GoldSample) -> Part:
+    return {"type": "gold", "value": for_r(found)}
+
+
+@form_of.register
+def _(_found: CodebookCandidate) -> None:
+    """Return nothing: R keeps the candidate, which was only checked."""
+
+
+def choose_examples(gold: Any, k: int, codebook: lh.Codebook, **options: Any) -> Any:  # noqa: ANN401
+    """Return a codebook with further examples, and a sentence on their effect, or None.
+
+    Args:
+        gold: As in `lh.choose_examples`.
+        k: As in `lh.choose_examples`.
+        codebook: As in `lh.choose_examples`.
+        options: `by`, `coded`, `embeddings`, `context`; others are those of `annotate`.
+    """
+    own = {name: options.pop(name) for name in ("by", "coded", "embeddings", "context")}
+    book, effect = chosen_examples(gold, k, codebook, **own, settings=options)
+    note, is_gain = effect or (None, False)
+    return {"codebook": form_of(book), "effect": note, "is_gain": is_gain}
+
+
+def estimates_page(columns: dict[str, list[Any]], notes: list[str]) -> list[str]:
+    """Return lines on estimates of variants; see `estimate_lines`."""
+    rows = [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
+    return [clean(line) for line in estimate_lines(rows, notes)]
+
+
+def named_journal(name: str, arguments: dict[str, Any]) -> str | None:
+    """Replace the journal True of a comparison by its path; return the journal's path."""
+    journal = arguments.get("journal")
+    if name == "compare_codebooks" and isinstance(journal, bool):
+        journal = journal_of(journal, opened_sample(arguments["gold"]))
+        arguments["journal"] = journal
+    return journal
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "best_codebook": lh.best_codebook,
+    "candidate": lh.candidate,
+    "choose_examples": choose_examples,
+    "compare_codebooks": lh.compare_codebooks,
+    "compare_pairs": lh.compare_pairs,
+    "disagreements": lh.disagreements,
+    "drawn_rows": drawn_rows,
+    "estimates_page": estimates_page,
+    "evaluate_codebook": lh.evaluate_codebook,
+    "gold_part": lh.gold_part,
+    "gold_split": lh.gold_split,
+    "pair_agreement": lh.pair_agreement,
+    "recalibrate": recalibrate_columns,
+    "reproduce": lh.reproduce,
+    "robustness": lh.robustness,
+}

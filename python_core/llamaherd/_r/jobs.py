@@ -1,0 +1,259 @@
+"""Calls of Python's own functions as jobs that R waits for, and jobs of all other types.
+
+A job of a call runs the function in a thread, so that R can show progress and handle
+Ctrl-C while it waits. Its warnings are recorded in this thread and issued again where R
+collects the result.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import warnings
+from dataclasses import dataclass
+from threading import Lock, Timer, get_ident
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import llamaherd as lh
+from llamaherd._r.arguments import given
+from llamaherd._r.boundary import boundary, clean, clean_or_none, unrecorded
+from llamaherd._r.composites import FUNCTIONS, form_of, named_journal
+from llamaherd.core.errors import ArgumentTypeError
+from llamaherd.core.keeping import keep, kept
+from llamaherd.core.progress import JobProgress
+from llamaherd.research.coding.record import called_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from llamaherd._r.boundary import Status
+
+_GRACE_S = 0.5  # reports of progress follow each other in a shorter time
+
+
+class _NoProgress(JobProgress):
+    """Progress of a call that has not reported any, or cannot."""
+
+    unit: ClassVar[str] = "calls"
+    n_done, n_total = 0, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Results of a call that ended early.
+
+    Attributes:
+        finished: Results of the call for the finished parts; None without any.
+        running: Labels of the part that was running; None without any.
+        progress: Last report.
+    """
+
+    finished: Any
+    running: lh.Coded | None
+    progress: JobProgress
+
+    @classmethod
+    def of(cls, error: BaseException, progress: JobProgress) -> Ended:
+        """Read the results that an exception keeps."""
+        finished, running = kept(error), vars(error).get("inner_results")
+        if isinstance(finished, lh.Coded):
+            finished, running = None, finished
+        return cls(finished, running, progress)
+
+
+class CallWork:
+    """Call of a function: the work of a `Job`.
+
+    Cancelling raises KeyboardInterrupt in the thread: in the next report of progress,
+    which the functions turn into their finished results; or, if there is no report for
+    half a second or at all, at the thread's next instruction, as Ctrl-C does in Python.
+
+    Args:
+        function: Function of a function for reports of progress.
+        reports: True if the function reports its progress.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], *, reports: bool) -> None:
+        self._function, self._reports = function, reports
+        self._lock = Lock()
+        self._thread: int | None = None  # of the running function
+        self._is_cancelled = self._is_told = False
+        self._caught: list[warnings.WarningMessage] = []
+        self.progress: JobProgress = _NoProgress()
+
+    @property
+    def problem(self) -> str:
+        """Problem of the call's journal, to be reported while the call runs."""
+        found = [str(w.message) for w in self._caught if w.category is lh.JournalWarning]
+        return found[-1].removeprefix("journal: ") if found else ""
+
+    def cancel(self) -> None:
+        """End the call soon; return at once."""
+        self._is_cancelled = True
+        if self._reports:
+            timer = Timer(_GRACE_S, self._insist)
+            timer.daemon = True
+            timer.start()
+        else:
+            self._insist()
+
+    def run(self) -> Any:  # noqa: ANN401 - results of any function
+        """Call the function; return its results, or those that Ctrl-C leaves of them."""
+        with warnings.catch_warnings(record=True) as self._caught:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("always", RuntimeWarning)
+            try:
+                return self._called()
+            except KeyboardInterrupt as error:
+                if not self._is_cancelled:
+                    raise
+                return Ended.of(error, self.progress)
+            except Exception as error:
+                if kept(error) is not None:
+                    keep(error, Ended.of(error, self.progress), converted=True)
+                raise
+
+    def tell(self, _results: object) -> None:
+        """Issue the recorded warnings again, in the thread that collects the results."""
+        caught, self._caught = self._caught, []
+        for each in caught:
+            warnings.warn_explicit(
+                each.message, each.category, each.filename, each.lineno
+            )
+
+    def _called(self) -> Any:  # noqa: ANN401 - results of any function
+        try:
+            with self._lock:
+                self._thread = get_ident()
+            if self._is_cancelled:
+                raise KeyboardInterrupt
+            return self._function(self._report)
+        finally:
+            with self._lock:
+                self._thread = None
+            _nothing()  # an interrupt that was requested is raised here at the latest
+
+    def _report(self, progress: JobProgress) -> None:
+        self.progress = progress
+        if self._is_cancelled and not self._is_told:
+            with self._lock:
+                self._is_told = True
+            raise KeyboardInterrupt
+
+    def _insist(self) -> None:
+        with self._lock:
+            if self._thread is not None and not self._is_told:
+                self._is_told = True
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self._thread), ctypes.py_object(KeyboardInterrupt)
+                )
+
+
+def _nothing() -> None:
+    """Return; Python raises requested exceptions where a function begins."""
+
+
+@unrecorded
+def call_start(name: str, arguments: Mapping[str, Any], version: str) -> Status:
+    """Start the call of a function in `FUNCTIONS`.
+
+    Args:
+        name: Name of the function.
+        arguments: Its arguments, as `given` reads them; those in `settings` are
+            arguments of `annotate`.
+        version: Version of R.
+
+    Returns:
+        `job`; `journal`, the path of its journal, or None.
+    """
+    function = FUNCTIONS[name]
+    known = dict(given(arguments))
+    known |= _settings(known.pop("settings", None) or {})
+    journal = named_journal(name, known)
+    reports = "progress" in inspect.signature(function).parameters
+
+    def run(report: Callable[[Any], object]) -> Any:  # noqa: ANN401 - any result
+        with called_from(R=version):
+            return function(**known, **({"progress": report} if reports else {}))
+
+    return {"job": lh.Job(CallWork(run, reports=reports)), "journal": journal}
+
+
+def _settings(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - checked here
+    """Return settings by name; an empty named list of R arrives as []."""
+    if not isinstance(settings, dict) or not all(settings):
+        if settings:
+            raise ArgumentTypeError(
+                "must be named settings of annotate_texts()", argument="..."
+            )
+        return {}
+    return settings
+
+
+@unrecorded
+def slow_start(name: str, arguments: Sequence[Any]) -> Status:
+    """Start a decorated function of `llamaherd._r` that computes for a long time."""
+    import llamaherd._r as functions  # noqa: PLC0415 - it imports this module
+
+    function = getattr(functions, name).__wrapped__
+    return {"job": lh.Job(CallWork(lambda _: function(*arguments), reports=False))}
+
+
+def call_result(job: lh.Job[Any]) -> Status:
+    """Wait until a call ends; return its result in the form of `forms`."""
+    job.wait()  # before `_collected` records warnings
+    return _collected(job)
+
+
+@boundary
+def _collected(job: lh.Job[Any]) -> Any:  # noqa: ANN401 - a part, or plain data
+    job.tell()  # of an error's call, too
+    found = job.results()
+    if not isinstance(found, Ended):
+        return form_of(found)
+    progress, line = found.progress, None
+    if progress.n_total:
+        line = f"{progress.n_done:,} of {progress.n_total:,} {progress.unit}"
+    return {
+        "type": "ended",
+        "finished": None if found.finished is None else form_of(found.finished),
+        "running": None if found.running is None else form_of(found.running),
+        "line": clean_or_none(line),
+    }
+
+
+@unrecorded
+def job_wait(job: lh.Job[Any], timeout_s: float) -> Status:
+    """Wait until a job of any type ends, for at most `timeout_s` seconds.
+
+    Returns:
+        `done`; `problem`, a problem of the journal that is reported now, or ""; and the
+        fields of `JobProgress`.
+    """
+    done = job.wait(timeout_s)
+    progress = job.progress
+    # A problem at the end becomes R's warning when the results are collected.
+    problem = "" if done else job.new_problem()
+    return {
+        "done": done,
+        "problem": clean(problem),
+        "n_done": float(progress.n_done),  # numbers of bytes can exceed 32 bits
+        "n_total": float(progress.n_total),
+        "unit": progress.unit,
+        "line": clean(progress.line),
+        "messages": [clean(text) for text in progress.messages],
+    }
+
+
+@unrecorded
+def job_cancel(job: lh.Job[Any]) -> None:
+    """Request the end of a job of any type, and return at once."""
+    job.cancel()
+
+
+@unrecorded
+def job_keep(job: lh.Job[Any]) -> None:
+    """Wait until a job of any type ends, and turn its error into its finished results."""
+    job.wait()
+    job.keep()

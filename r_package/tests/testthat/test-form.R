@@ -1,0 +1,123 @@
+# Results of Python in their one form: types, the methods of all classes, files.
+
+part <- function(kind, called, ...) list(type = kind, name = called, ...)
+vector <- function(kind, called, ...) part(kind, called, values = list(...))
+
+example_object <- function(json = NULL) {
+  from_python(list(
+    type = "object",
+    class = "llamaherd_robustness",
+    parts = list(
+      part(
+        "table",
+        "summary",
+        n = 2L,
+        columns = list(
+          vector("text", "größe", "a", NULL),
+          vector("number", "größe", 0.5, NaN),
+          vector("integer", "n", 3, NaN),
+          vector("flag", "is_x", TRUE, NULL),
+          vector("date", "on", "2026-01-31", NULL),
+          part("factor", "label", values = c(2L, 0L), levels = list("no", "yes"))
+        )
+      ),
+      part("table", "none", n = 0L, columns = list(vector("text", "a"))),
+      part(
+        "matrix",
+        "pairwise",
+        values = list(1, 2, 3, NaN),
+        rows = list("a", "b"),
+        columns = list("c", "d")
+      ),
+      part("value", "alpha", value = NULL),
+      part("json", "settings", value = "{\"chat\": true}"),
+      part("number", "bias", values = list(1, 2), names = list("low", "high"))
+    ),
+    page = list("<llamaherd_robustness> 2 texts", "{braces} stay"),
+    json = json
+  ))
+}
+
+test_that("parts have R's types", {
+  found <- example_object()
+  table <- found$summary
+  expect_identical(names(table)[1:2], c("größe", "größe"))
+  expect_identical(table[[1]], c("a", NA))
+  expect_identical(table[[2]], c(0.5, NA))
+  expect_identical(table$n, c(3L, NA))
+  expect_identical(table$is_x, c(TRUE, NA))
+  expect_identical(table$on, as.Date(c("2026-01-31", NA)))
+  expect_identical(table$label, factor(c("yes", NA), c("no", "yes")))
+  expect_identical(dim(found$none), c(0L, 1L))
+  expect_identical(
+    found$pairwise,
+    matrix(c(1, 3, 2, NA), 2, dimnames = list(c("a", "b"), c("c", "d")))
+  )
+  expect_true("alpha" %in% names(found))
+  expect_null(found$alpha)
+  expect_identical(found$settings, list(chat = TRUE))
+  expect_identical(found$bias, c(low = 1, high = 2))
+  expect_identical(from_python(3), 3)
+  expect_identical(from_python(list(1, 2)), list(1, 2))
+})
+
+test_that("tables may have a class, and results may be lists", {
+  found <- from_python(list(
+    type = "list",
+    parts = list(
+      part(
+        "table",
+        "curve",
+        n = 1L,
+        columns = list(vector("number", "coverage", 0.5)),
+        class = "llamaherd_coverage",
+        attributes = list(part("value", "level", value = 0.9))
+      ),
+      part("value", "line", value = "a line")
+    )
+  ))
+  expect_named(found, c("curve", "line"))
+  expect_s3_class(found$curve, c("llamaherd_coverage", "data.frame"), exact = TRUE)
+  expect_identical(attr(found$curve, "level"), 0.9)
+})
+
+test_that("one print and one data frame serve all classes, also after saveRDS()", {
+  path <- withr::local_tempfile(fileext = ".rds")
+  saveRDS(example_object(), path)
+  found <- readRDS(path)
+  expect_identical(found, example_object())
+  expect_output(
+    print(found),
+    "<llamaherd_robustness> 2 texts\n{braces} stay",
+    fixed = TRUE
+  )
+  expect_identical(format(found), found$page)
+  expect_identical(summary(found), found)
+  expect_identical(as.data.frame(found), found$summary)
+  expect_error(print(found, digits = 3), class = "llamaherd_error_argument")
+  expect_match(jsonlite::toJSON(found, force = TRUE), "\"pairwise\":[[1,2]", fixed = TRUE)
+  skip_if_not_installed("tibble")
+  expect_s3_class(
+    tibble::as_tibble(found, .name_repair = "minimal"),
+    "tbl_df"
+  )
+})
+
+test_that("objects with content for later calls cannot be edited", {
+  found <- example_object("{}")
+  expect_error(found$alpha <- 1, "cannot be changed", class = "llamaherd_error_argument")
+  expect_identical(with_element(found, "alpha", 1)$alpha, 1)
+  plain <- example_object()
+  plain$alpha <- 1
+  expect_identical(plain$alpha, 1)
+})
+
+test_that("a long page is cut, with the number of the other lines", {
+  object <- structure(
+    list(page = sprintf("line %d", 1:1000)),
+    class = c("llamaherd_robustness", "llamaherd_object")
+  )
+  lines <- capture.output(print(object))
+  expect_length(lines, 201)
+  expect_identical(lines[[201]], "... and 800 more lines")
+})

@@ -1,0 +1,419 @@
+"""Writes the files that follow from the declared options.
+
+    python scripts/generate_options.py           writes them (make generated)
+    python scripts/generate_options.py --check   only compares them
+
+The declarations are in `core/sampling.py`, `asks/options.py` and
+`asks/annotate_options.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llamaherd.asks.annotate_options import AnnotateOptions
+from llamaherd.asks.options import (
+    ClassifyOptions,
+    EmbedOptions,
+    GenerateOptions,
+    PerplexityOptions,
+    ScoreOptions,
+)
+from llamaherd.core.declaration import REQUIRED, options_of
+from llamaherd.core.kinds import Real, Whole
+from llamaherd.core.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from llamaherd.core.declaration import Option, Options
+
+ROOT = Path(__file__).resolve().parents[1]
+MARK = "Written by scripts/generate_options.py (make generated). Do not edit."
+# Classes of keyword arguments: the options, the interface, and the functions.
+KEYWORDS: dict[str, tuple[type[Options], str, str]] = {
+    "SamplingSettings": (SamplingParams, "many", "calls that generate"),
+    "GenerateSettings": (GenerateOptions, "many", "`generate_parallel`"),
+    "PromptSettings": (GenerateOptions, "single", "`generate`"),
+    "SubmitSettings": (GenerateOptions, "submit", "`Context.submit`"),
+    "ChatSettings": (GenerateOptions, "chat", "`chat` and of its questions"),
+    "ClassifySettings": (ClassifyOptions, "many", "`classify_parallel`"),
+    "PairSettings": (ClassifyOptions, "pairs", "`compare_pairs`"),
+    "ScoreSettings": (ScoreOptions, "many", "`score_parallel`"),
+    "PerplexitySettings": (PerplexityOptions, "many", "`perplexity`"),
+    "EmbedSettings": (EmbedOptions, "many", "`embed_parallel`"),
+    "CodingSettings": (AnnotateOptions, "many", "`annotate`"),
+}
+# Arguments that the functions declare themselves, because they change the result's type.
+_OWN_ARGUMENTS = ("progress", "stream")
+# Only a call with many prompts can have settings for each prompt.
+_OF_ONE = {"params": "SamplingParams | None"}
+
+
+def keywords() -> str:
+    """Return the module of the classes of keyword arguments."""
+    classes, used = [], set()
+    for name, (options, interface, functions) in KEYWORDS.items():
+        head = f'    """Keyword arguments of {functions}, see `{options.__name__}`."""'
+        lines = [f"class {name}(TypedDict, total=False):", head, ""]
+        for each in options_of(options, interface).values():
+            if each.name not in _OWN_ARGUMENTS and each.default is not REQUIRED:
+                written = each.type if interface == "many" else None
+                written = written or _OF_ONE.get(each.name, each.type)
+                lines.append(f"    {each.name}: {written}")
+                used |= set(
+                    re.findall(r"(?<![.\w])[A-Za-z]\w*", re.sub('".*?"', "", written))
+                )
+        classes.append("\n".join(lines))
+    imports = _imports(used)
+    runtime = [line for line in imports if line.startswith("from collections.abc")]
+    imports = [line for line in imports if line not in runtime]
+    return "\n".join(
+        [
+            f'"""Keyword arguments of the public calls.\n\n{MARK}\n"""\n',
+            "from __future__ import annotations\n",
+            "# At run time, for typing.get_type_hints.",
+            *(f"{line}  # noqa: TC003" for line in runtime),
+            "from typing import TYPE_CHECKING, TypedDict\n",
+            "if TYPE_CHECKING:",
+            *(f"    {line}" for line in imports),
+            "\n",
+            "\n\n\n".join(classes) + "\n",
+        ]
+    )
+
+
+def _imports(names: Iterable[str]) -> list[str]:
+    """Return the import statements of names that the declaring modules use."""
+    found: dict[str, set[str]] = {}
+    plain: set[str] = set()
+    sources = ("core.sampling", "asks.options", "asks.annotate_options")
+    for source in sources:
+        module = importlib.import_module(f"llamaherd.{source}")
+        tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                for each in node.names:
+                    if each.name in names and not each.asname:
+                        found.setdefault(str(node.module), set()).add(each.name)
+            elif isinstance(node, ast.Import):
+                plain |= {
+                    f"import {each.name}" + (f" as {each.asname}" if each.asname else "")
+                    for each in node.names
+                    if (each.asname or each.name) in names
+                }
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in targets:
+                    if isinstance(target, ast.Name) and target.id in names:
+                        found.setdefault(module.__name__, set()).add(target.id)
+    lines = [f"from {m} import {', '.join(sorted(n))}" for m, n in sorted(found.items())]
+    own = [line for line in lines if line.startswith("from llamaherd")]
+    standard = [line for line in lines if line not in own]
+    return [*sorted(plain), *standard, "", *own]
+
+
+def sampling_fields() -> str:
+    """Return the C file of the plain sampling settings: name, default, limits."""
+    lines = [f"// {MARK}", "// LH_REAL, LH_WHOLE: name, default, least, most."]
+    for name, each in SamplingParams.declared.items():
+        if each.native and isinstance(each.kind, Real):
+            numbers = (each.default, each.kind.low, each.kind.high)
+            lines.append(f"LH_REAL({name}, {', '.join(map(_c_float, numbers))})")
+        elif each.native:
+            low, high = -(2**31), 2**31 - 1  # any number but 0 is true
+            if isinstance(each.kind, Whole):
+                low, high = each.kind.low, each.kind.high
+            limits = ", ".join(map(_c_integer, (int(each.default), low, high)))
+            lines.append(f"LH_WHOLE({name}, {limits})")
+    return "\n".join(lines) + "\n"
+
+
+def _c_float(number: float) -> str:
+    return f"{float(number)!r}F".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def _c_integer(number: int) -> str:
+    names = {-(2**31): "INT32_MIN", 2**31 - 1: "INT32_MAX"}
+    return names.get(number, str(number))
+
+
+# Parts of docs/options.md: title, class, words about the calls.
+_PARTS: dict[str, tuple[type[Options], str]] = {
+    "Sampling": (
+        SamplingParams,
+        (
+            "Fields of `SamplingParams`, and arguments of `generate_parallel`, "
+            "`generate`, `chat` and `Context.submit`. The order is llama.cpp's: logit "
+            "bias, penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, XTC, "
+            "temperature, draw."
+        ),
+    ),
+    "Generation": (
+        GenerateOptions,
+        (
+            "Further arguments of `generate_parallel`, `generate`, `chat` and "
+            "`Context.submit`."
+        ),
+    ),
+    "Classification": (ClassifyOptions, "Arguments of `classify_parallel`."),
+    "Scores": (ScoreOptions, "Arguments of `score_parallel`."),
+    "Perplexity": (PerplexityOptions, "Arguments of `perplexity`."),
+    "Embeddings": (EmbedOptions, "Arguments of `embed_parallel`."),
+    "Annotation": (AnnotateOptions, "Arguments of `annotate`."),
+}
+_INTERFACES = {
+    "many": "many prompts",
+    "single": "`generate`",
+    "submit": "`submit`",
+    "chat": "`chat`",
+    "pairs": "`compare_pairs`",
+    "rows": "run files",
+    "http": "HTTP",
+    "completions": "`/v1/completions`",
+    "chats": "`/v1/chat/completions`",
+}
+
+
+def page() -> str:
+    """Return docs/options.md."""
+    lines = [
+        "# Options",
+        "",
+        f"<!-- {MARK} -->",
+        "",
+        (
+            "Every option has one declaration, from which Python's and R's arguments, "
+            "flags, keys of run files and fields of requests follow. A setting that has "
+            "no effect because of other settings causes a warning with the reason."
+        ),
+    ]
+    shown: set[str] = set()
+    for title, (kind, words) in _PARTS.items():
+        options = [
+            each
+            for each in kind.declared.values()
+            if f"{each.name} {each.doc}" not in shown and "group" not in each.facts
+        ]
+        shown |= {f"{each.name} {each.doc}" for each in options}
+        lines += ["", f"## {title}", "", words]
+        parent = kind.__mro__[1].__name__
+        if parent == "PromptOptions" and title != "Generation":
+            lines[-1] += " They also have the options of [prompts](#generation) that "
+            lines[-1] += "are about chats, failures and the journal."
+        for each in options:
+            lines += ["", *_described(each)]
+    return "\n".join(lines) + "\n"
+
+
+def _described(option: Option) -> list[str]:
+    facts = []
+    if option.default is not REQUIRED:
+        facts.append(f"Default: `{option.default!r}`.")
+    schema = option.kind.schema
+    if isinstance(option.kind, (Whole, Real)):
+        facts.append(f"Range: {schema['minimum']:,} to {schema['maximum']:,}.")
+    elif "enum" in schema:
+        facts.append(f"One of {', '.join(f'`{each!r}`' for each in schema['enum'])}.")
+    names = [
+        f"`{name}` in {where}"
+        for name, where in ((option.key, "run files"), (option.openai, "OpenAI's API"))
+        if name != option.name
+    ]
+    if names:
+        facts.append(f"Name: {', '.join(names)}.")
+    lacking = [_INTERFACES[each] for each in _INTERFACES if each not in option.interfaces]
+    having = [_INTERFACES[each] for each in _INTERFACES if each in option.interfaces]
+    if lacking:
+        is_few = len(having) < len(lacking)
+        names = having if is_few else lacking
+        facts.append(f"{'Only' if is_few else 'Not'} in {', '.join(names)}.")
+    idle = [f"- No effect: {each.why}." for each in option.idle]
+    parts = [option.doc, "\n".join(idle), " ".join(facts)]
+    return [f"### `{option.name}`", "", "\n\n".join(each for each in parts if each)]
+
+
+# ---- R ------------------------------------------------------------------------------
+
+# Sampling settings that generate_parallel() has as arguments of its own; all others are
+# arguments of sampling_options().
+_R_ARGUMENTS = (
+    *("max_tokens", "top_k", "top_p", "temperature", "repeat_last_n", "penalty_repeat"),
+    *("seed", "min_p", "stop", "ignore_eos", "grammar", "choices", "schema", "regex"),
+    "quote_from",
+)
+_R_DATA = "data, text, codebook, context, ..."
+# Options of annotate_texts() that R itself handles.
+_R_ITSELF = ("columns", "progress", "versions")
+_R_WORDS = {
+    "None": "NULL",
+    "True": "TRUE",
+    "False": "FALSE",
+    "-inf": "-Inf",
+    "`classify_parallel`": "[classify_parallel()]",
+    "`ClassifyOptions`": "[classify_parallel()]",
+    "`generate_parallel`": "[generate_parallel()]",
+    "`Thinking`": "[thinking()]",
+    "`Calibration`": "[calibrate_batch()]",
+    "`structured.type_quote`": "[type_quote()]",
+    "`reproduce`": "[reproduce()]",
+    "raises `GenerationError`": "signals an error",
+    "A function is called with a `Progress` repeatedly, on the calling thread.": "",
+}
+
+
+def r_options() -> str:
+    """Return the R file: kinds of options, and functions that have them as arguments."""
+    sampling = SamplingParams.declared
+    further = {n: each for n, each in sampling.items() if n not in _R_ARGUMENTS}
+    coding = options_of(AnnotateOptions, "many")
+    passed_on = {n: each for n, each in coding.items() if n not in _R_ITSELF}
+    arguments = {n: each for n, each in coding.items() if n != "versions"}
+    own = {name: sampling[name] for name in _R_ARGUMENTS}
+    formals = _r_formals(arguments.values())
+    return "\n".join(
+        [
+            f"# {MARK}",
+            "",
+            "# Conversions of the options, see as_option() and check_sampling().",
+            _r_kinds("sampling_kinds", own),
+            _r_kinds("further_kinds", further),
+            _r_kinds("annotate_kinds", passed_on),
+            "",
+            "#' @rdname sampling_options",
+            *_r_params(further.values()),
+            "#' @export",
+            f"sampling_options <- function(..., {_r_formals(further.values())}) {{",
+            "  call <- match.call()",
+            "  given_settings(list(...), call, rlang::current_env())",
+            "}",
+            "",
+            "#' @rdname annotate_texts",
+            *_r_params(arguments.values()),
+            "#' @export",
+            f"annotate_texts <- function({_R_DATA}, {formals}, verbosity = 0L) {{",
+            "  error_call <- rlang::current_env()",
+            "  check_dots(list(...), character())",
+            "  quosure <- rlang::enquo(text)",
+            "  code_data(data, text, quosure, codebook, context, error_call)",
+            "}",
+            "",
+        ]
+    )
+
+
+def _r_kinds(name: str, options: Mapping[str, Option]) -> str:
+    kinds = ", ".join(f'{each} = "{one.kind.r}"' for each, one in options.items())
+    return f"{name} <- c({kinds})"
+
+
+def _r_formals(options: Iterable[Option]) -> str:
+    return ", ".join(f"{each.name} = {_r_default(each)}" for each in options)
+
+
+def _r_default(option: Option) -> str:
+    choices = getattr(option.kind, "choices", ())
+    if option.name == "progress":
+        return "interactive()"
+    if choices and all(isinstance(each, str) for each in choices):
+        return _r_value((option.default, *(c for c in choices if c != option.default)))
+    return _r_value(option.default)
+
+
+def _r_value(value: object) -> str:
+    if value is None or value == ():
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int):
+        return f"{value}L"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple):
+        return f"c({', '.join(map(_r_value, value))})"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _r_params(options: Iterable[Option]) -> list[str]:
+    """Return roxygen entries of options, with the words of R."""
+    lines = []
+    for each in options:
+        text = str(each.facts.get("r_doc", ""))
+        if not text:
+            text = re.sub(r'"([^"]*)"', r'`"\1"`', each.doc)
+            for word, of_r in _R_WORDS.items():
+                text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", of_r, text)
+        head, rest = f"#' @param {each.name} ", "#'   "
+        lines += textwrap.wrap(
+            text,
+            width=100,
+            initial_indent=head,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def formatted_r(text: str) -> str:
+    """Return R code in the project's format."""
+    with tempfile.TemporaryDirectory(prefix="llamaherd-") as name:
+        file = Path(name, "options.R")
+        file.write_text(text, encoding="utf-8")
+        shutil.copy(ROOT / "r_package/air.toml", name)
+        air = Path(sys.executable).with_name("air")
+        subprocess.run([air, "format", file], check=True, stdout=subprocess.DEVNULL)
+        return file.read_text(encoding="utf-8")
+
+
+def formatted(text: str) -> str:
+    """Return Python code in the project's format."""
+    for command in (["check", "--fix-only", "--select", "I"], ["format"]):
+        text = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", "a.py", "-"],
+            input=text,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        ).stdout
+    return text
+
+
+def files() -> dict[Path, str]:
+    """Return the content of each generated file, by path."""
+    return {
+        ROOT / "python_core/llamaherd/asks/keywords.py": formatted(keywords()),
+        ROOT / "capi_shim/sampling/plain_settings.inc": sampling_fields(),
+        ROOT / "r_package/R/generated_options.R": formatted_r(r_options()),
+        ROOT / "docs/options.md": page(),
+    }
+
+
+def main() -> None:
+    """Write or compare the files."""
+    different = [
+        path
+        for path, text in files().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    if "--check" in sys.argv[1:]:
+        names = ", ".join(str(path.relative_to(ROOT)) for path in different)
+        sys.exit(f"run `make generated`: {names} differ" if different else 0)
+    for path in different:
+        path.write_text(files()[path], encoding="utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,366 @@
+"""Calls of functions by name, as R makes them: forms, warnings, errors, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import numpy as np
+import pytest
+from llamaherd import _r
+from llamaherd._r import composites, forms, jobs
+from llamaherd._r.arguments import given
+from llamaherd._r.composites import form_of
+from llamaherd.core.keeping import keep
+from llamaherd.core.stats import Progress
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+TEXTS = [f"text {i}" for i in range(6)]
+BOOK = lh.Codebook("Which?", ["a", "b"])
+FRAME = {".class": "frame", "content": {"text": TEXTS}}
+
+
+def book_of_r(book: lh.Codebook = BOOK) -> dict[str, str]:
+    return {".class": "codebook", "content": json.dumps(book.to_dict())}
+
+
+def value(status: dict[str, Any]) -> Any:
+    assert status["ok"], status
+    return status["value"]
+
+
+def started(name: str, **arguments: Any) -> lh.Job[Any]:
+    return value(_r.call_start(name, arguments, "4.5.0"))["job"]
+
+
+def result(job: lh.Job[Any]) -> dict[str, Any]:
+    while not value(_r.job_wait(job, 0.05))["done"]:
+        pass
+    return _r.call_result(job)
+
+
+def called(name: str, **arguments: Any) -> Any:
+    return value(result(started(name, **arguments)))
+
+
+@pytest.fixture(scope="module")
+def context(tiny_path: Callable[[str], Path]) -> Iterator[lh.Context]:
+    with (
+        lh.Model(tiny_path("llama")) as model,
+        lh.Context(model, n_seq_max=2, n_threads=1) as made,
+    ):
+        yield made
+
+
+def part(found: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(each for each in found["parts"] if each["name"] == name)
+
+
+def column(table: dict[str, Any], name: str) -> list[Any]:
+    (found,) = [each for each in table["columns"] if each["name"] == name]
+    return found["values"]
+
+
+# ---- arguments and forms ----
+
+
+def test_arguments_are_objects_of_python() -> None:
+    assert given({"a": [1.0, 2.5, "x", None, True]}) == {"a": [1, 2.5, "x", None, True]}
+    assert given(book_of_r()) == BOOK
+    assert given(FRAME) == {"text": TEXTS}
+    candidate = given(
+        {".class": "candidate", "book": book_of_r()["content"], "context": None,
+         "settings": {"max_tokens": 4.0}}
+    )  # fmt: skip
+    assert (candidate.codebook, candidate.settings) == (BOOK, {"max_tokens": 4})
+    np.testing.assert_array_equal(
+        given({".class": "array", "content": [[1.0], [2.0]]}), [[1], [2]]
+    )
+
+
+def test_missing_values_and_odd_characters_cross() -> None:
+    assert forms.vector("number", [1, None])["values"] == pytest.approx(
+        [1, np.nan], nan_ok=True
+    )
+    assert forms.vector("text", ["a\0\ud800", None, 3])["values"] == ["a�?", None, "3"]
+    assert forms.vector("flag", [True, None])["values"] == [True, None]
+    assert forms.factor(["b", None, "x"], ["a", "b"])["values"] == [2, 0, 0]
+    made = forms.table(
+        [forms.vector("flag", [1], "is_x")], 1, "t", level=forms.value(0.9)
+    )
+    assert (made["class"], made["attributes"][0]["name"]) == ("llamaherd_t", "level")
+    some = forms.parts(one=None, other=made)
+    assert [each["type"] for each in some["parts"]] == ["value", "table"]
+    assert forms.page_lines("<Pairs: 3 texts>\nmore", "p") == ["<p> 3 texts", "more"]
+    assert forms.page_lines("<Pairs>", "p") == ["<p>"]
+    assert forms.page_lines("2 of <3>", "p") == ["2 of <3>"]
+
+
+def test_robustness_is_one_call(context: lh.Context) -> None:
+    found = called(
+        "robustness",
+        frame=FRAME,
+        text="text",
+        codebooks={"own": book_of_r()},
+        contexts={"1": context},
+        orders=1,
+        seeds=[],
+        seed=1234.0,
+        settings={"normalize": "token"},
+    )
+    same = lh.robustness(
+        {"text": TEXTS}, "text", {"own": BOOK}, context, orders=1, normalize="token"
+    )
+    assert found["class"] == "llamaherd_robustness"
+    assert found["page"][0] == "<llamaherd_robustness> 6 texts, 2 variants"
+    assert column(part(found, "summary"), "variant") == ["own order", "order 2"]
+    labels = part(found, "labels")
+    assert column(labels, "row") == [1, 2, 3, 4, 5, 6]
+    names = labels["columns"][2]["levels"]
+    codes = column(labels, "order 2")
+    assert [names[code - 1] for code in codes] == same.labels[1]
+    run = json.loads(part(found, "runs")["values"][0])
+    assert run["versions"]["R"] == "4.5.0"
+    assert run["settings"]["normalize"] == "token"
+    assert json.loads(found["json"])["variants"] == ["own order", "order 2"]
+    again = called(
+        "robustness",
+        frame={".class": "coded", "frame": {"text": TEXTS}, "text": "text",
+               "run": json.dumps(run)},
+        text="text",
+        contexts={"1": context},
+        orders=1,
+        settings=[],
+    )  # fmt: skip
+    assert part(again, "summary")["columns"][0]["values"] == ["own order", "order 2"]
+
+
+def test_places_in_errors_count_from_one(context: lh.Context) -> None:
+    arguments = {"frame": FRAME, "text": "text", "codebooks": {"1": book_of_r()}}
+    job = started(
+        "robustness", **arguments, contexts=[context], orders=[["b", "a"], ["a"]]
+    )
+    status = result(job)
+    assert status["error_type"] == "ArgumentError"
+    assert status["message"].startswith("orders[2] must have each label once")
+    levels = [False, 4.0, {"budget": 8.0}]
+    job = started("robustness", **arguments, contexts=[context], thinking=levels)
+    assert result(job)["message"].startswith("thinking needs chat = TRUE")
+    status = _r.call_start("candidate", {"settings": ["batch"]}, "4.5.0")
+    assert "named settings" in status["message"]
+
+
+def test_codebooks_are_compared_chosen_and_evaluated(
+    context: lh.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = [f"Text {i} says {'this' if i % 3 else 'that'}" for i in range(60)]
+    gold = lh.gold_sample({"text": texts}, 60, text="text", names=["a", "b"], seed=1)
+    gold = gold.with_codes(["a" if row % 3 else "b" for row in gold.rows])
+    split = called(
+        "gold_split",
+        gold={".class": "gold", "content": gold.to_json()},
+        explore=0.0,
+        select=0.5,
+        evaluate=0.5,
+        seed=2.0,
+    )
+    sample = {".class": "gold", "content": split["value"]["json"]}
+    status = _r.call_start(
+        "compare_codebooks",
+        {
+            "data": None,
+            "candidates": {"one": book_of_r(), "other": book_of_r()},
+            "gold": sample,
+            "context": context,
+            "journal": True,
+            "settings": [],
+        },
+        "4.5.0",
+    )
+    assert value(status)["journal"].endswith(".journal")
+    found = value(result(status["value"]["job"]))
+    assert column(part(found, "summary"), "candidate") == ["one", "other"]
+    assert part(found, "summary")["columns"][-2]["type"] == "integer"
+    choice = called(
+        "best_codebook", comparison={".class": "comparison", "content": found["json"]}
+    )
+    assert part(choice, "codebook")["value"]["hash"] == BOOK.hash
+    made = called(
+        "evaluate_codebook",
+        choice={".class": "choice", "content": choice["json"]},
+        gold=sample,
+        context=context,
+    )
+    assert part(made, "first")["value"] is True
+    assert part(made, "gold")["type"] == "gold"
+    assert part(made, "n")["values"] == [30]
+
+
+def test_pairs_are_stored_as_json(context: lh.Context) -> None:
+    found = called(
+        "compare_pairs", texts=dict(zip("abc", TEXTS, strict=False)), question="Which?",
+        context=context, settings={},
+    )  # fmt: skip
+    stored = lh.PairComparison.from_json(found["json"])
+    assert stored.to_json() == found["json"]
+    assert str(stored).splitlines()[1:] == found["page"][1:]
+    assert part(found, "position_bias")["names"] == ["value", "low", "high"]
+    rows = called(
+        "pair_agreement",
+        comparison={".class": "pairs", "content": found["json"]},
+        known=[1.0, 2.0, 3.0],
+    )
+    assert column(part(rows, "table"), "measure") == ["pearson", "spearman"]
+    for text in ("{}", "[1]", '{"llamaherd_pairs": 2}', "no"):
+        with pytest.raises(lh.ArgumentError, match="not a stored comparison"):
+            lh.PairComparison.from_json(text)
+
+
+def test_plain_values_stay_as_they_are() -> None:
+    assert called("drawn_rows", texts=["x", None, "y"], n_texts=None, seed=1.0) == [0, 2]
+    assert form_of({"a": 1}) == {"a": 1}
+    assert called("candidate", codebook=book_of_r(), settings={"chat": True}) is None
+
+
+# ---- how calls end ----
+
+
+@pytest.fixture
+def functions(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[..., Any]]:
+    """Return the functions that R can call, to which a test adds its own."""
+    made = dict(composites.FUNCTIONS)
+    monkeypatch.setattr(jobs, "FUNCTIONS", made)
+    return made
+
+
+def test_warnings_of_the_thread_arrive_with_the_result(
+    functions: dict[str, Callable[..., Any]],
+) -> None:
+    gate = Event()
+
+    def warns(fails: bool) -> None:
+        warnings.warn("the texts are few", UserWarning, stacklevel=1)
+        assert gate.wait(60)
+        if fails:
+            raise lh.ArgumentError("is wrong", argument="gold")
+
+    functions["warns"] = warns
+    before = warnings.filters, warnings.showwarning
+    for fails in (False, True):
+        gate.clear()
+        job = started("warns", fails=fails)
+        assert not value(_r.job_wait(job, 0.01))["done"]
+        gate.set()
+        status = result(job)
+        assert status["ok"] is not fails
+        assert status["warnings"] == ["the texts are few"]
+    assert (warnings.filters, warnings.showwarning) == before
+
+
+def progress_of(n_done: int) -> Progress:
+    return Progress(
+        n_done=n_done, n_failed=0, n_total=9, n_prompt_tokens=0,
+        n_prompt_tokens_total=0, n_generated_tokens=0, elapsed_s=1.0,
+    )  # fmt: skip
+
+
+def test_ctrl_c_keeps_what_is_finished_and_what_was_running(
+    context: lh.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = None
+
+    def cancelled_in(second: bool) -> dict[str, Any]:
+        nonlocal job
+        report = jobs.CallWork._report
+
+        def watched(work: jobs.CallWork, progress: Progress) -> None:
+            if progress.n_done >= (7 if second else 1):
+                work._is_cancelled = True
+            report(work, progress)
+
+        monkeypatch.setattr(jobs.CallWork, "_report", watched)
+        job = started(
+            "robustness", frame=FRAME, text="text", codebooks={"1": book_of_r()},
+            contexts=[context], orders=1, settings={},
+        )  # fmt: skip
+        found = value(result(job))
+        monkeypatch.setattr(jobs.CallWork, "_report", report)
+        assert found["type"] == "ended"
+        return found
+
+    found = cancelled_in(second=True)
+    assert found["line"].endswith("of 12 prompts")
+    assert column(part(found["finished"], "summary"), "variant") == ["own order"]
+    assert len(column(found["running"], "label")) == 6
+    found = cancelled_in(second=False)
+    assert found["finished"] is None
+    assert column(found["running"], "text") == TEXTS
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_a_call_without_reports_ends_as_by_ctrl_c(
+    functions: dict[str, Callable[..., Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    reports: bool,
+) -> None:
+    monkeypatch.setattr(jobs, "_GRACE_S", 0.01)
+    running = Event()
+
+    def endless() -> None:
+        running.set()
+        while True:
+            pass
+
+    def endless_with_progress(progress: Any) -> None:
+        progress(progress_of(1))
+        endless()
+
+    functions["endless"] = endless_with_progress if reports else endless
+    job = started("endless")
+    assert running.wait(60)
+    assert value(_r.job_cancel(job)) is None
+    found = value(result(job))
+    counts = "1 of 9 prompts" if reports else None
+    assert found == {"type": "ended", "finished": None, "running": None, "line": counts}
+
+
+def test_an_error_keeps_the_results_that_it_has(
+    functions: dict[str, Callable[..., Any]],
+) -> None:
+    def fails() -> None:
+        error = lh.ContextError("no memory")
+        keep(error, BOOK)
+        raise error
+
+    functions["fails"] = fails
+    job = started("fails")
+    assert result(job)["message"] == "no memory"
+    assert value(_r.job_keep(job)) is None
+    assert value(result(job))["finished"]["type"] == "codebook"
+
+
+def test_statistics_run_as_jobs() -> None:
+    arguments = [0.1, {}]
+    job = value(_r.slow_start("gold_size", arguments))["job"]
+    assert result(job) == _r.gold_size(*arguments)
+    job = value(_r.slow_start("gold_size", [None, {"width": 2.0}]))["job"]
+    assert not result(job)["ok"]
+
+
+def test_no_interrupt_reaches_a_thread_that_has_ended() -> None:
+    for _ in range(50):
+        work = jobs.CallWork(lambda _: 3, reports=False)
+        job: lh.Job[Any] = lh.Job(work)
+        job.cancel()
+        found = job.results()
+        assert found == 3 or isinstance(found, jobs.Ended)
+    wait_until(lambda: work._thread is None)
