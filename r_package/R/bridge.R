@@ -51,7 +51,7 @@ slow_functions <- c(
   "estimate_regression",
   "gold_draw",
   "gold_size",
-  "plot_picture",
+  "plot_description",
   "reliability",
   "spans_validate",
   "validate"

@@ -245,3 +245,11 @@ test_that("Ctrl-C cancels statistics, and waits for the end of their thread", {
   expect_s3_class(caught, "llamaherd_interrupt")
   expect_identical(utils::tail(seen, 3), c("wait", "cancel", "result"))
 })
+
+test_that("functions that may compute for a long time are functions of Python", {
+  skip_if_no_llamaherd()
+  expect_identical(
+    setdiff(slow_functions, unlist(reticulate::import("llamaherd._r")$`__all__`)),
+    character()
+  )
+})

@@ -62,7 +62,7 @@ test_that("no list that prints is left to the plot methods of other packages", {
   )$S3methods
   classes <- function(generic) methods[methods[, 1] == generic, 2]
   # Vectors are a matrix, and journals are data frames, which plot() draws.
-  drawn <- c("llamaherd_journal", "llamaherd_plot", "llamaherd_vectors")
+  drawn <- c("llamaherd_journal", "llamaherd_vectors")
   expect_identical(setdiff(classes("print"), classes("plot")), drawn)
   expect_error(plot(thinking(10)), "no plot of a <llamaherd_thinking>")
   expect_error(plot(type_string()), "no plot of a <llamaherd_type>")
