@@ -78,7 +78,7 @@ $(MINILM): | $(DEV)
 $(TEMPLATES): | $(DEV)
 	@$(PYTHON_VENV) scripts/fetch_templates.py $(TEMPLATES)
 
-.PHONY: help setup demo docs test quick test-changed nightly check models system system-dev system-docs clean distclean \
+.PHONY: help setup demo docs test quick generated test-changed nightly check models system system-dev system-docs clean distclean \
         fmt lint lint-python lint-imports lint-c lint-r lint-sh tidy type versions header check-r \
         test-long test-long-1 test-long-2 test-long-3 test-long-4 test-capi-long vulkan-soft cross-arm64 cross-macos cross-windows wheels wheels-bare try-llama test-capi test-python test-pythons test-clients test-delays test-cluster test-r test-pages test-imports prepare asan tsan valgrind coverage fuzz fuzz-quick soak \
         soak-callers soak-server reliability strangers bench bench-quick bench-report

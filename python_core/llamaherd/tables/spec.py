@@ -315,8 +315,8 @@ class RunSpec:
     @property
     def settings(self) -> dict[str, Any]:
         """Return the fields of `SamplingParams`, with the content of a schema file."""
-        further = ("retries", "strict", "show_schema")
-        own = {k: v for k, v in self.sampling.items() if k not in further}
+        declared = SamplingParams.declared
+        own = {k: v for k, v in self.sampling.items() if k in declared}
         if own.get("schema") is not None:
             own["schema"] = self.schema
         if isinstance(own.get("logit_bias"), Mapping):  # TOML keys are strings
