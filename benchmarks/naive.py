@@ -23,7 +23,6 @@ TITLES = {
     "naive": "labels as if they were right",
     "gold": "codes of people alone",
     "dsl": "labels corrected by codes (DSL)",
-    "ppi": "labels corrected by codes (PPI++)",
 }
 
 

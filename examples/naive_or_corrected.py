@@ -16,7 +16,7 @@ import llamaherd as lh
 import numpy as np
 
 N, N_CODES, SLOPE = 1000, 200, 0.20
-METHODS = ("naive", "gold", "dsl", "ppi")
+METHODS = ("naive", "gold", "dsl")
 
 
 def run(seed: int) -> dict[str, tuple[float, float, float]]:

@@ -19,23 +19,21 @@
 #'   of the formula ([Egami et al. 2024](https://naokiegami.com/paper/dsl_ss.pdf)).
 #' * `"ppi"`, prediction-powered inference with power tuning ([Angelopoulos et al.
 #'   2023](https://arxiv.org/abs/2311.01453)): labels are weighted by `lam`, from 0 to 1, so that
-#'   intervals are not wider than with codes alone. The method assumes a simple sample and labels as
-#'   the outcome. For other samples the method is weighted by \eqn{1 / \pi_i}, and a note reports
-#'   this.
+#'   intervals are not wider than with codes alone. The method is for shares and means; a regression
+#'   leaves it out, and a note reports this. The method assumes a simple sample; for other samples it
+#'   is weighted by \eqn{1 / \pi_i}, and a note reports this.
 #' * `"gold"`: codes alone, weighted by \eqn{1 / \pi_i}.
 #' * `"naive"`: labels treated as correct.
 #'
 #' @section Few codes, few errors:
-#' Intervals use the t distribution with the degrees of freedom of the codes in each group. A
-#' warning reports groups or coefficients with fewer than 30 codes: the coverage of DSL intervals is
-#' then close to the nominal level, and the coverage of PPI++ intervals slightly lower.
+#' Intervals are t intervals that allow for skewness. The degrees of freedom are those of the codes
+#' that determine an estimate. A warning reports groups or coefficients with fewer than 30 codes.
 #'
-#' If few coded texts of a stratum have a wrong label, the variance estimate contains little
-#' information on errors among the other texts of the stratum. Intervals then combine Wilson's
-#' limits of the error rates over strata (MOVER). Such intervals are longer in the direction in
-#' which unobserved errors would change the estimate. A warning names strata with fewer than 5 wrong
-#' labels, their share of the texts and their number of codes; a note names strata without any wrong
-#' label.
+#' If few coded texts have a wrong label, the variance contains little information on errors among
+#' the other texts. Each limit is then also computed as if one more wrong code of the greatest weight
+#' had been seen, and the limit that is farther from the estimate is used. With five wrong codes
+#' nothing is added. The rule is the same for shares, means, differences and regressions. A warning
+#' names strata with fewer than 5 wrong labels, their share of the texts and their number of codes.
 #'
 #' @param coded Return value of [annotate_texts()], or another data frame with a column of labels:
 #'   all texts that the sample was drawn from.

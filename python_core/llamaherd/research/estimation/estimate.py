@@ -104,7 +104,8 @@ def estimate(  # noqa: PLR0917 - as in R
     learning); "ppi" also weights the labels by their accuracy (prediction-powered
     inference, PPI++); "gold" uses only the codes; "naive" treats the labels as if they
     were right, for comparison. All methods except "naive" are valid even if many labels
-    are wrong. "ppi" assumes that the coded texts were drawn with equal probabilities; for
+    are wrong. "ppi" is for shares and means; a regression leaves it out, and a note
+    reports this. It assumes that the coded texts were drawn with equal probabilities; for
     unequal probabilities a weighted form is used, and a note reports this.
 
     Args:

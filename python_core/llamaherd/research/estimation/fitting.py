@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.research.estimation import few_codes, notes
+from llamaherd.research.estimation import notes
 from llamaherd.research.estimation.estimates import Estimate, Method
-from llamaherd.research.estimation.few_errors import Reach
-from llamaherd.research.statistics import dsl, ppi, tuning
+from llamaherd.research.statistics import dsl
 from llamaherd.research.statistics.dsl import Problem
-from llamaherd.research.statistics.intervals import (
-    LEVEL,
-    NO_LIMITS,
-    student_quantile,
-    within,
-)
-from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
+from llamaherd.research.statistics.influences import Influences
+from llamaherd.research.statistics.intervals import NO_LIMITS, within
+from llamaherd.research.statistics.regression import FitError
+from llamaherd.research.statistics.uncertainty import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.codes_alone import CodesAlone
-    from llamaherd.research.statistics.regression import Kind
+    from llamaherd.research.statistics.regression import Estimated, Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
-
-NO_OTHERS = "all texts have codes: no code remains to be predicted"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,24 +121,60 @@ class FitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MethodFit:
-    """Coefficients by one method.
+    """Coefficients by one method, and weighted sums of them.
 
     Attributes:
-        theta: float64[p], coefficients.
         covariance: float64[p, p], covariances of the coefficients.
         lam: See `Estimated`.
-        df: float64[p], degrees of freedom of the intervals.
-        wider: Amounts that few observed errors add to the intervals, see `few_errors`.
-        needed: float64[p], numbers of codes that the skewness requires, see `skewness`;
-            NaN if unknown.
+        values: float64[q], the sums.
+        low: float64[q], lower limits of their intervals.
+        high: float64[q], upper limits.
+        std_errors: float64[q], standard errors.
+        df: float64[q], degrees of freedom of the intervals.
+        needed: float64[q], numbers of codes that the skewness requires, see
+            `Influences.codes_needed`; NaN if unknown.
     """
 
-    theta: Floats
     covariance: Floats
     lam: float
+    values: Floats
+    low: Floats
+    high: Floats
+    std_errors: Floats
     df: Floats
-    wider: Reach
     needed: Floats
+
+    @classmethod
+    def of(
+        cls,
+        found: Estimated,
+        ways: Floats,
+        spread: Spread,
+        level: float,
+        needed: Floats,
+    ) -> MethodFit:
+        """Return the intervals of sums with the weights `ways`, float64[q, p].
+
+        The first p sums are the coefficients. Covariances are enlarged where an unseen
+        case widened the interval of a coefficient.
+        """
+        p = len(found.theta)
+        values = np.asarray(ways @ found.theta)
+        low, high, errors = spread.limits(values, level)
+        own = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
+        ratio = np.divide(errors[:p], own, out=np.ones(p), where=own > 0)
+        covariance = found.covariance * np.outer(ratio, ratio)
+        covariance[np.diag_indices(p)] = errors[:p] ** 2
+        return cls(
+            covariance=covariance,
+            lam=found.lam,
+            values=values,
+            low=low,
+            high=high,
+            std_errors=errors,
+            df=spread.df,
+            needed=needed,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,74 +188,45 @@ class RowNames:
     limits: tuple[float, float] = NO_LIMITS
 
 
-def estimated_by(method: Method, problem: Problem, settings: FitSettings) -> Estimated:
-    """Estimate the coefficients of a problem by one method."""
-    if method == "naive":
-        return dsl.naive(problem)
-    # Fail if a group has no codes: its labels could not be corrected.
-    check_rank(problem.x, np.ones(len(problem.y)))
-    if method == "dsl":
-        return dsl.dsl(problem)
-    if method == "gold":
-        return dsl.gold_alone(problem)
-    n, p = problem.x.shape
-    if not settings.is_plain:
-        return widened(tuning.tuned(problem), np.full(p, (n - p) / max(n - p - 1, 1)))
-    samples = ppi_samples(problem)
-    fit = ppi.ppi_ols if problem.kind == "ols" else ppi.ppi_logit
-    factors = np.full(p, (n - 1) / max(n - p - 1, 1))
-    if problem.has_leverage:
-        factors = factors * _of_leverage(problem)
-    return widened(fit(samples), factors)
-
-
-def _of_leverage(problem: Problem) -> Floats:
-    """Return the ratios of the HC3 to the HC1 variances by codes alone, float64[p]."""
-    wide = np.diag(dsl.gold_alone(problem).covariance)
-    usual = np.diag(dsl.gold_alone(replace(problem, has_leverage=False)).covariance)
-    ratio = np.divide(wide, usual, out=np.ones_like(wide), where=usual > 0)
-    return np.asarray(np.maximum(ratio, 1.0))
-
-
-def of_labels(problem: Problem, found: Estimated) -> MethodFit:
-    """Add normal intervals, or intervals by Student's t if there are clusters."""
-    p = len(found.theta)
+def of_labels(problem: Problem, ways: Floats, level: float) -> MethodFit:
+    """Estimate from the labels, with normal intervals, or t intervals with clusters."""
+    found = dsl.naive(problem)
+    q = len(ways)
     df = np.inf
     if problem.clusters is not None:
         df = max(len(np.unique(problem.clusters)) - 1.0, 1.0)
-    return MethodFit(
-        theta=found.theta,
-        covariance=found.covariance,
-        lam=found.lam,
-        df=np.full(p, df),
-        wider=Reach(below=np.zeros(p), above=np.zeros(p)),
-        needed=np.full(p, np.nan),
+    spread = Spread.symmetric(
+        np.einsum("qi,ij,qj->q", ways, found.covariance, ways), np.full(q, df)
     )
+    return MethodFit.of(found, ways, spread, level, np.full(q, np.nan))
 
 
-def widened(found: Estimated, factors: Floats) -> Estimated:
-    """Return estimates with variances corrected for the number of fitted parameters.
+def of_codes(
+    problem: Problem,
+    found: Estimated,
+    ways: Floats,
+    level: float,
+    *,
+    ends: tuple[float, float] | None,
+    n_fitted: float | Floats,
+) -> MethodFit:
+    """Return the sums of coefficients that the codes decide, with their intervals.
 
-    The original PPI++ divides by the number of codes, although lam is a fitted parameter,
-    too.
+    Args:
+        problem: The regression.
+        found: Its coefficients.
+        ways: float64[q, p], weights of the coefficients; the first p are the coefficients
+            themselves.
+        level: Confidence level.
+        ends: Smallest and largest outcome, see `Influences.cases`.
+        n_fitted: See `Influences.freedom`.
     """
-    roots = np.sqrt(factors)
-    return replace(found, covariance=found.covariance * np.outer(roots, roots))
-
-
-def ppi_samples(problem: Problem) -> ppi.Samples:
-    """Return the coded texts as a simple random sample, and all other texts."""
-    others = np.ones(len(problem.y_hat), dtype=bool)
-    others[problem.rows] = False
-    if not others.any():
-        raise FitError(NO_OTHERS)
-    return ppi.Samples(
-        x=problem.x,
-        y=problem.y,
-        y_hat=problem.y_hat[problem.rows],
-        x_others=problem.x_hat[others],
-        y_hat_others=problem.y_hat[others],
-    )
+    lam = found.lams if found.lams is not None else found.lam
+    influences = Influences.of(problem, lam, found.theta, ways)
+    variances = np.einsum("qi,ij,qj->q", ways, found.covariance, ways)
+    spread = influences.spread(variances, n_fitted, ends, level)
+    needed = influences.codes_needed()
+    return MethodFit.of(found, ways, spread, level, needed)
 
 
 def tried(
@@ -246,38 +246,26 @@ def tried(
         return None
 
 
-def filled_row(
-    row: RowNames, found: MethodFit | None, weights: Floats, level: float
-) -> Estimate:
-    """Return the `Estimate` (row of the result) for a weighted sum of coefficients."""
-    value = std_error = low = high = lam = float("nan")
-    df = float("inf")
-    if found is not None:
-        used = np.flatnonzero(weights)  # coefficients with weight 0 may be NaN
-        weights, matrix = weights[used], found.covariance[np.ix_(used, used)]
-        value = float(weights @ found.theta[used])
-        whole = covariance_of(found, len(found.theta), level)[np.ix_(used, used)]
-        std_error = float(np.sqrt(weights @ whole @ weights))
-        df = few_codes.together(weights**2 * np.diag(whole), found.df[used])
-        reach = student_quantile(level, df) ** 2 * float(weights @ matrix @ weights)
-        below, above = found.wider.of(used, weights)
-        low, high = within(
-            value - math.sqrt(reach + below),
-            value + math.sqrt(reach + above),
-            *row.limits,
-        )
-        lam = found.lam if row.method == "ppi" else lam
+def filled_row(row: RowNames, found: MethodFit | None, i: int | None) -> Estimate:
+    """Return the `Estimate` (row of the result) of sum i; NaN without a sum."""
+    nan = float("nan")
+    if found is None or i is None:
+        return Estimate(
+            outcome=row.outcome, term=row.term, group=row.group, method=row.method,
+            estimate=nan, std_error=nan, low=nan, high=nan,
+        )  # fmt: skip
+    low, high = within(float(found.low[i]), float(found.high[i]), *row.limits)
     return Estimate(
         outcome=row.outcome,
         term=row.term,
         group=row.group,
         method=row.method,
-        estimate=value,
-        std_error=std_error,
+        estimate=float(found.values[i]),
+        std_error=float(found.std_errors[i]),
         low=low,
         high=high,
-        lam=lam,
-        df=df,
+        lam=found.lam if row.method == "ppi" else nan,
+        df=float(found.df[i]),
     )
 
 
@@ -300,19 +288,3 @@ def found_of(
         limits=limits,
         alone=alone,
     )
-
-
-def covariance_of(found: MethodFit | None, p: int, level: float = LEVEL) -> Floats:
-    """Return the covariances, enlarged where few errors widened the intervals."""
-    if found is None:
-        return np.full((p, p), np.nan)
-    more = (found.wider.below + found.wider.above) / 2
-    if not more.any():
-        return found.covariance
-    far = np.array([student_quantile(level, each) for each in found.df])
-    return np.asarray(found.covariance + np.diag(more / far**2))
-
-
-def unit_vector(i: int, p: int) -> Any:  # noqa: ANN401 - Floats
-    """Return row i of the identity matrix, float64[p]."""
-    return np.eye(p)[i]

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.research.estimation import few_codes, few_errors, notes
-from llamaherd.research.estimation.few_errors import Reach
+from llamaherd.research.estimation import notes
 from llamaherd.research.estimation.fitting import (
-    NO_OTHERS,
     FitSettings,
     Found,
     MethodFit,
     RowNames,
-    covariance_of,
-    estimated_by,
     filled_row,
     found_of,
     limits_of_difference,
+    of_codes,
     of_labels,
-    ppi_samples,
     tried,
-    unit_vector,
-    widened,
 )
 from llamaherd.research.estimation.skewed import skewed
-from llamaherd.research.statistics import dsl, ppi, tuning
+from llamaherd.research.statistics import dsl, ppi
 from llamaherd.research.statistics.codes_alone import codes_alone
-from llamaherd.research.statistics.intervals import NO_LIMITS, student_quantile
+from llamaherd.research.statistics.intervals import NO_LIMITS
 from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
-from llamaherd.research.statistics.skewness import codes_needed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +35,7 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.dsl import Problem
     from llamaherd.research.statistics.sampling import Floats, Ints
 
+NO_OTHERS = "all texts have codes: no code remains to be predicted"
 _LEAST_CODES = 2  # minimum number of codes of a group
 
 
@@ -75,7 +69,8 @@ def fit_means(
     found_notes = [*settings.notes_of_ppi]
     found_notes += notes.few_groups(names, np.where(is_exact, np.inf, n_codes))
     limits = (0.0, 1.0) if term == "share" else limits
-    bounds = []
+    there = np.flatnonzero(n_codes >= _LEAST_CODES)
+    table = _Table.of(names, there)
     alone: CodesAlone | None = None
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
@@ -86,167 +81,157 @@ def fit_means(
         found_notes += notes.rare_errors(outcome, names, problem, settings.gold.names)
         values = [0.0, 1.0] if term == "share" else [*y_hat, *y]
         ends = (float(min(values)), float(max(values)))
-        problem = few_codes.with_certainty(problem)
+        problem = problem.with_certainty()
         needed: dict[str, Floats] = {}
         for method in settings.methods:
-            by = partial(_mean_by, method, problem, settings, ends)
+            used = table if method != "naive" else _Table.of(names, np.arange(len(names)))
+            by = partial(_mean_by, method, problem, settings, ends, used)
             found = tried(method, by, found_notes, names)
             if found is not None:
-                wider, needed[method] = found.wider, found.needed
-                bounds.append(notes.unseen(problem, outcome, method, names, wider))
+                needed[method] = np.full(len(names), np.nan)
+                needed[method][used.there] = found.needed[: len(used.there)]
                 if method == "gold":
-                    if (wider.below + wider.above > 0).any():
-                        found_notes.append(notes.WILSON)
-                    own = _alone(problem, outcome, term, names)
+                    own = _alone(problem, outcome, term, used)
                     alone = own if alone is None else alone.and_of(own)
-            covariances[outcome, method] = covariance_of(
-                found, len(names), settings.level
-            )
-            rows += _rows_of_means(
-                outcome, term, names, method=method, found=found, level=settings.level,
-                limits=limits,
-            )  # fmt: skip
+            covariances[outcome, method] = used.covariance(found)
+            rows += used.rows(outcome, term, method, found, limits)
         found_notes += skewed(outcome, names, n_codes, needed)
-    found_notes += [*notes.by_the_rule(bounds), *notes.beyond(rows, limits)]
+    found_notes += notes.beyond(rows, limits)
     return found_of(rows, covariances, found_notes, limits, alone)
 
 
-def _alone(problem: Problem, outcome: str, term: str, names: Sequence[str]) -> CodesAlone:
-    """Return variances by codes alone of all groups with two codes, and differences."""
-    there = np.flatnonzero(problem.x.sum(axis=0) >= _LEAST_CODES).tolist()
-    part = replace(problem, x_hat=problem.x_hat[:, there], x=problem.x[:, there])
-    ways = {
-        (outcome, term, names[g]): unit_vector(i, len(there)) for i, g in enumerate(there)
-    }
-    if 0 in there:
-        ways |= {
-            (outcome, "difference", f"{names[g]} - {names[0]}"): (
-                unit_vector(i, len(there)) - unit_vector(0, len(there))
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Table:
+    """Rows of a result: a mean of each group, and each difference from the first group.
+
+    Attributes:
+        names: Names of the groups.
+        there: int64[m], groups with an estimate.
+        ways: float64[q, m], weights of these groups' means in each sum.
+        at: Index of the sum for each row; None for a row without an estimate.
+    """
+
+    names: Sequence[str]
+    there: Ints
+    ways: Floats
+    at: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, names: Sequence[str], there: Ints) -> _Table:
+        eye = np.eye(len(there))
+        place = {int(g): i for i, g in enumerate(there)}
+        ways = [*eye]
+        at: list[int | None] = [place.get(g) for g in range(len(names))]
+        for g in range(1, len(names)):
+            if 0 in place and g in place:
+                at.append(len(ways))
+                ways.append(eye[place[g]] - eye[0])
+            else:
+                at.append(None)
+        return cls(names=names, there=there, ways=np.array(ways), at=tuple(at))
+
+    @property
+    def keys(self) -> list[tuple[bool, str]]:
+        """Whether a row is a difference, and the name of its group."""
+        first = self.names[0]
+        groups = [(False, name) for name in self.names]
+        return groups + [(True, f"{name} - {first}") for name in self.names[1:]]
+
+    def rows(
+        self,
+        outcome: str,
+        term: str,
+        method: Method,
+        found: MethodFit | None,
+        limits: tuple[float, float],
+    ) -> list[Estimate]:
+        """Return the rows of one outcome and method."""
+        made = []
+        for (is_difference, group), i in zip(self.keys, self.at, strict=True):
+            name = RowNames(
+                outcome=outcome,
+                term="difference" if is_difference else term,
+                group=group,
+                method=method,
+                limits=limits_of_difference(limits) if is_difference else limits,
             )
-            for i, g in enumerate(there)
-            if g > 0
-        }
-    return codes_alone(part, ways)
+            made.append(filled_row(name, found, i))
+        return made
+
+    def covariance(self, found: MethodFit | None) -> Floats:
+        """Return the covariances of all groups; NaN for groups without an estimate."""
+        p = len(self.names)
+        whole = np.full((p, p), np.nan)
+        if found is not None:
+            whole[np.ix_(self.there, self.there)] = found.covariance
+        return whole
 
 
-def _rows_of_means(
-    outcome: str,
-    term: str,
-    names: Sequence[str],
-    *,
-    method: Method,
-    found: MethodFit | None,
-    level: float,
-    limits: tuple[float, float],
-) -> list[Estimate]:
-    """Return a row for each group, and a row for each difference from the first group."""
-    p = len(names)
-    rows = [
-        filled_row(
-            RowNames(
-                outcome=outcome, term=term, group=name, method=method, limits=limits
-            ),
-            found,
-            unit_vector(i, p),
-            level,
-        )
-        for i, name in enumerate(names)
-    ]
-    for i, name in enumerate(names[1:], start=1):
-        row = RowNames(
-            outcome=outcome,
-            term="difference",
-            group=f"{name} - {names[0]}",
-            method=method,
-            limits=limits_of_difference(limits),
-        )
-        rows.append(filled_row(row, found, unit_vector(i, p) - unit_vector(0, p), level))
-    return rows
+def _alone(problem: Problem, outcome: str, term: str, table: _Table) -> CodesAlone:
+    """Return variances by codes alone of all groups with two codes, and differences."""
+    ways = {
+        (outcome, "difference" if is_difference else term, group): table.ways[i]
+        for (is_difference, group), i in zip(table.keys, table.at, strict=True)
+        if i is not None
+    }
+    return codes_alone(problem.columns(table.there), ways)
 
 
 def _mean_by(
-    method: Method, problem: Problem, settings: FitSettings, ends: tuple[float, float]
+    method: Method,
+    problem: Problem,
+    settings: FitSettings,
+    ends: tuple[float, float],
+    table: _Table,
 ) -> MethodFit:
-    """Fit group means; groups with fewer than two codes get NaN.
-
-    Intervals are widened if too few errors were observed to estimate an error rate
-    (see `few_errors`). `ends` are the smallest and the largest outcome.
-    """
+    """Fit the means of the groups of a table; `ends` are the extreme outcomes."""
     if method == "naive":
-        return of_labels(problem, dsl.naive(problem))
-    there = np.flatnonzero(problem.x.sum(axis=0) >= _LEAST_CODES)
-    part = replace(problem, x_hat=problem.x_hat[:, there], x=problem.x[:, there])
-    if len(there) == 0:
+        return of_labels(problem, table.ways, settings.level)
+    if len(table.there) == 0:
         raise FitError("no group has two codes")
+    part = problem.columns(table.there)
+    check_rank(part.x, np.ones(len(part.y)))
+    n_fitted: float | Floats = 1.0
     if method == "ppi":
-        found = _ppi_means(part) if settings.is_plain else _tuned_means(part)
-    else:
-        found = estimated_by(method, part, settings)
-    level, p = settings.level, problem.x.shape[1]
-    df = np.full(p, np.inf)
-    has_lam = (method == "ppi") & ~few_codes.all_coded(part)
-    df[there] = np.minimum(
-        few_codes.freedoms(part, 1 + has_lam),
-        found.df if found.df is not None else np.inf,
-    )
-    far = np.array([student_quantile(level, each) for each in df[there]])
-    more = few_errors.reach(part, level, far, ends=ends, has_labels=method != "gold")
-    needed = np.full(p, np.nan)
-    lam = found.lams if found.lams is not None else found.lam
-    needed[there] = codes_needed(
-        part, lam, found.theta, below=more.below / far**2, above=more.above / far**2
-    )
-    wider = Reach(below=np.zeros(p), above=np.zeros(p))
-    wider.below[there], wider.above[there] = more.below, more.above
-    theta, covariance = np.full(p, np.nan), np.full((p, p), np.nan)
-    theta[there], covariance[np.ix_(there, there)] = found.theta, found.covariance
-    return MethodFit(
-        theta=theta,
-        covariance=covariance,
-        lam=found.lam,
-        df=df,
-        wider=wider,
-        needed=needed,
-    )
-
-
-def _ppi_means(problem: Problem) -> Estimated:
-    """Fit each group's mean, with its coded texts as a simple random sample.
-
-    The mean of a group whose texts are all coded is that of its codes. `lams` are the
-    weights of the labels in the equation of `dsl` that has the same solution.
-    """
-    is_known = few_codes.all_coded(problem)
-    if is_known.all():
-        raise FitError(NO_OTHERS)
-    samples = ppi_samples(problem)
-    alone = dsl.gold_alone(problem) if is_known.any() else None
-    means, lams = [], []
-    for g in range(problem.x_hat.shape[1]):
-        if alone is not None and is_known[g]:
-            means.append((alone.theta[g], alone.covariance[g, g]))
-            lams.append(0.0)
-            continue
-        own, others = samples.x[:, g] == 1, samples.x_others[:, g] == 1
-        n = int(own.sum())
-        found = ppi.ppi_mean(
-            samples.y[own], samples.y_hat[own], samples.y_hat_others[others]
+        part, found = (
+            _ppi_means(part) if settings.is_plain else (part, ppi.tuned_means(part))
         )
-        means.append((found.theta[0], found.covariance[0, 0] * n / max(n - 2, 1)))
-        lams.append(found.lam)
+        shares = np.abs(table.ways)
+        n_fitted = shares @ (1.0 + ~part.all_coded) / shares.sum(axis=1)
+    else:
+        found = dsl.dsl(part) if method == "dsl" else dsl.gold_alone(part)
+    return of_codes(part, found, table.ways, settings.level, ends=ends, n_fitted=n_fitted)
+
+
+def _ppi_means(problem: Problem) -> tuple[Problem, Estimated]:
+    """Fit each group's mean by PPI++, with its coded texts as a simple random sample.
+
+    The estimate is that of `dsl.rectified` with the weight lam / (1 - share of coded
+    texts) of the labels. The number of codes of a group is taken as given. The mean of a
+    group whose texts are all coded is that of its codes.
+    """
+    is_known = problem.all_coded
+    others = np.ones(len(problem.y_hat), dtype=bool)
+    others[problem.rows] = False
+    if not others.any():
+        raise FitError(NO_OTHERS)
     shares = problem.x.sum(axis=0) / problem.x_hat.sum(axis=0)
-    return Estimated(
-        theta=np.array([mean for mean, _ in means]),
-        covariance=np.diag([variance for _, variance in means]),
-        lam=lams[0] if len(lams) == 1 else float("nan"),
-        lams=np.array(lams) / np.where(is_known, 1.0, 1 - shares),
+    hat = problem.y_hat[problem.rows]
+    lams = np.zeros(len(shares))
+    for g in np.flatnonzero(~is_known):
+        own, rest = problem.x[:, g] == 1, others & (problem.x_hat[:, g] == 1)
+        lams[g] = ppi.best_lam(problem.y[own], hat[own], problem.y_hat[rest])
+    strata = problem.x_hat @ np.arange(1, len(shares) + 1)
+    all_probs = np.where(strata > 0, problem.x_hat @ shares, 1.0)
+    by_group = replace(
+        problem,
+        probs=all_probs[problem.rows],
+        strata=strata[problem.rows].astype(np.int64),
+        all_probs=all_probs,
+        all_strata=None,
+        outside=None,
     )
-
-
-def _tuned_means(problem: Problem) -> Estimated:
-    """Fit each group's mean if texts were drawn with unequal probabilities."""
-    check_rank(problem.x, np.ones(len(problem.y)))
-    sizes = problem.x.sum(axis=0)
-    factors = (sizes - 1) / np.maximum(sizes - 2, 1)
-    factors = np.where(few_codes.all_coded(problem), 1.0, factors)
-    return widened(tuning.tuned_means(problem), factors)
+    scaled = lams / np.where(is_known, 1.0, 1 - shares)
+    found = dsl.rectified(by_group, scaled)
+    lam = float(lams[0]) if len(lams) == 1 else float("nan")
+    return by_group, replace(found, lam=lam, lams=scaled)

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
-from llamaherd.research.estimation import few_codes, notes
-from llamaherd.research.estimation.few_errors import Reach
+from llamaherd.research.estimation import notes
 from llamaherd.research.estimation.fitting import (
     FitSettings,
     Found,
     MethodFit,
     RowNames,
-    covariance_of,
-    estimated_by,
     filled_row,
     found_of,
+    of_codes,
     of_labels,
     tried,
-    unit_vector,
 )
 from llamaherd.research.estimation.skewed import skewed
+from llamaherd.research.statistics import dsl
 from llamaherd.research.statistics.codes_alone import codes_alone
-from llamaherd.research.statistics.skewness import codes_needed
+from llamaherd.research.statistics.regression import check_rank
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.estimates import Estimate, Method
@@ -53,39 +50,33 @@ def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
     _check_finite(made)
     if kind == "logit":
         _check_binary(made, are_probs=settings.are_probs)
-    n_gold, p = made.x.shape
-    found_notes = [*settings.notes_of_ppi, *notes.few_coefficients(n_gold, p)]
-    methods = list(settings.methods)
-    if made.has_label_right and "ppi" in methods:
-        methods.remove("ppi")
-        found_notes = [note for note in found_notes if note != notes.WEIGHTED] + [
-            notes.RIGHT
-        ]
+    methods = _methods_of(settings)
+    p = made.x.shape[1]
     problem = settings.problem(kind, made.x_hat, made.y_hat, made.x, made.y)
-    problem = replace(problem, has_leverage=kind == "ols")
-    found_notes += notes.few_errors(made.outcome, problem, settings.gold.names)
-    found_notes += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
-    if kind == "logit":
-        found_notes += notes.few_events(made.y, problem.code_weights, p)
+    found_notes = _notes_of(made, problem, settings)
+    ends = None
+    if not made.has_label_right:
+        values = [*made.y_hat, *made.y]
+        ends = (float(min(values)), float(max(values)))
     alone = None
     needed: dict[str, Floats] = {}
     rows: list[Estimate] = []
     covariances: dict[tuple[str, str], Floats] = {}
+    eye = np.eye(p)
     for method in methods:
-        by = partial(_coefficients_by, method, problem, settings)
+        by = partial(_coefficients_by, method, problem, settings.level, ends)
         found = tried(method, by, found_notes, made.terms)
-        covariances[made.outcome, method] = covariance_of(found, p)
+        covariances[made.outcome, method] = (
+            np.full((p, p), np.nan) if found is None else found.covariance
+        )
         if found is not None:
             needed[method] = found.needed
         if method == "gold" and found is not None:
-            ways = {
-                (made.outcome, term, ""): unit_vector(i, p)
-                for i, term in enumerate(made.terms)
-            }
+            ways = {(made.outcome, made.terms[i], ""): eye[i] for i in range(p)}
             alone = codes_alone(problem, ways)
         for i, term in enumerate(made.terms):
             row = RowNames(outcome=made.outcome, term=term, group="", method=method)
-            rows.append(filled_row(row, found, unit_vector(i, p), settings.level))
+            rows.append(filled_row(row, found, i))
     if kind == "ols" and not all(np.isnan(row.estimate) for row in rows):
         found_notes += notes.high_leverage(problem)
         n_codes = (problem.x != 0).sum(axis=0)
@@ -95,36 +86,41 @@ def fit_regression(kind: Kind, made: Matrices, settings: FitSettings) -> Found:
     return found_of(rows, covariances, found_notes, alone=alone)
 
 
+def _methods_of(settings: FitSettings) -> list[Method]:
+    """Return the methods for regressions."""
+    methods: list[Method] = [each for each in settings.methods if each != "ppi"]
+    if not methods:
+        raise ArgumentError(
+            "must have another method than 'ppi' for a regression, such as 'dsl': ppi is "
+            "for shares and means",
+            argument="methods",
+            code="unsupported",
+        )
+    return methods
+
+
+def _notes_of(made: Matrices, problem: Problem, settings: FitSettings) -> list[str]:
+    """Return notes on few codes, errors, weights, clusters and events."""
+    n_gold, p = made.x.shape
+    found = notes.few_coefficients(n_gold, p)
+    found += [notes.NO_PPI] if "ppi" in settings.methods else []
+    found += notes.few_errors(made.outcome, problem, settings.gold.names)
+    found += [*notes.few_heavy(problem), *notes.few_clusters(problem)]
+    if problem.kind == "logit":
+        found += notes.few_events(made.y, problem.code_weights, p)
+    return found
+
+
 def _coefficients_by(
-    method: Method, problem: Problem, settings: FitSettings
+    method: Method, problem: Problem, level: float, ends: tuple[float, float] | None
 ) -> MethodFit:
-    """Fit coefficients; covariances are NaN if the codes show no variance."""
-    found = estimated_by(method, problem, settings)
+    """Fit the coefficients by one method; `ends` are the extreme outcomes."""
+    ways = np.eye(problem.x.shape[1])
     if method == "naive":
-        return of_labels(problem, found)
-    p = problem.x.shape[1]
-    covariance = found.covariance
-    unit = (problem.x_hat**2).mean(axis=0)  # as if each column had the size 1
-    if few_codes.has_none(np.diag(covariance) * unit).any() and not problem.is_all_coded:
-        covariance = np.full((p, p), np.nan)
-    df = np.full(p, few_codes.freedom(problem, p + (method == "ppi")))
-    if found.df is not None:
-        df = np.minimum(df, found.df)
-    needed = np.full(p, np.nan)
-    if problem.kind == "ols":
-        lam = found.lam
-        if method == "ppi" and settings.is_plain:  # it compares codes with other texts
-            lam /= 1 - len(problem.y) / len(problem.y_hat)
-        none = np.zeros(p)
-        needed = codes_needed(problem, lam, found.theta, below=none, above=none)
-    return MethodFit(
-        theta=found.theta,
-        covariance=covariance,
-        lam=found.lam,
-        df=df,
-        wider=Reach(below=np.zeros(p), above=np.zeros(p)),
-        needed=needed,
-    )
+        return of_labels(problem, ways, level)
+    check_rank(problem.x, np.ones(len(problem.y)))
+    found = dsl.dsl(problem) if method == "dsl" else dsl.gold_alone(problem)
+    return of_codes(problem, found, ways, level, ends=ends, n_fitted=1.0)
 
 
 def _check_finite(made: Matrices) -> None:

@@ -9,15 +9,12 @@ import numpy as np
 from llamaherd.core.caller import warn_notes
 from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of, part_of, verb
-from llamaherd.research.estimation import few_codes
-from llamaherd.research.statistics import counts
 from llamaherd.research.statistics.intervals import kish_n, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from llamaherd.research.estimation.estimates import Estimate
-    from llamaherd.research.estimation.few_errors import Reach
     from llamaherd.research.statistics.dsl import Problem
     from llamaherd.research.statistics.ratings import Flags
     from llamaherd.research.statistics.sampling import Floats, Ints
@@ -38,18 +35,9 @@ WEIGHTED = (
 TEXTS = "For the target 'texts' the variance by ppi includes only the draw, as for dsl"
 SURVEY = "With survey weights the variance by ppi uses weighted texts, as for dsl"
 CLUSTERS = "With cluster the variance by ppi uses sums of clusters, as for dsl"
-RIGHT = (
-    "The method ppi is left out, because the label is a covariate, and PPI is for labels "
-    "as the outcome"
-)
-WILSON = (
-    "Intervals by gold use Wilson's limits, because in a stratum fewer than "
-    f"{counts.FEW} codes have a label, or fewer than {counts.FEW} lack it (with cluster: "
-    "clusters of codes). These intervals are not symmetric, and use no std. error"
-)
-_UNSEEN = (
-    "made from Wilson's limits, because no coded text has a wrong label there, or the "
-    "codes do not differ: "
+NO_PPI = (
+    "The method ppi is left out, because it is for shares and means: a regression is "
+    "estimated by dsl"
 )
 _LISTED = 12  # groups that a note lists
 _NO_ERRORS = (
@@ -116,8 +104,8 @@ def rare_errors(
     _, at = problem.of_all_texts
     if np.ptp(at) > 0 and np.ptp(problem.probs) > 0:
         return _rare_in_strata(outcome, problem, strata)
-    counts = few_codes.n_errors(problem)
-    open_groups = ~few_codes.all_coded(problem)
+    counts = problem.n_errors
+    open_groups = ~problem.all_coded
     few = _counted(names, counts, (counts > 0) & (counts < RARE) & open_groups)
     return (
         [
@@ -138,7 +126,7 @@ def _rare_in_strata(
     """Return notes on strata with few observed errors; each states the stratum's size."""
     probs, at = problem.of_all_texts
     drawn = at[problem.rows]
-    wrong = few_codes.wrong(problem)
+    wrong = problem.is_wrong.copy()
     lines = []
     few = wrong.sum() < RARE
     for h in np.unique(at):
@@ -264,7 +252,7 @@ def high_leverage(problem: Problem) -> list[str]:
 
 def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> list[str]:
     """Return notes on a regression whose corrections depend on a few errors."""
-    wrong = few_codes.wrong(problem)
+    wrong = problem.is_wrong.copy()
     gaps = np.abs(problem.x - problem.x_hat[problem.rows])
     far = np.ptp(problem.x, axis=0) / 2 if problem.slack > 0 else 0.0
     wrong |= (gaps > far).any(axis=1)
@@ -285,31 +273,6 @@ def few_errors(outcome: str, problem: Problem, strata: Mapping[int, str]) -> lis
             "may be too short. Code more texts"
         )
     ]
-
-
-def unseen(
-    problem: Problem, outcome: str, method: str, names: Sequence[str], wider: Reach
-) -> str:
-    """Return a note if an interval was widened because codes show no error; or ""."""
-    alike = np.array([len({*problem.y[own]}) < 2 for own in problem.x.T != 0])
-    none = few_codes.n_errors(problem) == 0
-    none = np.where((method == "gold") | few_codes.all_coded(problem), alike, none)
-    where = [
-        name or "all"
-        for name, no_error, far in zip(
-            names, none, wider.above + wider.below, strict=True
-        )
-        if no_error and far > 0
-    ]
-    return f"{method}: {outcome} ({', '.join(where)})" if where else ""
-
-
-def by_the_rule(bounds: Sequence[str]) -> list[str]:
-    """Combine the descriptions that `unseen` returns into one note."""
-    known_bounds = [each for each in bounds if each]
-    if not known_bounds:
-        return []
-    return [f"These intervals are {_UNSEEN}{'; '.join(known_bounds)}"]
 
 
 def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
@@ -334,8 +297,8 @@ def beyond(rows: Sequence[Estimate], limits: tuple[float, float]) -> list[str]:
 def warned(notes: Sequence[str]) -> list[str]:
     """Remove duplicate notes, and issue a warning for notes on unreliable intervals."""
     unique = list(dict.fromkeys(notes))
-    quiet = {WEIGHTED, TEXTS, SURVEY, CLUSTERS, RIGHT, WILSON, _NO_ERRORS}
-    warn_notes([note for note in unique if note not in quiet and _UNSEEN not in note])
+    quiet = {WEIGHTED, TEXTS, SURVEY, CLUSTERS, NO_PPI, _NO_ERRORS}
+    warn_notes([note for note in unique if note not in quiet])
     return unique
 
 

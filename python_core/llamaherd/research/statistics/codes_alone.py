@@ -28,9 +28,9 @@ import numpy as np
 
 from llamaherd.research.statistics.dsl import (
     bread_at,
-    jackknife,
     meat_at,
     solution_at,
+    unbiased,
 )
 from llamaherd.research.statistics.regression import sandwich, scores
 
@@ -149,8 +149,7 @@ def codes_alone(problem: Problem, ways: dict[Key, Floats]) -> CodesAlone:
     covariance = sandwich(bread, meat_at(problem, 0.0, theta))
     terms = scores(problem.kind, problem.x, problem.y, theta)
     terms *= problem.survey[problem.rows, None]
-    if problem.has_leverage:
-        terms *= jackknife(problem, 0.0, theta)[:, None]
+    terms *= unbiased(problem, 0.0, theta)[:, None]
     terms = np.asarray(np.linalg.solve(bread, terms.T).T, dtype=np.float64)
     variances = {}
     for key, way in ways.items():
@@ -175,15 +174,12 @@ def _parts(problem: Problem, terms: Floats, whole: float) -> VarianceParts:
     """
     if problem.clusters is not None:  # more codes of the same clusters
         return VarianceParts(fixed=0.0, probs=np.zeros(1), parts=np.ones(1))
-    n, p = problem.x.shape
     if problem.strata is None:
         left = 1 - problem.probs
         each = (terms / problem.probs) ** 2
-        each *= n / (n if problem.has_leverage else max(n - p, 1))
     else:
         scale, left = problem.drawn_terms
         each = _within_strata(problem, terms * scale, left)
-        each *= (n - 1) / (n if problem.has_leverage else max(n - p, 1))
     drawn = float(left @ each)
     if drawn <= 0:  # all texts of the group are coded
         return VarianceParts(fixed=1.0, probs=np.zeros(0), parts=np.zeros(0))
@@ -215,5 +211,5 @@ def _within_strata(problem: Problem, terms: Floats, left: Floats) -> Floats:
         mean = float(weights @ terms[own]) / whole if n > 1 else 0.0
         # codes outside the part have the same probabilities as those of the stratum
         rest = more * mean**2 / max(float(weights.sum()), 1e-300)
-        out[own] = ((terms[own] - mean) ** 2 + rest) * (n / max(n - 1, 1))
+        out[own] = (terms[own] - mean) ** 2 + rest
     return out

@@ -45,31 +45,6 @@ class ConfidenceLimits:
     high: float
 
 
-def heaviest(probs: Floats, level: float) -> float:
-    """Return the mean weight of the texts that a sample most probably misses.
-
-    Suppose that all cases are among the texts with the lowest inclusion probabilities. If
-    these inclusion probabilities sum to the square of the normal quantile, the sample
-    contains none of these texts with a probability of about 1 - level. Because the
-    probabilities are summed, a single text with a tiny probability cannot dominate.
-
-    Args:
-        probs: float64[m], inclusion probabilities of all texts that could be cases.
-        level: Confidence level.
-
-    Returns:
-        The mean of 1 / pi over these texts, weighted by pi; 0 if there are no texts.
-    """
-    if len(probs) == 0:
-        return 0.0
-    enough = normal_quantile(level) ** 2
-    if are_equal(probs):
-        return float(1 / probs[0])
-    summed = np.cumsum(np.sort(probs))
-    last = min(int(np.searchsorted(summed, enough)), len(summed) - 1)
-    return float((last + 1) / summed[last])
-
-
 def are_equal(weights: Floats) -> bool:
     """Return whether all weights are equal, but for rounding; True without weights."""
     return len(weights) == 0 or bool(np.ptp(weights) <= _ROUNDING * weights.max())
@@ -132,19 +107,3 @@ def ratio(above: ConfidenceLimits, below: ConfidenceLimits) -> ConfidenceLimits:
         root = math.sqrt(max(product**2 - left * right, 0.0))
         found.append(max((product + sign * root) / right, 0.0))
     return ConfidenceLimits(value=above.value / below.value, low=found[0], high=found[1])
-
-
-def satterthwaite(variances: Floats, df: Floats, whole: float) -> float:
-    """Return the degrees of freedom of a sum of variances; inf if all variances are 0.
-
-    Args:
-        variances: float64[h], variances, each estimated from few codes.
-        df: float64[h], degrees of freedom of each variance; 0 is replaced by 1.
-        whole: The sum of all variances, including variances with infinite degrees of
-        freedom.
-
-    Source: Satterthwaite, "An Approximate Distribution of Estimates of Variance
-    Components", Biometrics Bulletin 2, 1946.
-    """
-    parts = float((variances**2 / np.maximum(df, 1)).sum())
-    return max(whole, float(variances.sum())) ** 2 / parts if parts > 0 else math.inf

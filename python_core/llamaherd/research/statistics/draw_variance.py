@@ -56,10 +56,10 @@ def hajek(
 ) -> Floats:
     """Return the variance of a sum of c_i / pi_i, for fixed sample sizes in strata.
 
-        sum_h n_h / (n_h - 1) sum_i (1 - pi_i) (c_i / pi_i - mean)^2
+        sum_h sum_i (1 - pi_i) (c_i / pi_i - mean)^2
 
-    where the means are weighted by 1 - pi_i. For equal pi_i this is exactly the variance
-    of a stratified sample.
+    where the means are weighted by 1 - pi_i. For equal pi_i, and times n_h / (n_h - 1),
+    this is exactly the variance of a stratified sample.
 
     Args:
         terms: float64[n, p], c_i / pi_i of the codes.
@@ -77,11 +77,7 @@ def hajek(
         n, whole = len(own) + n_more, w.sum() + more
         if whole <= 0:  # the whole stratum was drawn
             continue
-        if n > 1:
-            mean = (w @ own) / whole
-            away = own - mean
-            part = (away * w[:, None]).T @ away + more * np.outer(mean, mean)
-            out += part * (n / (n - 1))
-        else:
-            out += (own * w[:, None]).T @ own
+        mean = (w @ own) / whole if n > 1 else np.zeros(out.shape[0])
+        away = own - mean
+        out += (away * w[:, None]).T @ away + more * np.outer(mean, mean)
     return out

@@ -32,24 +32,25 @@ Candes, "Active Statistical Inference", 2024 (arXiv 2403.03208), for unequal pi;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.research.statistics.counts import satterthwaite
 from llamaherd.research.statistics.draw_variance import hajek
 from llamaherd.research.statistics.regression import (
     Estimated,
     FitError,
     fitted,
     information,
+    means,
     sandwich,
     scores,
 )
 
 if TYPE_CHECKING:
     from llamaherd.research.statistics.draw_variance import Outside
+    from llamaherd.research.statistics.ratings import Flags
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
@@ -94,8 +95,6 @@ class Problem:
             a sample; "texts": estimates describe these texts.
         all_probs: float64[N], inclusion probabilities of all texts; None if unknown.
         all_strata: int64[N], strata of all texts; None if unknown.
-        has_leverage: True to scale the variance terms of codes by their leverage, as HC3
-            does.
         slack: Largest distance from the code at which a prediction is counted as right; 0
             for labels.
         weights: float64[N], survey weights of all texts; None for equal weights.
@@ -116,7 +115,6 @@ class Problem:
     target: Target = "population"
     all_probs: Floats | None = None
     all_strata: Ints | None = None
-    has_leverage: bool = False
     slack: float = 0.0
     weights: Floats | None = None
     drawing: Drawing | None = None
@@ -156,6 +154,79 @@ class Problem:
         return probs, strata
 
     @property
+    def n_outside(self) -> int:
+        """Number of codes of the same draw that do not belong to these texts."""
+        return 0 if self.outside is None else len(self.outside.strata)
+
+    @property
+    def n_strata(self) -> int:
+        """Number of strata with codes."""
+        return 1 if self.strata is None else len(np.unique(self.strata))
+
+    @property
+    def stratum_leverage(self) -> Floats:
+        """1 / number of codes in the stratum of each code, float64[n]; 0 for one code."""
+        if self.strata is None:
+            return np.full(len(self.y), 1 / max(len(self.y), 2))
+        names, at = np.unique(self.strata, return_inverse=True)
+        sizes = np.bincount(at).astype(np.float64)
+        if self.outside is not None:
+            sizes += [self.outside.of(int(h))[0] for h in names]
+        return np.where(sizes > 1, 1 / sizes, 0.0)[at]
+
+    def summed(self, of_texts: Floats, of_codes: Floats) -> Floats:
+        """Return the sums of terms of texts and codes by cluster, float64[c, q]."""
+        assert self.clusters is not None  # noqa: S101 - callers have clusters
+        sums = np.zeros((int(self.clusters.max()) + 1, of_texts.shape[1]))
+        np.add.at(sums, self.clusters, of_texts)
+        np.add.at(sums, self.clusters[self.rows], of_codes)
+        return sums
+
+    @property
+    def all_coded(self) -> Flags:
+        """True for each column of covariates, a group, whose texts are all coded."""
+        n_texts = (self.x_hat != 0).sum(axis=0)
+        return np.asarray((n_texts > 0) & ((self.x != 0).sum(axis=0) == n_texts))
+
+    @property
+    def is_wrong(self) -> Flags:
+        """True where prediction and code differ by more than `slack`, bool[n]."""
+        return np.asarray(np.abs(self.y - self.y_hat[self.rows]) > self.slack)
+
+    @property
+    def n_errors(self) -> Ints:
+        """Number of coded texts of each group with a wrong label, int64[p]."""
+        return np.asarray(self.x[self.is_wrong].sum(axis=0), dtype=np.int64)
+
+    def columns(self, used: Ints) -> Problem:
+        """Return the regression on some of the covariates, such as groups."""
+        return replace(self, x_hat=self.x_hat[:, used], x=self.x[:, used])
+
+    def with_certainty(self) -> Problem:
+        """Return the problem with certain texts in groups whose texts are all coded.
+
+        The mean of such a group is the mean of its codes: no label counts, and the draw
+        adds no variance, even if the texts were all drawn by chance. The estimate is
+        conditional on the number of codes of the group, as after poststratification.
+
+        Source: Holt, Smith, "Post stratification", J. R. Stat. Soc. A 142, 1979.
+        """
+        own = (self.x[:, self.all_coded] != 0).any(axis=1)
+        if not own.any():
+            return self
+        all_probs, drawing = self.all_probs, self.drawing
+        if all_probs is not None:
+            all_probs = all_probs.copy()
+            all_probs[self.rows[own]] = 1.0
+        if drawing is not None:
+            drawing = Drawing(
+                scale=np.where(own, 1.0, drawing.scale),
+                left=np.where(own, 0.0, drawing.left),
+            )
+        probs = np.where(own, 1.0, self.probs)
+        return replace(self, probs=probs, all_probs=all_probs, drawing=drawing)
+
+    @property
     def is_all_coded(self) -> bool:
         """Return True if every text has a code."""
         return len(self.y) == len(self.y_hat)
@@ -189,8 +260,10 @@ def naive(problem: Problem) -> Estimated:
     theta = fitted(problem.kind, problem.x_hat, problem.y_hat, v)
     terms = scores(problem.kind, problem.x_hat, problem.y_hat, theta) * v[:, None]
     n_texts, p = problem.x_hat.shape
-    more = 0 if problem.clusters is None else 1
-    meat = _clustered(terms, problem.clusters) * (n_texts - more) / max(n_texts - p, 1)
+    meat = terms.T @ terms * (n_texts / max(n_texts - p, 1))
+    if problem.clusters is not None:
+        sums = problem.summed(terms, np.zeros((len(problem.rows), p)))
+        meat = sums.T @ sums * (len(sums) / max(len(sums) - 1, 1))
     bread = information(problem.kind, problem.x_hat, v, theta)
     return Estimated(theta=theta, covariance=sandwich(bread, meat))
 
@@ -208,44 +281,8 @@ def rectified(problem: Problem, lam: float | Floats) -> Estimated:
         raise FitError(
             "the gold sample is too small for its design: a variance is negative"
         )
-    df = _freedom(problem, lam, theta, bread)
     one = float(lam) if np.ndim(lam) == 0 else float("nan")
-    return Estimated(theta=theta, covariance=covariance, lam=one, df=df)
-
-
-def _freedom(
-    problem: Problem, lam: float | Floats, theta: Floats, bread: Floats
-) -> Floats | None:
-    """Return Satterthwaite's degrees of freedom of each coefficient, float64[p].
-
-    The variance component of each stratum has as many degrees of freedom as the stratum
-    has codes, minus one. Return None if there are no strata, only one stratum, or
-    clusters.
-    """
-    strata = problem.strata
-    if strata is None or problem.clusters is not None or np.ptp(strata) == 0:
-        return None
-    scale, left = problem.drawn_terms
-    hat = lam * scores(problem.kind, problem.x_hat, problem.y_hat, theta)
-    own = scores(problem.kind, problem.x, problem.y, theta) - hat[problem.rows]
-    own *= (problem.survey[problem.rows] * scale)[:, None]
-    terms = np.linalg.solve(bread, own.T).T
-    names, sizes = np.unique(strata, return_counts=True)
-    df = np.asarray(sizes - 1, dtype=np.float64)
-    parts = np.array(
-        [
-            np.diag(
-                hajek(
-                    terms[strata == h],
-                    left[strata == h],
-                    strata[strata == h],
-                    problem.outside,
-                )
-            )
-            for h in names
-        ]
-    )
-    return np.array([satterthwaite(part, df, 0.0) for part in parts.T])
+    return Estimated(theta=theta, covariance=covariance, lam=one)
 
 
 def _stacked(problem: Problem, lam: float | Floats) -> tuple[Floats, Floats, Floats]:
@@ -277,61 +314,66 @@ def bread_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
     return information(problem.kind, x, weights, theta)
 
 
-def meat_at(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
-    """Return the variance of the equation's left side, float64[p, p]."""
+def meat_at(
+    problem: Problem, lam: float | Floats, theta: Floats, factors: Floats | None = None
+) -> Floats:
+    """Return the variance of the equation's left side, float64[p, p].
+
+    The terms of the codes are divided by the root of 1 - h, where h is the larger of the
+    code's leverage and of 1 / n in its stratum. Means of groups then have exactly the
+    unbiased variances of the textbook, and regressions those of HC2. Other factors of the
+    codes' terms are `factors`, float64[n].
+    """
     kind, rows, probs = problem.kind, problem.rows, problem.probs[:, None]
     v = problem.survey[:, None]
     terms = lam * scores(kind, problem.x_hat, problem.y_hat, theta) * v
     change = scores(kind, problem.x, problem.y, theta) * v[rows] - terms[rows]
-    if problem.has_leverage:
-        change *= jackknife(problem, lam, theta)[:, None]
-    terms[rows] += change / probs
-    n, p = change.shape
-    small = n / max(n - p, 1)  # correction for the number of fitted coefficients
-    if problem.has_leverage:
-        small = 1.0
-    whole = _clustered(terms, problem.clusters)
+    wide = (
+        change * (unbiased(problem, lam, theta) if factors is None else factors)[:, None]
+    )
     if problem.clusters is not None:
-        return np.asarray(whole * small)
-    independent = (change * ((1 - probs) / probs**2)).T @ change
-    drawn = independent * small
+        sums = problem.summed(terms, wide / probs)
+        n = len(sums)
+        return np.asarray(sums.T @ sums) * (n / max(n - 1, 1))
+    drawn = (wide * ((1 - probs) / probs**2)).T @ wide
     if problem.strata is not None:
         scale, left = problem.drawn_terms
-        drawn = hajek(change * scale[:, None], left, problem.strata, problem.outside)
-        drawn *= small * max(n - 1, 1) / n
+        drawn = hajek(wide * scale[:, None], left, problem.strata, problem.outside)
     if problem.target == "texts":
         return np.asarray(drawn)
-    texts = whole - independent
+    terms[rows] += change / probs
+    whole = terms.T @ terms
+    texts = whole - (change * ((1 - probs) / probs**2)).T @ change
     if np.linalg.eigvalsh(texts + drawn).min() < 0:  # occurs by chance in small samples
-        return np.asarray(whole * small)
+        n, p = change.shape
+        return np.asarray(whole * (n / max(n - p, 1)))
     return np.asarray(texts + drawn)
 
 
-def jackknife(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
-    """Return the jackknife's factors 1 / (1 - h) of the codes' terms, float64[n].
+def unbiased(problem: Problem, lam: float | Floats, theta: Floats) -> Floats:
+    """Return the factors 1 / sqrt(1 - h) of the codes' terms, float64[n].
 
-    h is the leverage of a coded text: the influence of the text's weight in the fit on
-    the text's own term. The leverage is 0 if no covariate is a label and lam is 1,
-    because DSL's correction then does not depend on the coefficients.
+    The leverage of a coded text is the influence of the text's weight in the fit on the
+    text's own term. It is 0 if no covariate is a label and lam is 1, because DSL's
+    correction then does not depend on the coefficients. A certain code has no factor.
 
     Source: MacKinnon, White, "Some heteroskedasticity-consistent covariance matrix
-    estimators with improved finite sample properties", J. Econometrics 29, 1985.
+    estimators with improved finite sample properties", J. Econometrics 29, 1985 (HC2).
     """
     inverse = np.linalg.pinv(bread_at(problem, lam, theta))
     hat = problem.x_hat[problem.rows]
+    weights = problem.code_weights
+    if problem.kind == "logit":
+        middle = means("logit", problem.x, theta)
+        weights = weights * middle * (1 - middle)
     own = np.einsum("ij,jk,ik->i", problem.x, inverse, problem.x)
-    own -= lam * np.einsum("ij,jk,ik->i", hat, inverse, hat)
-    return np.asarray(1 / (1 - np.clip(own * problem.code_weights, 0, _MOST_LEVERAGE)))
-
-
-def _clustered(terms: Floats, clusters: Ints | None) -> Floats:
-    """Return the sum of squared terms.
-
-    With clusters, the terms of each cluster are added before they are squared.
-    """
-    if clusters is None:
-        return np.asarray(terms.T @ terms)
-    sums = np.zeros((int(clusters.max()) + 1, terms.shape[1]))
-    np.add.at(sums, clusters, terms)
-    n = len(sums)
-    return np.asarray(sums.T @ sums) * (n / max(n - 1, 1))
+    own -= np.einsum("ij,jk,ik->i", lam * hat, inverse, hat)
+    return np.asarray(
+        1
+        / np.sqrt(
+            1
+            - np.clip(
+                np.maximum(own * weights, problem.stratum_leverage), 0, _MOST_LEVERAGE
+            )
+        )
+    )

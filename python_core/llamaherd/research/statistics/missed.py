@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from llamaherd.research.statistics import counts
+from llamaherd.research.statistics.uncertainty import heaviest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +103,7 @@ def unfound(
 
 def _total(cases: Floats, drawn: Floats, level: float) -> counts.ConfidenceLimits:
     """Return a weighted total with limits; `drawn` are the weights of all coded units."""
-    heavy = counts.heaviest(1 / drawn, level) if len(drawn) else 0.0
+    heavy = heaviest(drawn, 1 / drawn, level) if len(drawn) else 0.0
     return counts.total(cases, heavy, float(drawn.sum()), level)
 
 

@@ -40,14 +40,12 @@ class Estimated:
         theta: float64[p], coefficients.
         covariance: float64[p, p], covariances of the coefficients.
         lam: Weight of the labels, between 0 and 1; NaN if not applicable.
-        df: float64[p], degrees of freedom of the variances; None if unknown.
         lams: float64[p], weights of the labels in groups; None if all groups have `lam`.
     """
 
     theta: Floats
     covariance: Floats
     lam: float = float("nan")
-    df: Floats | None = None
     lams: Floats | None = None
 
     @property

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.research.statistics import counts
+from llamaherd.research.statistics.uncertainty import heaviest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +69,7 @@ def distances(  # noqa: PLR0917 - arrays of one table
     for j in there:
         own = given == j
         wrong = own & (gold != j)
-        heavy = counts.heaviest(1 / weights[own], level)
+        heavy = heaviest(weights[own], 1 / weights[own], level)
         limits = counts.total(weights[wrong], heavy, float(weights[own].sum()), level)
         shift = _moved(table, int(j), (limits.low, limits.high))
         away = of(shift) - values

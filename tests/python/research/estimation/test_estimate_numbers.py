@@ -238,7 +238,7 @@ def test_intervals_of_a_declared_scale_stay_on_the_scale(consensus: Any) -> None
         {"text": [f"text {i}" for i in range(200)], "label": labels, "odd": labels == 9}
     )
     drawn = lh.gold_sample(data, 24, text="text", label="label", seed=1, names=BOOK.names)
-    codes = [10 if i % 3 else 0 for i in range(len(drawn))]
+    codes = [10 if i % 6 else 0 for i in range(len(drawn))]
     gold = drawn.with_codes(dict.fromkeys(("ann", "ben", "eve"), codes))
     scale = replace(gold, design={**gold.design, "scale": "interval"})
     scores = {str(number): number for number in range(11)}

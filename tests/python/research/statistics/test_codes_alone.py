@@ -130,9 +130,8 @@ def test_a_simple_sample_has_the_two_known_formulas() -> None:
 @pytest.mark.parametrize("target", ["texts", "population"])
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("fixed_size", [False, True])
-@pytest.mark.parametrize("leverage", [False, True])
 def test_the_parts_are_those_of_the_variance(
-    target: str, *, clustered: bool, fixed_size: bool, leverage: bool
+    target: str, *, clustered: bool, fixed_size: bool
 ) -> None:
     """At k = 1, whatever the design, the number is the number of codes."""
     if clustered and target == "texts":
@@ -141,7 +140,6 @@ def test_the_parts_are_those_of_the_variance(
         problem_of(by_stratum=True, target=target),
         strata=STRATA[ROWS] if fixed_size else None,
         clusters=np.arange(N) % 30 if clustered else None,
-        has_leverage=leverage,
         weights=1 + np.arange(N) % 3 / 2,
     )
     key = ("y", "difference", "b - a")

@@ -6,7 +6,7 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
-from llamaherd.research.statistics import dsl, ppi, tuning
+from llamaherd.research.statistics import dsl
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -117,68 +117,6 @@ def test_a_part_of_waves_has_the_error_of_a_group() -> None:
     assert alone.std_error == pytest.approx(group.std_error, rel=0.01)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_power_tuning_of_a_regression_with_clusters(seed: int) -> None:
-    """The lam with the smallest trace of the clustered sandwich of OLS, and its variance.
-
-    The terms of a text are R / pi psi(y) + lam (1 - R / pi) psi(f), summed by cluster.
-
-    Source: Angelopoulos, Duchi, Zrnic 2023, arXiv 2311.01453, section 6; Zrnic, Candès
-    2024, arXiv 2403.03208.
-    """
-    rng = np.random.default_rng(seed)
-    n_texts, n_clusters = 400, 80
-    clusters = rng.integers(0, n_clusters, n_texts)
-    clusters[:n_clusters] = np.arange(n_clusters)
-    x = np.column_stack([np.ones(n_texts), rng.normal(size=(n_texts, 2))])
-    y = (
-        x @ [1.0, 0.5, -0.3]
-        + rng.normal(size=n_clusters)[clusters]
-        + rng.normal(size=n_texts)
-    )
-    f = 1.3 * y + rng.normal(0.5, 1, n_texts)
-    pi = rng.uniform(0.2, 0.7, n_texts)
-    drawn = rng.random(n_texts) < pi
-    rows = np.flatnonzero(drawn)
-    found = tuning.tuned(
-        dsl.Problem(
-            kind="ols", x_hat=x, y_hat=f, rows=rows, x=x[rows], y=y[rows],
-            probs=pi[rows], clusters=clusters,
-        )
-    )  # fmt: skip
-    inverse = drawn / pi
-
-    def solved(lam: float) -> tuple[np.ndarray, np.ndarray]:
-        weights = lam * (1 - inverse) + inverse
-        bread = x.T @ (x * weights[:, None])
-        right = x.T @ (lam * (1 - inverse) * f + inverse * y)
-        return np.linalg.solve(bread, right), np.linalg.inv(bread)
-
-    def sums(terms: np.ndarray) -> np.ndarray:
-        out = np.zeros((n_clusters, 3))
-        np.add.at(out, clusters, terms)
-        return out
-
-    def parts(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        of_codes = sums(x * (inverse * (y - x @ theta))[:, None])
-        return of_codes, sums(x * ((1 - inverse) * (f - x @ theta))[:, None])
-
-    theta, bread = solved(1.0)
-    a, b = parts(theta)
-    lam = -np.trace(bread @ (a.T @ b) @ bread) / np.trace(bread @ (b.T @ b) @ bread)
-    assert 0 < lam < 1  # not at a bound
-    assert found.lam == pytest.approx(lam, abs=1e-10)
-    theta, bread = solved(lam)
-    a, b = parts(theta)
-    n = len(rows)
-    terms = a + lam * b
-    small = n / (n - 3) * n_clusters / (n_clusters - 1)
-    np.testing.assert_allclose(found.theta, theta, atol=1e-10)
-    np.testing.assert_allclose(
-        found.covariance, bread @ (terms.T @ terms) @ bread * small, atol=1e-10
-    )
-
-
 def test_labels_that_are_the_codes_have_the_width_of_all_codes() -> None:
     rng = np.random.default_rng(4)
     y = rng.normal(size=300)
@@ -192,9 +130,3 @@ def test_labels_that_are_the_codes_have_the_width_of_all_codes() -> None:
     )  # fmt: skip
     assert found.theta[0] == pytest.approx(y.mean(), abs=1e-12)
     assert found.covariance[0, 0] == pytest.approx(y.var() / 300, abs=1e-12)
-    # PPI++ estimates lam from the codes. With lam = N / (n + N) it is the mean of all.
-    others = np.delete(y, rows)
-    exact = ppi.ppi_mean(y[rows], y[rows], others, lam=0.7)
-    assert exact.theta[0] == pytest.approx(y.mean(), abs=1e-12)
-    variance = 0.49 * others.var() / 210 + 0.09 * y[rows].var() / 90
-    assert exact.covariance[0, 0] == pytest.approx(variance, abs=1e-12)

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from llamaherd.research.statistics import (
     cohen_kappa,
+    counts,
     gwet_ac1,
     krippendorff_alpha,
     unseen,
 )
+from scipy.stats import binomtest
 
 N, N_CODES = 4000, 100
 
@@ -104,3 +106,22 @@ def test_intervals_of_a_rare_label_hold() -> None:
         for each in found.model_agreement[1:]:
             held[each.name] += each.low <= truth[each.name] <= each.high
     assert min(held.values()) / n_draws >= 0.875
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 50), (1, 40), (7, 200), (40, 40)])
+def test_a_total_with_equal_weights_has_wilsons_limits(k: int, n: int) -> None:
+    weight = 20.0
+    found = counts.total(np.full(k, weight), weight, n * weight, 0.95)
+    wanted = binomtest(k, n).proportion_ci(0.95, method="wilson")
+    assert found.high / (n * weight) == pytest.approx(wanted.high)
+    assert found.low / (n * weight) == pytest.approx(wanted.low)
+
+
+def test_a_ratio_is_fiellers_where_limits_are_symmetric() -> None:
+    above = counts.ConfidenceLimits(value=3.0, low=2.0, high=4.0)
+    below = counts.ConfidenceLimits(value=10.0, low=8.0, high=12.0)
+    found = counts.ratio(above, below)
+    for each in (found.low, found.high):  # (3 - r 10)^2 = 1 + r^2 4
+        assert (3 - each * 10) ** 2 == pytest.approx(1 + 4 * each**2)
+    none = counts.ConfidenceLimits(value=0.0, low=0.0, high=0.0)
+    assert counts.ratio(above, none).high == np.inf

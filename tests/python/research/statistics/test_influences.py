@@ -10,11 +10,10 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from llamaherd.research.estimation.skewed import skewed
-from llamaherd.research.statistics import dsl, skewness
+from llamaherd.research.statistics import dsl
 from llamaherd.research.statistics.dsl import Problem
+from llamaherd.research.statistics.influences import Influences
 from scipy import stats
-
-NONE = {"below": np.zeros(1), "above": np.zeros(1)}
 
 
 def problem_of(
@@ -36,18 +35,16 @@ def problem_of(
     )
 
 
+def influences(made: Problem, lam: float = 0.0) -> Influences:
+    return Influences.of(made, lam, dsl.solution_at(made, lam), np.ones((1, 1)))
+
+
 @pytest.mark.parametrize("n_texts", [60, 300, 6000])
 def test_codes_alone_need_as_many_as_by_cochrans_rule(n_texts: int) -> None:
     y = np.random.default_rng(1).lognormal(size=n_texts)
     made = problem_of(y, np.zeros(n_texts), np.arange(50))
-    theta = dsl.gold_alone(made).theta
-    needed = skewness.codes_needed(made, 0.0, theta, **NONE)
+    needed = influences(made).codes_needed()
     assert needed == pytest.approx([25 * stats.skew(y[:50], bias=False) ** 2])
-    # Limits that few errors move outwards make the interval long enough.
-    wide = skewness.codes_needed(made, 0.0, theta, below=np.zeros(1), above=np.ones(1))
-    assert wide < needed
-    other = skewness.codes_needed(made, 0.0, theta, below=np.ones(1), above=np.zeros(1))
-    assert other == needed
 
 
 @pytest.mark.more(
@@ -66,8 +63,7 @@ def test_the_third_moment_is_that_of_the_estimates(lam: float, target: Any) -> N
     told = []
     for i in range(3000):
         made = problem_of(y[i], hat[i], np.arange(n), target)
-        theta = dsl.solution_at(made, lam)
-        told.append(np.concatenate(skewness._moments(made, lam, theta)))
+        told.append(np.concatenate(influences(made, lam).moments()))
     third, variance = np.mean(told, axis=0)
     variance *= n / (n - 1)
     assert variance == pytest.approx(found.var(), rel=0.06)
@@ -78,21 +74,19 @@ def test_the_third_moment_is_that_of_the_estimates(lam: float, target: Any) -> N
 def test_a_sum_of_clusters_is_one_number() -> None:
     y = np.random.default_rng(3).lognormal(size=240)
     made = problem_of(y, np.zeros(240), np.arange(240))
-    theta = dsl.gold_alone(made).theta
-    single = skewness.codes_needed(made, 0.0, theta, **NONE)
+    single = influences(made).codes_needed()
     alone = replace(made, clusters=np.arange(240))
-    assert skewness.codes_needed(alone, 0.0, theta, **NONE) == pytest.approx(single)
+    assert influences(alone).codes_needed() == pytest.approx(single)
     four = replace(made, clusters=np.arange(240) // 4)
-    assert (skewness.codes_needed(four, 0.0, theta, **NONE) != single).all()
+    assert (influences(four).codes_needed() != single).all()
 
 
 def test_two_values_and_constant_values_need_no_more() -> None:
     y = np.arange(200) % 50 == 0
     made = problem_of(y.astype(float), np.zeros(200), np.arange(100))
-    assert np.isnan(skewness.codes_needed(made, 0.0, np.zeros(1), **NONE)).all()
+    assert np.isnan(influences(made).codes_needed()).all()
     whole = problem_of(np.arange(40.0), np.zeros(40), np.arange(40), "texts")
-    theta = dsl.gold_alone(whole).theta
-    assert skewness.codes_needed(whole, 0.0, theta, **NONE).tolist() == [0]
+    assert influences(whole).codes_needed().tolist() == [0]
 
 
 def test_the_note_names_method_group_and_numbers() -> None:

@@ -1,0 +1,296 @@
+"""Variability of estimates from labels and codes, by the influences of texts and codes.
+
+The influence of a coded text has two independent parts: psi, as one of the texts, which
+are a sample of a population; and the change t = c / pi by its code, which only a draw
+with the probability pi reveals, minus the mean of its stratum. The third central moment
+of an estimate is
+
+    sum_i R_i (psi_i^3 / pi_i + 3 psi_i (1 - pi_i) t_i^2 + (1 - pi_i) (1 - 2 pi_i) t_i^3).
+
+If estimates describe these texts, only the last term remains.
+
+A case is a text whose code would differ from its label, or from the fitted value where
+labels do not count; its influence is that of the largest such difference. Cases of one
+cluster are dependent and count together.
+
+The degrees of freedom of a coefficient are the effective number of the codes that
+determine it, minus the number of fitted parameters. Codes count by the squares of their
+weights in the estimate, so that a few codes with large weights, or a covariate with a few
+extreme values, leave few degrees of freedom.
+
+Sources: Joanes, Gill, "Comparing measures of sample skewness and kurtosis", The
+Statistician 47, 1998; Bell, McCaffrey, "Bias reduction in standard errors for linear
+regression with multi-stage samples", Surv. Methodol. 28, 2002, and Carter, Schnepel,
+Steigerwald, "Asymptotic behavior of a t-test robust to cluster heterogeneity", Rev. Econ.
+Stat. 99, 2017, for degrees of freedom from the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llamaherd.research.statistics.dsl import bread_at
+from llamaherd.research.statistics.intervals import kish_n
+from llamaherd.research.statistics.regression import means, scores
+from llamaherd.research.statistics.uncertainty import ENOUGH, Cases, Spread, heaviest
+
+if TYPE_CHECKING:
+    from llamaherd.research.statistics.dsl import Problem
+    from llamaherd.research.statistics.ratings import Flags
+    from llamaherd.research.statistics.sampling import Floats, Ints
+
+_BINARY = 2  # values of an outcome; more: a number
+_OTHER_KIND = 0.5  # weight of cases seen of the other kind
+_LEAST_DF = 4.0  # degrees of freedom of an estimate by five codes or more
+_LEAST = 3  # smallest number of codes with a skewness
+_MOST_SKEWNESS = 0.2  # of an estimate; above it a t interval may be too short
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Influences:
+    """Influences of a regression's texts and codes on q weighted sums of coefficients.
+
+    Attributes:
+        problem: The regression.
+        lam: Weight of the labels, or one weight for each coefficient.
+        theta: float64[p], coefficients.
+        slopes: float64[p, q], inverse of the derivative of the equation, times the
+            weights of the sums.
+    """
+
+    problem: Problem
+    lam: float | Floats
+    theta: Floats
+    slopes: Floats
+
+    @classmethod
+    def of(
+        cls, problem: Problem, lam: float | Floats, theta: Floats, ways: Floats
+    ) -> Influences:
+        """Return the influences on sums with the weights `ways`, float64[q, p]."""
+        inverse = np.linalg.pinv(bread_at(problem, lam, theta))
+        return cls(
+            problem=problem, lam=lam, theta=theta, slopes=np.asarray(inverse @ ways.T)
+        )
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Return the third central moments, and the variances they refer to."""
+        problem, v = self.problem, self.problem.survey[:, None]
+        own = scores(problem.kind, problem.x, problem.y, self.theta) * v[problem.rows]
+        hat = self.lam * scores(problem.kind, problem.x_hat, problem.y_hat, self.theta)
+        hat = hat * v
+        change = (own - hat[problem.rows]) @ self.slopes
+        own = own @ self.slopes
+        if problem.clusters is not None:
+            sums = problem.summed(hat @ self.slopes, change / problem.probs[:, None])
+            return np.asarray((sums**3).sum(axis=0)), np.asarray((sums**2).sum(axis=0))
+        scale, left = problem.drawn_terms
+        drawn, left = change * scale[:, None], left[:, None]
+        if problem.strata is not None:
+            drawn = _centered(drawn, left, problem)
+        third = (left * (2 * left - 1) * drawn**3).sum(axis=0)
+        variance = (left * drawn**2).sum(axis=0)
+        if problem.target == "texts":
+            return third, variance
+        probs = problem.probs[:, None]
+        third = third + (own**3 / probs + 3 * own * left * drawn**2).sum(axis=0)
+        return third, variance + (own**2 / probs).sum(axis=0)
+
+    def freedom(self, n_fitted: float | Floats) -> Floats:
+        """Return degrees of freedom, float64[q].
+
+        Args:
+            n_fitted: Number of fitted parameters of each estimate; 1 for a mean.
+        """
+        problem = self.problem
+        weights = problem.code_weights
+        lost = 1.0
+        if problem.strata is not None and problem.clusters is None:
+            n = len(weights) + problem.n_outside
+            lost = (n - problem.n_strata + 1) / n
+        if problem.drawing is None and problem.clusters is None:
+            weights = weights * np.sqrt(np.maximum(1 - problem.probs, 1e-9))
+        pulls = np.abs(problem.x @ self.slopes) * weights[:, None]
+        if problem.clusters is not None:
+            clusters = problem.clusters[problem.rows]
+            pulls = np.array([np.bincount(clusters, each) for each in pulls.T]).T
+        sizes = np.array([kish_n(each**2) for each in pulls.T])
+        n = (pulls > 1e-12 * pulls.max(axis=0)).sum(axis=0)
+        least = np.clip(n - n_fitted, 1.0, _LEAST_DF)
+        return np.asarray(np.maximum(sizes * lost - n_fitted, least))
+
+    def cases(self, ends: tuple[float, float] | None, level: float) -> tuple[Cases, ...]:
+        """Return cases whose codes are higher, and cases whose codes are lower.
+
+        Args:
+            ends: Smallest and largest outcome; None for covariates that are labels, whose
+                unseen errors are unknown.
+            level: Confidence level.
+        """
+        if ends is None:
+            return ()
+        problem = self.problem
+        probs, strata = problem.of_all_texts
+        is_known = probs >= 1
+        lam = self._lams(is_known)
+        middle = means(problem.kind, problem.x_hat, self.theta)
+        centre = lam * problem.y_hat + (1 - lam) * middle
+        gaps = problem.y - centre[problem.rows]
+        gaps[np.abs(gaps) <= 1e-12 * max(np.abs(problem.y).max(), 1e-300)] = 0.0
+        is_number = len(np.unique(problem.y)) > _BINARY
+        may = ~is_known if problem.target == "texts" else np.ones(len(probs), dtype=bool)
+        made = []
+        for sign, end in zip((1, -1), ends[::-1], strict=True):
+            found = [
+                self._kind(
+                    sign, end - centre, gaps, slope, (is_number, may, strata), level
+                )
+                for slope in self.slopes.T
+            ]
+            made.append(np.array(found).T)
+        squares = made[0][2] + made[1][2]
+        return tuple(
+            Cases.of(size, mean, own + (squares - own) * _OTHER_KIND)
+            for size, mean, own in made
+        )
+
+    def _lams(self, is_known: Flags) -> Floats:
+        """Return the weight of each text's label; 0 where the text is certainly coded."""
+        x = self.problem.x_hat
+        own = np.full(len(x), self.lam) if np.ndim(self.lam) == 0 else x @ self.lam
+        return np.where(is_known, 0.0, own)
+
+    def _kind(  # noqa: PLR0917 - arrays of one kind
+        self,
+        sign: int,
+        room: Floats,
+        gaps: Floats,
+        slope: Floats,
+        rest: tuple[bool, Flags, Ints],
+        level: float,
+    ) -> tuple[float, float, float]:
+        """Return size, mean and sum of squares of those seen of one kind; see `Cases`.
+
+        Args:
+            sign: 1 for codes that are higher, -1 for codes that are lower.
+            room: float64[N], largest differences of codes from labels.
+            gaps: float64[n], differences of codes from labels.
+            slope: float64[p], influences of covariates on one estimate.
+            rest: True for outcomes that are numbers; texts that may be cases; strata of
+                all texts.
+            level: Confidence level.
+        """
+        problem = self.problem
+        is_number, may, strata = rest
+        pull = problem.x_hat @ slope
+        own = problem.x @ slope * problem.code_weights
+        if problem.strata is not None and problem.drawing is None:
+            usual = self._usual_gaps(gaps, np.abs(own), strata)
+            gaps, room = gaps - usual[strata[problem.rows]], room - usual[strata]
+        room = np.where(may & (sign * room > 0), room, 0.0)
+        if is_number and gaps.any():  # a case has the usual size of those seen
+            most = float(np.sqrt((gaps[gaps != 0] ** 2).mean()))
+            room = np.clip(room, -most, most)
+        used = (room != 0) & (pull != 0)
+        seen = np.where(sign * gaps > 0, np.abs(own * gaps), 0.0)
+        if not used.any():
+            return 0.0, 0.0, float((seen**2).sum())
+        probs = problem.of_all_texts[0][used]
+        moves = pull[used] * room[used] * problem.survey[used]
+        sizes = np.abs(moves) / probs
+        share = 1.0
+        if problem.clusters is not None:
+            sums = np.bincount(problem.clusters[problem.rows], seen)
+            seen = sums[sums > 0]
+            if len(seen):  # usual number of cases of a cluster that has some
+                share = max(float((seen**2).sum() / seen.sum() / sizes.max()), 1.0)
+        squares = float((seen**2).sum())
+        if squares >= ENOUGH * (sizes.max() * share) ** 2:
+            return float(sizes.max()) * share, 0.0, squares
+        sizes = np.minimum(sizes, heaviest(sizes, probs, level))
+        weights = probs * sizes**2
+        size = float(np.sqrt(np.average(sizes**2, weights=weights)))
+        mean = float(np.average(np.sign(moves) * sizes, weights=weights))
+        cap = min(share, float(np.abs(moves).sum()) / size)
+        if problem.target == "texts":
+            cap *= float(np.sqrt(max(1 - probs.min(), 0.0)))
+        return size * cap, mean * cap, squares
+
+    def _usual_gaps(self, gaps: Floats, weights: Floats, strata: Ints) -> Floats:
+        """Return the mean gap of the codes of each stratum: a case is what is unusual."""
+        at, n_strata = strata[self.problem.rows], int(strata.max()) + 1
+        total = np.bincount(at, weights, n_strata)
+        summed = np.bincount(at, weights * gaps, n_strata)
+        return np.asarray(summed / np.where(total > 0, total, 1.0))
+
+    def spread(
+        self,
+        covariance: Floats,
+        n_fitted: float | Floats,
+        ends: tuple[float, float] | None,
+        level: float,
+    ) -> Spread:
+        """Return the variability of the estimates.
+
+        Args:
+            covariance: float64[q], variances of the estimates.
+            n_fitted: See `freedom`.
+            ends: See `cases`.
+            level: Confidence level.
+        """
+        third, _ = self.moments()
+        return Spread(
+            variance=covariance,
+            third=third if self._counts_events else np.zeros_like(third),
+            df=self.freedom(n_fitted),
+            cases=self.cases(ends, level),
+        )
+
+    @property
+    def _counts_events(self) -> bool:
+        """True if outcomes and covariates have two values, so that skewness is known."""
+        arrays = (self.problem.y, *self.problem.x.T)
+        return all(len(np.unique(each)) <= _BINARY for each in arrays)
+
+    def codes_needed(self) -> Floats:
+        """Return the numbers of codes that Cochran's rule requires, float64[q].
+
+        The rule requires more than 25 G^2 codes, where G is the skewness of the numbers
+        whose mean is estimated; the skewness of the mean, G / sqrt(n), is then below 0.2.
+        The skewness of a sample is on average much smaller than that of a population with
+        a heavy tail. A sample without any of the largest numbers therefore does not show
+        that it is too small.
+
+        Returns:
+            The numbers; 0 for an estimate without variance. NaN with fewer than three
+            codes, for outcomes with at most two values, and for a logit.
+
+        Source: Cochran, "Sampling Techniques", 3rd ed., 1977, section 2.15.
+        """
+        q = self.slopes.shape[1]
+        n = np.full(q, 0.0)  # of sums of coefficients: not needed
+        n[: self.problem.x.shape[1]] = (self.problem.x != 0).sum(axis=0)
+        if len(np.unique(self.problem.y)) <= _BINARY or self.problem.kind == "logit":
+            return np.full(len(n), np.nan)
+        third, variance = self.moments()
+        has_variance = variance > 1e-300
+        skew = third / np.where(has_variance, variance, 1.0) ** 1.5
+        small = n * (n - 1) / np.maximum(n - 2, 1) ** 2
+        needed = np.where(has_variance, n * small * (skew / _MOST_SKEWNESS) ** 2, 0.0)
+        return np.asarray(np.where(n < _LEAST, np.nan, needed), dtype=np.float64)
+
+
+def _centered(drawn: Floats, left: Floats, problem: Problem) -> Floats:
+    """Return terms minus their weighted mean in the stratum, float64[n, q]."""
+    strata = np.zeros(0) if problem.strata is None else problem.strata
+    out = drawn.copy()
+    for h in np.unique(strata):
+        own = strata == h
+        more = 0.0 if problem.outside is None else problem.outside.of(int(h))[1]
+        whole = float(left[own].sum()) + more
+        if whole > 0:
+            out[own] -= (left[own] * drawn[own]).sum(axis=0) / whole
+    return np.asarray(out)
