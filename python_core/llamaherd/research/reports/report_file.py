@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
+from jinja2 import TemplateError
+
 from llamaherd.core.errors import ArgumentError, BadArgumentError, LlamaHerdError
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.research.reports.report_data import FORMAT, VERSION
@@ -60,7 +62,7 @@ def damages(path: Path) -> Iterator[None]:
         yield
     except (BadArgumentError, LlamaHerdError):
         raise
-    except DAMAGED as error:
+    except (*DAMAGED, TemplateError) as error:  # templates are strict about fields
         problem = f"cannot be read ({type(error).__name__}: {error})"
         raise _refused(path, problem, "damaged") from error
 
