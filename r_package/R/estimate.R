@@ -73,6 +73,8 @@
 #' @param target Target of inference: `"population"` describes the population from which the texts
 #'   were sampled, and `"texts"` describes only the texts themselves.
 #' @param cluster A column of clusters, such as speakers, within which texts are not independent.
+#'   `NULL`: if many texts are copies of others, equal texts are one cluster, and a note reports
+#'   this.
 #' @param predictions Predictions that the codes correct: `"labels"`, or `"probs"`, the
 #'   probabilities of all labels (columns `p_<label>`). `NULL` uses `"probs"` after [recalibrate()]
 #'   and `"labels"` otherwise. With probabilities the result also contains the mean widths of the

@@ -14,7 +14,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import consensus as consensuses
-from llamaherd.research.estimation.cluster_hint import hinted
+from llamaherd.research.estimation.cluster_hint import copied_texts, hinted
 from llamaherd.research.estimation.code_forms import in_one_form, undeclared
 from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.estimate import estimate
@@ -191,6 +191,9 @@ def estimate_regression(
     samples, more = consensuses.samples_of(sample, used, consensus, n, columns_used)
     samples = [each.among(kept, len(texts)) for each in samples]
     clusters = matrices["clusters"]
+    if clusters is None and options["target"] == "population":
+        clusters, of_copies = copied_texts(texts, kept)
+        more += of_copies
     weights = options["weights"]
     if weights is not None:
         weights = mean_one(weights_of(None, weights, len(texts))[kept])

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.core.decimals import decimals
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.research import frames
+from llamaherd.research.estimation.groups import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.comparing import Compared
     from llamaherd.research.estimation.fitting import Found
     from llamaherd.research.estimation.gold_data import Population
-    from llamaherd.research.statistics.sampling import Ints
+    from llamaherd.research.statistics.sampling import Ints, Target
 
 _LEAST_CLUSTERS = 10
 _LEAST_SIZE = 1.5  # least mean number of texts per cluster
@@ -134,6 +136,43 @@ def _widths(found: Found) -> dict[tuple[str, str, str], float]:
         for row in found.rows
         if row.method == method and not math.isnan(row.high - row.low)
     }
+
+
+def copied_texts(texts: Population, kept: Ints) -> tuple[Ints | None, list[str]]:
+    """Return equal texts as clusters, and a note; None if few texts are copies.
+
+    Copies have the same label and code, so that they are no more information than one
+    text. Few copies change intervals less than the clusters' variance would.
+
+    Returns:
+        Clusters of the kept rows, int64[m]; None if a text has on average less than a
+        tenth of a copy, or if there are fewer than ten different texts.
+    """
+    if texts.text_column is None:
+        return None, []
+    numbers: dict[str | int, int] = {}
+    keys = ((i, texts.texts[i]) for i in kept.tolist())
+    own = [numbers.setdefault(i if t is None else t, len(numbers)) for i, t in keys]
+    clusters = np.array(own, dtype=np.int64)
+    sizes = np.bincount(clusters)
+    if len(sizes) < _LEAST_CLUSTERS or float((sizes**2).sum()) < _WIDER * len(kept):
+        return None, []
+    n = len(kept) - len(sizes)
+    note = (
+        f"{count_of(n, 'text')} of {len(kept):,} {verb(n, 'is a copy', 'are copies')} of "
+        "other texts: equal texts count as one cluster. Name another column as cluster "
+        "to change this"
+    )
+    return clusters, [note]
+
+
+def clusters_of(
+    texts: Population, cluster: str | None, kept: Ints, target: Target
+) -> tuple[Ints | None, list[str]]:
+    """Return the clusters of the kept rows, by a column or by equal texts, and a note."""
+    if cluster is not None:
+        return numbered(texts, cluster, kept)[0], []
+    return copied_texts(texts, kept) if target == "population" else (None, [])
 
 
 def hinted(

@@ -13,7 +13,7 @@ from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation import formulas
 from llamaherd.research.estimation.averages import all_codes, averaged_samples
 from llamaherd.research.estimation.by_columns import named
-from llamaherd.research.estimation.cluster_hint import hinted
+from llamaherd.research.estimation.cluster_hint import clusters_of, hinted
 from llamaherd.research.estimation.code_forms import in_one_form, undeclared
 from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.consensus import (
@@ -41,7 +41,7 @@ from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.formula_names import columns_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
-from llamaherd.research.estimation.groups import grouped, numbered
+from llamaherd.research.estimation.groups import grouped
 from llamaherd.research.estimation.label_checks import copies, label_check_of
 from llamaherd.research.estimation.outcomes import (
     asks_quantiles,
@@ -143,7 +143,8 @@ def estimate(  # noqa: PLR0917 - as in R
             a sample; "texts": estimates describe these texts, so that no sampling error
             remains once all texts are coded.
         cluster: Column of clusters. Texts with the same value are dependent, such as
-            texts of one speaker.
+            texts of one speaker. None: if many texts are copies of others, equal texts
+            are one cluster, and a note reports this.
         order: Order of the groups: a mapping from columns in `by` to their values in
             order. None: columns of categories have the order of the categories; the
             values of other columns are sorted. Differences are computed from the first
@@ -211,12 +212,13 @@ def estimate(  # noqa: PLR0917 - as in R
     samples, more = samples_of(gold, used, consensus, n_imputations, compared)
     samples = [each.among(kept, len(texts)) for each in samples]
     predicted = predictions_of(coded, texts, predictions, several=several)
-    clusters = None if cluster is None else numbered(texts, cluster, kept)[0]
+    clusters, of_copies = clusters_of(texts, cluster, kept, target)
     model = model or ("mean" if formula is None else "ols")
     notes += [
         *copies(texts, gold),
         *undeclared(texts, gold, several=several),
         *cluster_notes(coded, cluster),
+        *of_copies,
         *more,
     ]
 
@@ -284,7 +286,7 @@ def estimate(  # noqa: PLR0917 - as in R
             )
 
     made = repeated(samples, fit, level, simultaneous)
-    if cluster is None and target == "population":
+    if clusters is None and target == "population":
         roles = {texts.text_column, texts.label_column, texts.id_column, *named(by)}
         roles |= set() if formula is None else columns_in(formula)
         notes += hinted(texts, kept, roles, made, lambda c: fit(0, samples[0], level, c))

@@ -192,6 +192,33 @@ def test_a_column_by_which_texts_cluster_is_hinted_at() -> None:
     assert not any("'speaker'" in note for note in named.notes)
 
 
+@pytest.mark.filterwarnings("ignore:.*(few|fewer|have codes):UserWarning")
+def test_copies_of_texts_are_one_cluster() -> None:
+    """Thirty texts of twenty copies each were taken for 600 texts: coverage of 85%."""
+    rng = np.random.default_rng(5)
+    code = np.repeat(rng.random(30) < 0.4, 20)
+    label = np.where(np.repeat(rng.random(30) < 0.2, 20), ~code, code)
+    names = np.array(["no", "yes"])
+    data = {
+        "text": [f"text {i // 20}" for i in range(600)],
+        "label": names[label.astype(int)].tolist(),
+    }
+    codes = [names[int(code[i])] if i % 4 == 0 else None for i in range(600)]
+    options = {"outcome": "yes", "prob": "simple", "methods": ["dsl", "gold"]}
+    found = lh.estimate(data, codes, text="text", **options)
+    assert any("570 texts of 600 are copies of other texts" in n for n in found.notes)
+    other = {**data, "text": [f"text {i}" for i in range(600)]}
+    plain = lh.estimate(other, codes, text="text", **options)
+    assert not any("copies" in note for note in plain.notes)
+    for row, alone in zip(found.rows, plain.rows, strict=True):
+        assert row.estimate == alone.estimate
+        assert row.std_error > 2 * alone.std_error
+    few = {**other, "text": ["text 1", *other["text"][1:]]}
+    assert not any(
+        "copies" in n for n in lh.estimate(few, codes, text="text", **options).notes
+    )
+
+
 def test_columns_without_clusters_are_not_hinted_at() -> None:
     mixed = RNG.permutation(DATA["speaker"].to_numpy())
     data = PLAIN.assign(other=mixed, number=RNG.normal(size=N), unique=range(N))
