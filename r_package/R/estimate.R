@@ -20,8 +20,8 @@
 #' * `"ppi"`, prediction-powered inference with power tuning ([Angelopoulos et al.
 #'   2023](https://arxiv.org/abs/2311.01453)): labels are weighted by `lam`, from 0 to 1, so that
 #'   intervals are not wider than with codes alone. The method is for shares and means; a regression
-#'   leaves it out, and a note reports this. The method assumes a simple sample; for other samples it
-#'   is weighted by \eqn{1 / \pi_i}, and a note reports this.
+#'   leaves it out, and a note reports this. The method assumes a simple sample; for other samples
+#'   it is weighted by \eqn{1 / \pi_i}, and a note reports this.
 #' * `"gold"`: codes alone, weighted by \eqn{1 / \pi_i}.
 #' * `"naive"`: labels treated as correct.
 #'
@@ -30,9 +30,9 @@
 #' that determine an estimate. A warning reports groups or coefficients with fewer than 30 codes.
 #'
 #' If few coded texts have a wrong label, the variance contains little information on errors among
-#' the other texts. Each limit is then also computed as if one more wrong code of the greatest weight
-#' had been seen, and the limit that is farther from the estimate is used. With five wrong codes
-#' nothing is added. The rule is the same for shares, means, differences and regressions. A warning
+#' the other texts. Each limit is then also computed as if one more wrong code of the greatest
+#' weight had been seen, and the limit that is farther from the estimate is used. With five wrong
+#' codes nothing is added. The rule is the same for shares, means, differences and regressions. A warning
 #' names strata with fewer than 5 wrong labels, their share of the texts and their number of codes.
 #'
 #' @param coded Return value of [annotate_texts()], or another data frame with a column of labels:

@@ -288,8 +288,11 @@ explore_input <- function(spec, error_call) {
   n <- length(input$prompts)
   for (name in c("sample_id", "truth")) {
     if (!is.null(input[[name]]) && length(input[[name]]) != n) {
-      problem <- "{.field {name}} must be as long as the prompts ({n}), not {length(input[[name]])}."
-      abort(problem, "argument", error_call)
+      abort(
+        "{.field {name}} must be as long as the prompts ({n}), not {length(input[[name]])}.",
+        "argument",
+        error_call
+      )
     }
   }
   list(
