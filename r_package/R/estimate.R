@@ -32,8 +32,9 @@
 #' If few coded texts have a wrong label, the variance contains little information on errors among
 #' the other texts. Each limit is then also computed as if one more wrong code of the greatest
 #' weight had been seen, and the limit that is farther from the estimate is used. With five wrong
-#' codes nothing is added. The rule is the same for shares, means, differences and regressions. A warning
-#' names strata with fewer than 5 wrong labels, their share of the texts and their number of codes.
+#' codes nothing is added. The rule is the same for shares, means, differences and regressions. A
+#' warning names strata with fewer than 5 wrong labels, their share of the texts and their number of
+#' codes.
 #'
 #' @param coded Return value of [annotate_texts()], or another data frame with a column of labels:
 #'   all texts that the sample was drawn from.

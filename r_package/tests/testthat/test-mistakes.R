@@ -105,7 +105,7 @@ test_that("texts may be a factor", {
   names(texts) <- c("x", "y")
   expect_identical(check_text(texts), c("b", "a"))
   given <- pair_texts(texts, rlang::current_env())
-  expect_identical(given, list(texts = c("b", "a"), names = c("x", "y")))
+  expect_identical(given, list(x = "b", y = "a"))
 })
 
 test_that("an error about columns counts those that it does not list", {
