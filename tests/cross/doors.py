@@ -9,7 +9,7 @@ from typing import Any
 import llamaherd as lh
 import pyarrow as pa
 import pyarrow.parquet as pq
-from llamaherd.ray import Annotator
+from ray_batches import BatchActor
 
 # Types and values of columns by name, in order.
 Columns = dict[str, tuple[str, list[Any]]]
@@ -113,7 +113,7 @@ def kind_of(of: pa.DataType) -> str:
 
 
 def of_arrow(table: pa.Table) -> Columns:
-    new = [name for name in table.column_names if name != "text"]
+    new = [name for name in table.column_names if name not in ("text", "prompt")]
     return {name: (kind_of(table[name].type), table[name].to_pylist()) for name in new}
 
 
@@ -183,15 +183,12 @@ def command(name: str, path: Path) -> list[str]:
 
 def from_ray(name: str, path: Path) -> Columns:
     kind, settings = TASKS[name]
-    annotator = Annotator(
+    actor = BatchActor(
         path,
         task=kind,
-        column="text",
         columns="x_" if is_prefixed(name) else None,
         context={} if kind == "embed" else CONTEXT,
         **settings,
     )
-    try:
-        return of_arrow(annotator(pa.table({"text": TEXTS})))
-    finally:
-        annotator.close()
+    column = "text" if kind in ("annotate", "embed") else "prompt"
+    return of_arrow(actor(pa.table({column: TEXTS})))

@@ -96,12 +96,6 @@ def test_the_fake_has_the_functions_of_the_real_module(fake: ModuleType) -> None
     assert public_functions(fake) == real
 
 
-def test_r_knows_what_places_a_herd() -> None:
-    assert {"n_actors", "num_cpus", "address"} <= set(
-        inspect.signature(lh.ray.Herd).parameters
-    )
-
-
 @pytest.mark.model
 def test_the_fake_answers_in_the_real_module_s_shape(
     fake: ModuleType, smollm2_path: Path, tmp_path: Path

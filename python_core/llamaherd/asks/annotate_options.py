@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.asks.options import MANY, ON_ERROR, THINKING, VARIABLES, OnError
 from llamaherd.asks.scores import NORMALIZE, Normalize
 from llamaherd.core.declaration import Options, declares, option
-from llamaherd.core.kinds import Checked, Choice, Flag, Real, Text, Unchecked, Whole
+from llamaherd.core.kinds import Checked, Choice, Flag, Real, TextKind, Unchecked, Whole
 from llamaherd.core.sampling import DEFAULT_SEED, MAX_TOKENS_OF_SCHEMA
 from llamaherd.structured.quoting import checked_evidence
 
@@ -113,7 +113,7 @@ class AnnotateOptions(Options):
         "recorded, so JSON must be able to represent their values. Needs `chat`.",
     )
     template: str | None = option(
-        Text(),
+        TextKind(),
         default=None,
         interfaces=_LOCAL,
         key="chat_template",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.asks.chat_options import checked_variables
 from llamaherd.asks.scores import NORMALIZE, Normalize
 from llamaherd.core.declaration import Options, declares, option
-from llamaherd.core.kinds import Checked, Choice, Flag, Text, Unchecked, Whole
+from llamaherd.core.kinds import Checked, Choice, Flag, TextKind, Unchecked, Whole
 from llamaherd.core.sampling import DEFAULT_SEED, MAX_TOKENS_OF_CHAT, SamplingParams
 from llamaherd.core.thinking import MOST_TOKENS, checked_thinking
 from llamaherd.model.tokens import PARSE_SPECIAL
@@ -125,7 +125,7 @@ class PromptOptions(CallOptions):
         "in messages are read as plain text.",
     )
     system: str | None = option(
-        Text(),
+        TextKind(),
         default=None,
         interfaces=_PROMPTS,
         doc="Text of a system message before each prompt. Needs `chat`.",
@@ -149,14 +149,14 @@ class PromptOptions(CallOptions):
         "variables; `reasoning_effort` is an example. Needs `chat`.",
     )
     template: str | None = option(
-        Text(),
+        TextKind(),
         default=None,
         interfaces=(*_IN_PROCESS, "pairs"),
         key="chat_template",
         doc="Jinja template to use in place of the model's chat template. Needs `chat`.",
     )
     prefix: str | None = option(
-        Text(),
+        TextKind(),
         default=None,
         interfaces=_RENDERED,
         key="answer_prefix",
@@ -271,7 +271,7 @@ class ClassifyOptions(PromptOptions):
         "P(label) after `pmi_prompt`.",
     )
     pmi_prompt: str = option(
-        Text(),
+        TextKind(),
         default="",
         interfaces=("many", "rows", "http"),
         doc='For "pmi", the prompt without the text to classify. "" is the start of a '

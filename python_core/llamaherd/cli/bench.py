@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Whole, option, tell, warn
+from llamaherd.cli.conventions import Command, WholeNumber, option, tell, warn
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.hub.profile import cpu_name
 from llamaherd.hub.quantizations import gigabytes
@@ -53,7 +53,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
     )
 
 
-_COUNT = Whole(1)
+_COUNT = WholeNumber(1)
 
 
 @click.command("bench", cls=Command, help=_HELP, examples=_EXAMPLES)

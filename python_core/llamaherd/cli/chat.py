@@ -10,7 +10,7 @@ import click
 from llamaherd.asks.options import CHAT_DEFAULTS, EmbedOptions, GenerateOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of, variables_of
-from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section
+from llamaherd.cli.conventions import Command, ExitStatus, WholeNumber, failed, section
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.table_options import declared_flags
 from llamaherd.core.json_text import DuplicateKeyError, read_json
@@ -42,7 +42,7 @@ questions failed (only without a terminal), 130 Ctrl-C, 143 SIGTERM.
 """
 _answers = section("Answers")
 _how = section("Computation")
-_COUNT = Whole(1)
+_COUNT = WholeNumber(1)
 _WORDS = {
     "max_tokens": f"Default {CHAT_DEFAULTS['max_tokens']}.",
     **{name: str(SamplingParams.declared[name].flag) for name in ("temperature", "seed")},

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llamaherd.cli.conventions import Command, Whole, section, split_names
+from llamaherd.cli.conventions import Command, WholeNumber, section, split_names
 from llamaherd.cli.tables import shown_warnings
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _out = section("The codes")
 @_coding("--id", "id_", metavar="NAME", help="Column of identifiers. Default: id if any.")
 @_coding(
     "--seed",
-    type=Whole(0),
+    type=WholeNumber(0),
     default=1,
     metavar="N",
     show_default=True,
@@ -79,7 +79,7 @@ _out = section("The codes")
 )
 @_where(
     "--port",
-    type=Whole(0, 65535),
+    type=WholeNumber(0, 65535),
     default=8090,
     metavar="N",
     show_default=True,

@@ -12,7 +12,7 @@ import click
 
 from llamaherd.asks.annotate_options import CALIBRATE, METHODS, AnnotateOptions
 from llamaherd.asks.settings import help_of
-from llamaherd.cli.conventions import Command, Commands, Whole, option
+from llamaherd.cli.conventions import Command, Commands, WholeNumber, option
 from llamaherd.cli.model_flags import (
     gpu_options,
     load_model,
@@ -71,7 +71,7 @@ def codebooks() -> None:
 @option("--explore", type=float, default=0.2, help="Share of the texts. Default 0.2.")
 @option("--select", type=float, default=0.5, help="Share of the texts. Default 0.5.")
 @option("--evaluate", type=float, default=0.3, help="Share of the texts. Default 0.3.")
-@option("--seed", type=Whole(0), metavar="N", help="Seed; default: a random one.")
+@option("--seed", type=WholeNumber(0), metavar="N", help="Seed; default: a random one.")
 def split(gold: str, **options: Any) -> None:  # noqa: ANN401 - types of click
     """Split a sample and print the sizes of its parts."""
     from llamaherd.research.selection.split import PARTS, gold_split  # noqa: PLC0415 - fast help

@@ -175,7 +175,7 @@ class _SectionOption(click.Option):
         return extra
 
 
-class Whole(_ClearlyRefused, click.IntRange):
+class WholeNumber(_ClearlyRefused, click.IntRange):
     """Parameter type of an integer in a range."""
 
     @property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Commands, Whole, section, split_names
+from llamaherd.cli.conventions import Command, Commands, WholeNumber, section, split_names
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.core.progress import say
 
@@ -57,7 +57,9 @@ def gold() -> None:
     "llamaherd gold sample coded.csv -n 100 --after first.csv -o both.csv\n",
 )
 @click.argument("table", metavar="TABLE")
-@_drawn("-n", "n", required=True, type=Whole(1), metavar="N", help="Number of texts.")
+@_drawn(
+    "-n", "n", required=True, type=WholeNumber(1), metavar="N", help="Number of texts."
+)
 @_drawn(
     "--after",
     metavar="SHEET.csv",
@@ -97,7 +99,7 @@ def gold() -> None:
     help="For uncertainty and weights: share of the texts that is drawn with "
     "equal probabilities. Default 0.3.",
 )
-@_drawn("--seed", type=Whole(0), metavar="N", help="Seed; default: a random one.")
+@_drawn("--seed", type=WholeNumber(0), metavar="N", help="Seed; default: a random one.")
 @_columns("--text", metavar="NAME", help="Column of texts. Default text, if it exists.")
 @_columns(
     "--label", metavar="NAME", help="Column of labels. Default label, if it exists."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from llamaherd.cli.conventions import Whole, section
+from llamaherd.cli.conventions import WholeNumber, section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,7 +90,7 @@ def gpu_options(prefix: str = "") -> Callable[[_Function], _Function]:
         _gpu(
             "--main-gpu",
             f"{prefix}main_gpu",
-            type=Whole(0),
+            type=WholeNumber(0),
             metavar="N",
             help="Number of the GPU for --split-mode none, as `llamaherd doctor` lists "
             "them, from 0.",

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Whole, option
+from llamaherd.cli.conventions import Command, WholeNumber, option
 from llamaherd.hub.fetch import model_path
 from llamaherd.optimize.optimize import DEFAULT_TYPES, model_optimize
 from llamaherd.optimize.requantize import TYPES
@@ -74,7 +74,7 @@ def _content(ctx: click.Context, param: click.Parameter, path: Path | None) -> s
 )
 @option(
     "--n-threads",
-    type=Whole(1),
+    type=WholeNumber(1),
     metavar="N",
     help="Number of threads. Default: the physical cores.",
 )

@@ -12,7 +12,7 @@ import click
 from llamaherd.asks.options import ClassifyOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of, variables_of
-from llamaherd.cli.conventions import Command, Whole, section
+from llamaherd.cli.conventions import Command, WholeNumber, section
 from llamaherd.cli.model_flags import (
     gpu_options,
     load_model,
@@ -97,7 +97,10 @@ _how = section("How pairs are drawn and computed")
     help=help_of(ClassifyOptions, "variables", "May be given several times."),
 )
 @_how(
-    "--n-pairs", type=Whole(1), metavar="N", help="Number of pairs. Default: 6 per text."
+    "--n-pairs",
+    type=WholeNumber(1),
+    metavar="N",
+    help="Number of pairs. Default: 6 per text.",
 )
 @_how(
     "--design",
@@ -107,11 +110,13 @@ _how = section("How pairs are drawn and computed")
 )
 @_how(
     "--n-thoughts",
-    type=Whole(1),
+    type=WholeNumber(1),
     metavar="N",
     help=help_of(ClassifyOptions, "n_thoughts"),
 )
-@_how("--seed", type=Whole(0), metavar="N", help="Seed of the design. Default 1234.")
+@_how(
+    "--seed", type=WholeNumber(0), metavar="N", help="Seed of the design. Default 1234."
+)
 @_how("--level", type=float, default=0.95, help="Confidence level. Default 0.95.")
 @_how(
     "--journal",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from llamaherd.cli.conventions import Command, Whole
+from llamaherd.cli.conventions import Command, WholeNumber
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.core.progress import say
@@ -52,8 +52,12 @@ llamaherd recalibrate coded.parquet --gold to_code.csv -o better.parquet \\
 @click.option(
     "--cluster", metavar="NAME", help="Column of clusters, whose texts share a fold."
 )
-@click.option("--folds", type=Whole(2, 20), default=5, help="Number of folds. Default 5.")
-@click.option("--seed", type=Whole(0), default=0, help="Seed of the folds. Default 0.")
+@click.option(
+    "--folds", type=WholeNumber(2, 20), default=5, help="Number of folds. Default 5."
+)
+@click.option(
+    "--seed", type=WholeNumber(0), default=0, help="Seed of the folds. Default 0."
+)
 @click.option("--overwrite", is_flag=True, help="Replace an existing output.")
 @gpu_options()
 def recalibrate(**options: Any) -> None:  # noqa: ANN401 - types of click

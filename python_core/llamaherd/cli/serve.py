@@ -11,7 +11,14 @@ from typing import Any
 import click
 
 from llamaherd.cli.chat_flags import thinking_of, variables_of
-from llamaherd.cli.conventions import Command, ExitStatus, Whole, failed, section, warn
+from llamaherd.cli.conventions import (
+    Command,
+    ExitStatus,
+    WholeNumber,
+    failed,
+    section,
+    warn,
+)
 from llamaherd.cli.model_flags import gpu_options
 from llamaherd.cli.serve_models import (
     check_goes_with_several,
@@ -47,7 +54,7 @@ _size = section("Prompts at once, and limits")
 _limits = section("Limits")
 _batches = section("Files and batches")
 _chats = section("How chats are rendered")
-_COUNT = Whole(1)
+_COUNT = WholeNumber(1)
 
 
 def _seconds(
@@ -114,7 +121,7 @@ def _key(given: str | None) -> str | None:
 )
 @_where(
     "--port",
-    type=Whole(0, 65535),
+    type=WholeNumber(0, 65535),
     default=8080,
     metavar="N",
     show_default=True,
@@ -239,7 +246,7 @@ def _key(given: str | None) -> str | None:
 )
 @_limits(
     "--queue",
-    type=Whole(0),
+    type=WholeNumber(0),
     default=256,
     metavar="N",
     show_default=True,

@@ -12,7 +12,7 @@ from llamaherd.asks.options import EmbedOptions, GenerateOptions
 from llamaherd.asks.settings import help_of
 from llamaherd.cli.chat_flags import thinking_of as _thinking
 from llamaherd.cli.chat_flags import variables_of as _variables
-from llamaherd.cli.conventions import Whole, section
+from llamaherd.cli.conventions import WholeNumber, section
 from llamaherd.cli.model_flags import gpu_options, model_option
 from llamaherd.core import checks, kinds
 from llamaherd.core.declaration import options_of
@@ -26,7 +26,7 @@ _files = section("Tables")
 _asked = section("Model and prompts")
 _how = section("Computation")
 _parts = section("Journal, and parts of a run")
-_COUNT = Whole(1)
+_COUNT = WholeNumber(1)
 
 
 def _shard(
@@ -223,7 +223,7 @@ def _form_of(option: Option) -> dict[str, Any]:
     """Return the arguments of click for the values of an option."""
     kind = option.kind
     if isinstance(kind, kinds.Whole):
-        return {"type": Whole(max(0, kind.low)), "metavar": "N"}
+        return {"type": WholeNumber(max(0, kind.low)), "metavar": "N"}
     if isinstance(kind, kinds.Real):
         return {"type": float, "metavar": "X"}
     if isinstance(kind, kinds.Choice):

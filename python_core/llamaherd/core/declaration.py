@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from dataclasses import Field
 
-    from llamaherd.core.kinds import Kind
+    from llamaherd.core.kinds import OptionKind
 
 _T = TypeVar("_T")
 _Options = TypeVar("_Options", bound="Options")
@@ -78,7 +78,7 @@ class Option:
 
     name: str
     type: str
-    kind: Kind
+    kind: OptionKind
     default: Any
     doc: str
     interfaces: frozenset[str]
@@ -102,7 +102,7 @@ class Option:
 
 
 def option(
-    kind: Kind,
+    kind: OptionKind,
     *,
     default: _T | Any = REQUIRED,  # noqa: ANN401 - of the option's type
     default_factory: Callable[[], _T] | None = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Schema: TypeAlias = Mapping[str, Any]
 
 
-class Kind(Protocol):
+class OptionKind(Protocol):
     """Kind of an option's values."""
 
     @property
@@ -41,11 +41,11 @@ class Whole:
 
     @property
     def schema(self) -> Schema:
-        """See `Kind`."""
+        """See `OptionKind`."""
         return {"type": "integer", "minimum": self.low, "maximum": self.high}
 
     def check(self, name: Name, value: object) -> int:
-        """See `Kind`."""
+        """See `OptionKind`."""
         if type(value) is int and self.low <= value <= self.high:
             return value
         return checks.integer(name, value, self.low, self.high)
@@ -61,11 +61,11 @@ class Real:
 
     @property
     def schema(self) -> Schema:
-        """See `Kind`."""
+        """See `OptionKind`."""
         return {"type": "number", "minimum": self.low, "maximum": self.high}
 
     def check(self, name: Name, value: object) -> float:
-        """See `Kind`."""
+        """See `OptionKind`."""
         if type(value) is float and self.low <= value <= self.high:
             return value
         return checks.real(name, value, self.low, self.high)
@@ -79,19 +79,19 @@ class Flag:
     r: ClassVar[str] = "flag"
 
     def check(self, name: Name, value: object) -> bool:
-        """See `Kind`."""
+        """See `OptionKind`."""
         return checks.flag(name, value)
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextKind:
     """Any text."""
 
     schema: ClassVar[Schema] = {"type": "string"}
     r: ClassVar[str] = "text"
 
     def check(self, name: Name, value: object) -> str:
-        """See `Kind`."""
+        """See `OptionKind`."""
         return checks.text(name, value)
 
 
@@ -104,11 +104,11 @@ class Choice:
 
     @property
     def schema(self) -> Schema:
-        """See `Kind`."""
+        """See `OptionKind`."""
         return {"enum": list(self.choices)}
 
     def check(self, name: Name, value: object) -> object:
-        """See `Kind`."""
+        """See `OptionKind`."""
         return checks.choice(name, value, self.choices)
 
 
@@ -121,7 +121,7 @@ class Checked:
     r: str = ""
 
     def check(self, name: Name, value: object) -> object:
-        """See `Kind`."""
+        """See `OptionKind`."""
         return self.function(name, value)
 
 
@@ -132,6 +132,6 @@ class Unchecked:
     schema: Schema
     r: str = ""
 
-    def check(self, name: Name, value: object) -> object:  # noqa: ARG002 - as in `Kind`
-        """See `Kind`."""
+    def check(self, name: Name, value: object) -> object:  # noqa: ARG002 - as in `OptionKind`
+        """See `OptionKind`."""
         return value

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from llamaherd.loop.group import Group
     from llamaherd.memory.plan import Plan
-    from llamaherd.ray.worker import Answers, Change
+    from llamaherd.ray.worker import Change, PieceAnswers
 
 _LOOK_S = 0.1  # maximum delay until a cancelled call is noticed
 _CANCEL_S = 5.0  # maximum wait for the answers of a cancelled call
@@ -43,7 +43,7 @@ _AT_ONCE = 2  # pieces of a call on an actor, so that its slots stay busy
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class SentPiece:
     """Requests that an actor runs; alone, if they were on actors that died."""
 
     actor: int
@@ -67,7 +67,7 @@ class Dispatch:
         tokens, n_behind = zip(*((r.tokens, r.n_behind) for r in requests), strict=True)
         order = None if group.tree is None else group.tree.order
         self.group, self.name = group, name
-        self.running: dict[Any, Piece] = {}
+        self.running: dict[Any, SentPiece] = {}
         self.told_s: dict[Change, float] = {}
         self.refusals: set[int] = set()
         self._pieces = Pieces(DepthFirst(tokens, n_behind, order=order), n_actors)
@@ -90,24 +90,24 @@ class Dispatch:
         waits = (self._pieces.n_left or self._again) and not self.told_s
         return not self.running and not waits
 
-    def next(self, i: int, n_slots: int) -> Piece | None:
+    def next(self, i: int, n_slots: int) -> SentPiece | None:
         """Return the next piece for an actor; None if it has enough, or none is left."""
         here = [piece for piece in self.running.values() if piece.actor == i]
         if len(here) < _AT_ONCE and self._pieces.n_left and not self._is_alone(here):
             # Pieces get smaller near the end, so that all actors finish together.
             n = min(n_slots, -(-self._pieces.n_left // self._n_pieces))
-            return Piece(i, self._pieces.take(i, n))
+            return SentPiece(i, self._pieces.take(i, n))
         if here or self._pieces.n_left:
             return None
         if self._again:
-            return Piece(i, self._again.popleft(), is_alone=True)
+            return SentPiece(i, self._again.popleft(), is_alone=True)
         for piece in self.running.values():
             if perf_counter() - piece.sent_s > _BACKUP_S and not piece.has_backup:
                 piece.has_backup = True
-                return Piece(i, self._open(piece), has_backup=True)
+                return SentPiece(i, self._open(piece), has_backup=True)
         return None
 
-    def take(self, piece: Piece, answers: Answers, node: str) -> None:
+    def take(self, piece: SentPiece, answers: PieceAnswers, node: str) -> None:
         """Deliver the answers to a piece, and add up statistics."""
         i, before_s = piece.actor, piece.sent_s - self.group.came_s
         row = replace(self._rows.get(i) or ActorStats(actor=i, node=node), node=node)
@@ -142,11 +142,11 @@ class Dispatch:
         self._counts.append(answers.counts)
         self._count()
 
-    def again(self, piece: Piece) -> None:
+    def again(self, piece: SentPiece) -> None:
         """Let the requests of a piece run again."""
         self._again.extend(filter(None, [self._open(piece)]))
 
-    def lost(self, piece: Piece, error: Exception) -> None:
+    def lost(self, piece: SentPiece, error: Exception) -> None:
         """Let the requests of a piece run again in halves; fail one that ran alone."""
         left = self._open(piece)
         if len(left) == 1 and piece.is_alone:
@@ -173,11 +173,11 @@ class Dispatch:
         self.group.counts = self._counts[0]
         self.group.actors = tuple(self._rows[i] for i in sorted(self._rows))
 
-    def _open(self, piece: Piece) -> list[int]:
+    def _open(self, piece: SentPiece) -> list[int]:
         return [k for k in piece.indices if k in self.group.open]
 
     @staticmethod
-    def _is_alone(pieces: Sequence[Piece]) -> bool:
+    def _is_alone(pieces: Sequence[SentPiece]) -> bool:
         return any(piece.is_alone for piece in pieces)
 
 
@@ -321,7 +321,7 @@ class ClusterLoop(ThreadedLoop):
     def _receive(self, work: Dispatch, ref: Any) -> None:  # noqa: ANN401 - types of Ray
         piece = work.running.pop(ref)
         try:
-            answers: Answers = self._ray.get(ref)
+            answers: PieceAnswers = self._ray.get(ref)
         except Exception as error:  # noqa: BLE001 - of Ray, or of the actor
             self._n_lost += 1
             if not is_loss(error):
@@ -337,7 +337,7 @@ class ClusterLoop(ThreadedLoop):
             self._plans[piece.actor] = answers.plan
         work.take(piece, answers, self._nodes[piece.actor])
 
-    def _refused(self, work: Dispatch, piece: Piece, error: Exception) -> None:
+    def _refused(self, work: Dispatch, piece: SentPiece, error: Exception) -> None:
         """Give a piece to others: its actor has no memory, or is gone for good."""
         i = piece.actor
         if i not in work.refusals:

@@ -153,7 +153,7 @@ class Processor:
         if preprocess is not None:
             dataset = dataset.map(lambda row: {**row, **preprocess(row)})
         dataset = dataset.map_batches(
-            Answering,
+            BatchAnswering,
             fn_constructor_args=(config, versions(), self._answer),
             batch_size=config.batch_size,
             batch_format="pyarrow",
@@ -167,7 +167,7 @@ class Processor:
         return dataset
 
 
-class Answering:
+class BatchAnswering:
     """Object in an actor of Ray Data: adds answers to batches of rows.
 
     Several batches run at once, so that no slot of the context is idle between them.

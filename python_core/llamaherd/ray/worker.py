@@ -46,7 +46,7 @@ def for_wire(request: Request) -> Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class PieceAnswers:
     """Answers of an actor to a piece of a call.
 
     Attributes:
@@ -120,7 +120,7 @@ class Actor:
             model_bytes=self._model.file.size_bytes,
         )
 
-    def run(self, call: str, requests: Sequence[Request]) -> Answers:
+    def run(self, call: str, requests: Sequence[Request]) -> PieceAnswers:
         """Run some requests of a call.
 
         Raises:
@@ -142,7 +142,7 @@ class Actor:
                 del self._groups[group]
         if listener.error is not None:
             raise _portable(listener.error)
-        return Answers(
+        return PieceAnswers(
             outputs=listener.outputs,
             counts=group.counts,
             n_fallbacks=group.n_fallbacks,

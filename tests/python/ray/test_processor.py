@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from llamaherd.ray import Config, processor
-from llamaherd.ray.config import versions
+from ray_batches import BatchActor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,21 +34,9 @@ SCHEMA = {
 BOOK = lh.Codebook("Which?", ["a", "b", "c"])
 
 
-class Answers:
-    """What an actor of Ray Data does with batches, in this process."""
-
-    def __init__(self, path: Path, **arguments: Any) -> None:
-        config = Config(path, num_cpus=1, context=arguments.pop("context", {}))
-        made = lh.ray.map(config, **arguments)
-        self._answering = processor.Answering(config, versions(), made._answer)
-
-    def __call__(self, table: pa.Table) -> pa.Table:
-        return asyncio.run(self._answering(table))
-
-
 @pytest.fixture
-def answers(tiny_path: Callable[[str], Path]) -> Callable[..., Answers]:
-    return partial(Answers, tiny_path("llama"))
+def answers(tiny_path: Callable[[str], Path]) -> Callable[..., BatchActor]:
+    return partial(BatchActor, tiny_path("llama"))
 
 
 def texts(n: int = 24, column: str = "prompt") -> pa.Table:
@@ -58,7 +45,7 @@ def texts(n: int = 24, column: str = "prompt") -> pa.Table:
     return pa.table({"id": list(range(n)), column: each})
 
 
-def in_batches(answer: Answers, table: pa.Table, size: int) -> pa.Table:
+def in_batches(answer: BatchActor, table: pa.Table, size: int) -> pa.Table:
     """Return the result in the form of Ray Data, with the last batch first."""
     starts = range(0, table.num_rows, size)
     parts = [answer(table.slice(i, size)) for i in reversed(starts)]
@@ -94,7 +81,7 @@ def in_batches(answer: Answers, table: pa.Table, size: int) -> pa.Table:
     ids=["drawn by id", "drawn", "schema", "classify", "fields", "labels", "embed"],
 )
 def test_a_rows_answer_does_not_depend_on_its_batch(
-    answers: Callable[..., Answers], task: dict[str, Any]
+    answers: Callable[..., BatchActor], task: dict[str, Any]
 ) -> None:
     is_text = task.get("task") in ("annotate", "embed")
     answer, table = answers(**task), texts(column="text" if is_text else "prompt")
@@ -107,7 +94,7 @@ def test_a_rows_answer_does_not_depend_on_its_batch(
 
 
 def test_row_numbers_as_ids_draw_as_one_call_does(
-    answers: Callable[..., Answers], tiny_path: Callable[[str], Path]
+    answers: Callable[..., BatchActor], tiny_path: Callable[[str], Path]
 ) -> None:
     table = texts()
     found = in_batches(answers(**DRAWN, id_column="id"), table, 5)
@@ -119,7 +106,7 @@ def test_row_numbers_as_ids_draw_as_one_call_does(
 
 
 def test_equal_prompts_draw_alike_unless_there_are_ids(
-    answers: Callable[..., Answers],
+    answers: Callable[..., BatchActor],
 ) -> None:
     table = pa.table({"prompt": ["sea"] * 4, "id": ["a", "b", "c", "d"]})
     assert len(set(answers(**DRAWN)(table)["out_text"].to_pylist())) == 1
@@ -135,7 +122,7 @@ def test_equal_prompts_draw_alike_unless_there_are_ids(
 @pytest.mark.more(reason="loads a model for each of five tasks", cases=2)
 @pytest.mark.parametrize("task", ["generate", "annotate", "classify", "embed", "schema"])
 def test_a_row_that_fails_has_its_reason_and_no_answer(
-    answers: Callable[..., Answers], task: str
+    answers: Callable[..., BatchActor], task: str
 ) -> None:
     settings: dict[str, dict[str, Any]] = {
         "generate": {"columns": {"text": "answer"}},
@@ -168,7 +155,7 @@ def test_a_row_that_fails_has_its_reason_and_no_answer(
 
 
 def test_a_number_without_room_in_its_column_is_a_reason(
-    answers: Callable[..., Answers],
+    answers: Callable[..., BatchActor],
 ) -> None:
     schema = {
         "type": "object",
@@ -181,7 +168,7 @@ def test_a_number_without_room_in_its_column_is_a_reason(
     assert "64 bits" in found["error"][0].as_py()
 
 
-def test_wrong_batches(answers: Callable[..., Answers]) -> None:
+def test_wrong_batches(answers: Callable[..., BatchActor]) -> None:
     answer = answers(max_tokens=1)
     with pytest.raises(ValueError, match=r"no column 'prompt' \(they have id\): prep"):
         answer(pa.table({"id": [1]}))
@@ -238,7 +225,7 @@ def die_once(marker: str) -> None:
 @pytest.mark.long(reason="starts actors of Ray Data, which takes a minute")
 @pytest.mark.usefixtures("cluster")
 def test_parquet_in_and_out_although_an_actor_dies(
-    answers: Callable[..., Answers],
+    answers: Callable[..., BatchActor],
     tiny_path: Callable[[str], Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -251,7 +238,7 @@ def test_parquet_in_and_out_although_an_actor_dies(
     for i in range(3):
         pq.write_table(table.slice(20 * i, 20), tmp_path / "in" / f"{i}.parquet")
 
-    class Dying(processor.Answering):
+    class Dying(processor.BatchAnswering):
         """Actor that is killed once."""
 
         async def __call__(self, table: pa.Table) -> pa.Table:
@@ -260,7 +247,7 @@ def test_parquet_in_and_out_although_an_actor_dies(
                 die_once(marker)
             return found
 
-    monkeypatch.setattr(processor, "Answering", Dying)
+    monkeypatch.setattr(processor, "BatchAnswering", Dying)
     made = lh.ray.map(
         Config(
             tiny_path("llama"), concurrency=2, num_cpus=1, batch_size=8, context=CONTEXT

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import tiny_models
 from llamaherd.cli import main
-from llamaherd.ray import Annotator
+from ray_batches import BatchActor
 from served import served
 
 # The model thinks unless thinking is turned off.
@@ -115,20 +115,11 @@ def test_all_doors_have_the_same_thoughts(name: str, path: Path) -> None:
     merged = pq.read_table("merged.parquet")
     assert merged.to_pydict() == pq.read_table("out.parquet").to_pydict()
 
-    annotator = Annotator(
-        path,
-        column="text",
-        columns="x_",
-        id_column="id",
-        context=CONTEXT,
-        chat=True,
-        **TASKS[name],
+    actor = BatchActor(
+        path, columns="x_", id_column="id", context=CONTEXT, chat=True, **TASKS[name]
     )
-    try:
-        table = pa.table({"id": list(range(len(TEXTS))), "text": TEXTS})
-        batch = annotator(table).to_pydict()
-    finally:
-        annotator.close()
+    table = pa.table({"id": list(range(len(TEXTS))), "prompt": TEXTS})
+    batch = actor(table).to_pydict()
     own = {n[2:]: v for n, v in batch.items() if n.startswith("x_")}
     own.pop("finish_reason", None)
     assert own == expected

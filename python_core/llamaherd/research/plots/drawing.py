@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from llamaherd.research.plots.description import Mark, Plot, Series, Texts
-    from llamaherd.research.plots.fitting import Fitted
+    from llamaherd.research.plots.fitting import FittedTexts
 
 MISSING = f"plots need matplotlib, which is not installed: {installing.command('plot')}"
 _DPI = 300
@@ -170,7 +170,7 @@ def _style() -> Iterator[None]:
         yield
 
 
-def _fitted_to(plot: Plot, ax: Axes) -> Fitted:
+def _fitted_to(plot: Plot, ax: Axes) -> FittedTexts:
     """Fit texts to the room of given axes, which includes their margins."""
     figure, place = ax.figure, ax.get_subplotspec()
     wide, high = figure.bbox.width / figure.dpi, figure.bbox.height / figure.dpi
@@ -181,7 +181,7 @@ def _fitted_to(plot: Plot, ax: Axes) -> Fitted:
     return fitting.fit(plot, wide, high)
 
 
-def _draw_in(plot: Plot, ax: Axes, fitted: Fitted, figure: Figure | None) -> Axes:
+def _draw_in(plot: Plot, ax: Axes, fitted: FittedTexts, figure: Figure | None) -> Axes:
     if plot.panels:
         _draw_panels(plot, ax, fitted)
     else:
@@ -198,7 +198,7 @@ def _draw_in(plot: Plot, ax: Axes, fitted: Fitted, figure: Figure | None) -> Axe
     return ax
 
 
-def _set_axes(ax: Axes, plot: Plot, fitted: Fitted) -> None:
+def _set_axes(ax: Axes, plot: Plot, fitted: FittedTexts) -> None:
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - optional
 
     if plot.x.limits is not None:
@@ -224,12 +224,12 @@ def _set_axes(ax: Axes, plot: Plot, fitted: Fitted) -> None:
         ax.spines[:].set_visible(False)
 
 
-def _name_rows(ax: Axes, fitted: Fitted) -> None:
+def _name_rows(ax: Axes, fitted: FittedTexts) -> None:
     ax.set_yticks(range(len(fitted.rows)), fitted.rows)
     ax.tick_params(axis="y", length=0, labelsize=fitted.row_size * fitting.SMALL)
 
 
-def _draw_panels(plot: Plot, ax: Axes, fitted: Fitted) -> None:
+def _draw_panels(plot: Plot, ax: Axes, fitted: FittedTexts) -> None:
     """Draw small axes within large axes; the large axes have only title and labels."""
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - optional
 
@@ -262,7 +262,7 @@ def _draw_panels(plot: Plot, ax: Axes, fitted: Fitted) -> None:
 
 
 def _draw_mark(
-    ax: Axes, mark: Mark, series: Series, fitted: Fitted, panel: int | None
+    ax: Axes, mark: Mark, series: Series, fitted: FittedTexts, panel: int | None
 ) -> None:
     if isinstance(mark, Points):
         _draw_points(ax, mark, series, panel)
@@ -346,7 +346,7 @@ def _draw_rects(ax: Axes, mark: Rects, series: Series) -> None:
     ax.autoscale_view()
 
 
-def _draw_texts(ax: Axes, mark: Texts, fitted: Fitted) -> None:
+def _draw_texts(ax: Axes, mark: Texts, fitted: FittedTexts) -> None:
     shift = {"left": (4, 0), "center": (0, 0), "right": (-2, 2)}[mark.align]
     size = fitting.SMALL * min(fitted.row_size, fitted.column_size)
     whites = mark.is_white or [False] * len(mark.text)
@@ -363,7 +363,9 @@ def _draw_texts(ax: Axes, mark: Texts, fitted: Fitted) -> None:
         )
 
 
-def _draw_legend(series: Series, ax: Axes, fitted: Fitted, figure: Figure | None) -> None:
+def _draw_legend(
+    series: Series, ax: Axes, fitted: FittedTexts, figure: Figure | None
+) -> None:
     """Draw the legend; in a figure of this package it is below the plot."""
     from matplotlib.lines import Line2D  # noqa: PLC0415 - optional
     from matplotlib.patches import Patch  # noqa: PLC0415 - optional

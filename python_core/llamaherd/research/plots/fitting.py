@@ -29,7 +29,7 @@ _TALLEST = 30.0  # inches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
+class FittedTexts:
     """Size of a plot and its texts in lines.
 
     Attributes:
@@ -71,7 +71,9 @@ class Fitted:
     right: float | None
 
 
-def fit(plot: Plot, width: float | None = None, height: float | None = None) -> Fitted:
+def fit(
+    plot: Plot, width: float | None = None, height: float | None = None
+) -> FittedTexts:
     """Fit the texts of a plot to its size.
 
     Args:
@@ -118,7 +120,7 @@ def fit(plot: Plot, width: float | None = None, height: float | None = None) -> 
         in_lines(name, fits)
         for name in in_one_line(plot.panels, fits if panel > 2 else 2 * fits)
     ]
-    return Fitted(
+    return FittedTexts(
         width=wide,
         height=high,
         title=title,
