@@ -2,7 +2,7 @@
 library(llamaherd)
 model <- model_load(commandArgs(TRUE)[[1]])
 context <- context_create(model, n_threads = 1L, n_seq_max = 8)
-data <- data.frame(text = sprintf("Text %d says this", 1:200))
+data <- data.frame(text = sprintf("Text %d says this", 1:3000))
 book <- codebook("Which?", c("a", "b", "c"))
 
 # Writes lines such as "... 4/800 updated" instead of drawing a bar.
@@ -19,7 +19,7 @@ cat(sprintf(
   "finished: %s of %d texts; running: %s\n",
   toString(found$summary$variant),
   nrow(found$labels),
-  is.data.frame(running) && nrow(running) == 200 && anyNA(running$label)
+  is.data.frame(running) && nrow(running) == 3000 && anyNA(running$label)
 ))
 cat("kept:", identical(found, last_results()), "\n")
 cat(

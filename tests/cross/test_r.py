@@ -112,16 +112,19 @@ def test_ctrl_c_keeps_the_variants_that_are_finished(
         try:
             for line in process.stdout:
                 lines.append(line)
-                found = re.search(r" (\d+)/800 ", line)
-                if not is_sent and found and 200 < int(found[1]) < 600:
+                found = re.search(r" ([\d,]+)/12,?000 ", line)
+                n_done = int(found[1].replace(",", "")) if found else 0
+                if not is_sent and 3000 < n_done < 4000:  # early in the second variant
                     process.send_signal(signal.SIGINT)
                     is_sent = True
         finally:
             process.kill()
     output = "".join(lines)
-    assert re.search(r"^Interrupted: [\d,]+ of 800 prompts done\.", output, re.MULTILINE)
     assert re.search(
-        "^finished: own order.* of 200 texts; running: TRUE$", output, re.MULTILINE
+        r"^Interrupted: [\d,]+ of 12,000 prompts done\.", output, re.MULTILINE
+    )
+    assert re.search(
+        "^finished: own order of 3000 texts; running: TRUE$", output, re.MULTILINE
     ), output
     assert "kept: TRUE" in output, output
     assert "next call: llamaherd_pairs" in output, output

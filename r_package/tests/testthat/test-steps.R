@@ -17,7 +17,7 @@ test_that("settings of steps arrive, and wrong ones are refused", {
       class = "llamaherd_error_argument"
     )
   }
-  expect_match(conditionMessage(refused(until = 10)), "until")
+  expect_match(conditionMessage(refused(until = "many")), "until")
   expect_match(conditionMessage(refused(until = 60, embeddings = 3)), "embeddings")
   expect_match(conditionMessage(refused(larger = 3)), "larger")
   expect_match(conditionMessage(refused(unsure = "a")), "unsure")
