@@ -29,6 +29,7 @@ from llamaherd.model.of_llama import (
     check_llama,
     context_arguments,
     model_arguments,
+    share_log,
 )
 from llamaherd.model.placement import (
     SPLIT_MODES,
@@ -178,7 +179,7 @@ class Model(ClosedByWith):
             ModelLoadError: The file is gone, or does not fit into memory a second time.
         """
         loading, context = model_arguments(llama), context_arguments(llama)
-        shim.backend_init(chain=True)  # llama_cpp has replaced our log
+        share_log()
         model = cls(**loading)
         model.context_defaults = context
         model.template, model.foreign_format = chat_of(llama)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.errors import ArgumentTypeError, ContextError
@@ -27,6 +29,28 @@ def check_llama(llama: object) -> None:
         raise ArgumentTypeError(
             f"must be a llama_cpp.Llama, not {type(llama).__name__}", argument="llama"
         )
+
+
+def share_log() -> None:
+    """Take libllama's log from llama_cpp, and pass lines on until the process ends.
+
+    llama_cpp's callback is Python code, which must not run while the interpreter exits
+    and frees contexts.
+    """
+    shim.backend_init(chain=True)
+    _stop_sharing_at_exit()
+
+
+@cache
+def _stop_sharing_at_exit() -> None:
+    atexit.register(_stop_sharing)
+
+
+def _stop_sharing() -> None:
+    if not shim.is_forked():
+        lib = sys.modules["llama_cpp"]
+        lib.llama_log_set(lib.llama_log_callback(), None)  # then ours has no next one
+        shim.backend_init()
 
 
 def model_arguments(llama: Llama) -> dict[str, Any]:
