@@ -40,10 +40,7 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> Status:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("always", UserWarning)
-            warnings.simplefilter("always", RuntimeWarning)
+        with recorded_warnings() as caught:
             status = status_of(lambda: function(*args, **kwargs))
         notices = [
             each for each in caught if issubclass(each.category, lh.ThinkingWarning)
@@ -59,6 +56,16 @@ def boundary(function: Callable[_P, object]) -> Callable[_P, Status]:
         }
 
     return call
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Record the warnings that concern R's users, and ignore all others."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RuntimeWarning)
+        yield caught
 
 
 def unrecorded(function: Callable[_P, object]) -> Callable[_P, Status]:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import llamaherd as lh
 from llamaherd._r.arguments import given
-from llamaherd._r.boundary import boundary, clean, clean_or_none, unrecorded
+from llamaherd._r.boundary import (
+    boundary,
+    clean,
+    clean_or_none,
+    recorded_warnings,
+    unrecorded,
+)
 from llamaherd._r.composites import FUNCTIONS, form_of, named_journal
 from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.core.keeping import keep, kept
@@ -99,10 +105,7 @@ class CallWork:
 
     def run(self) -> Any:  # noqa: ANN401 - results of any function
         """Call the function; return its results, or those that Ctrl-C leaves of them."""
-        with warnings.catch_warnings(record=True) as self._caught:
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("always", UserWarning)
-            warnings.simplefilter("always", RuntimeWarning)
+        with recorded_warnings() as self._caught:
             try:
                 return self._called()
             except KeyboardInterrupt as error:
