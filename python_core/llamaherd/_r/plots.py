@@ -49,8 +49,8 @@ def plot_description(
         height: Height of the graphics device.
 
     Returns:
-        The fields of `Fitted`; "marks", each with the name of its class as "mark" and its
-        fields; names, colours and symbols of the series; limits of the axes.
+        The fields of `FittedTexts`; "marks", each with the name of its class as "mark"
+        and its fields; names, colours and symbols of the series; limits of the axes.
     """
     return _plain(_MAKERS[kind](given), width, height)
 
