@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
-from llamaherd._r.starts import StartProgress
+from llamaherd._r.starts import StartWork
 from llamaherd.core.errors import ClusterError
 from llamaherd.ray import connect
 from llamaherd.ray.cluster import Cluster
 from llamaherd.ray.config import Config
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 # Advice for R users that is appended to error messages, by error code.
@@ -24,59 +25,6 @@ _REMEDIES = {
     "no_cluster": ': "local"',
 }
 _ARGUMENT = "cluster"  # name of the argument `address` in R
-
-
-class ClusterWork:
-    """Work of a `Job`: starts the actors of a cluster, which may take minutes.
-
-    Args:
-        model: Model of the actors, with its settings for GPUs.
-        cluster: "local", or the address of a cluster.
-        options: Arguments of `Context`; optionally `n_actors` and `num_cpus`.
-    """
-
-    problem = ""
-
-    def __init__(self, model: lh.Model, cluster: str, options: Mapping[str, Any]) -> None:
-        context = dict(options)
-        self._address = None if cluster == "local" else cluster
-        self._config = Config(
-            model,
-            concurrency=context.pop("n_actors", None),
-            num_cpus=context.pop("num_cpus", None),
-            context=context,
-        )
-        self._is_cancelled = False
-        self._is_complete = False
-
-    @property
-    def progress(self) -> StartProgress:
-        """Progress of the start; `n_done` is 1 when the actors are ready."""
-        return StartProgress(n_done=int(self._is_complete))
-
-    def cancel(self) -> None:
-        """End all actors, including actors that are still starting."""
-        self._is_cancelled = True
-
-    def run(self) -> Cluster:
-        """Start the actors.
-
-        Raises:
-            ClusterError: No cluster could be used; see `Cluster`.
-        """
-        try:
-            with _own_libraries():
-                cluster = Cluster(
-                    self._config,
-                    address=self._address,
-                    is_cancelled=lambda: self._is_cancelled,
-                )
-        except ClusterError as error:
-            raise _of_cluster(error) from None
-        except lh.BadArgumentError as error:
-            raise _of_argument(error) from None
-        self._is_complete = True
-        return cluster
 
 
 @contextmanager
@@ -119,13 +67,44 @@ def _of_argument(error: lh.BadArgumentError) -> lh.BadArgumentError:
 @boundary
 def cluster_start(
     model: lh.Model, cluster: str, options: Mapping[str, Any]
-) -> dict[str, lh.Job[Cluster]]:
-    """Start the actors of a cluster; see `ClusterWork`."""
-    return {"job": lh.Job(ClusterWork(model, cluster, options))}
+) -> dict[str, lh.Job[Cluster | None]]:
+    """Start the actors of a cluster.
+
+    Args:
+        model: Model of the actors, with its settings for GPUs.
+        cluster: "local", or the address of a cluster.
+        options: Arguments of `Context`; optionally `n_actors` and `num_cpus`.
+    """
+    context = dict(options)
+    config = Config(
+        model,
+        concurrency=context.pop("n_actors", None),
+        num_cpus=context.pop("num_cpus", None),
+        context=context,
+    )
+    address = None if cluster == "local" else cluster
+    return {"job": lh.Job(StartWork(partial(_started, config, address)))}
+
+
+def _started(
+    config: Config, address: str | None, *, is_cancelled: Callable[[], bool]
+) -> Cluster:
+    """Start the actors.
+
+    Raises:
+        ClusterError: No cluster could be used; see `Cluster`.
+    """
+    try:
+        with _own_libraries():
+            return Cluster(config, address=address, is_cancelled=is_cancelled)
+    except ClusterError as error:
+        raise _of_cluster(error) from None
+    except lh.BadArgumentError as error:
+        raise _of_argument(error) from None
 
 
 @boundary
-def cluster_result(job: lh.Job[Cluster]) -> dict[str, Cluster]:
+def cluster_result(job: lh.Job[Cluster | None]) -> dict[str, Cluster | None]:
     """Wait until the actors are ready, and return the cluster as `python`."""
     return {"python": job.results()}
 

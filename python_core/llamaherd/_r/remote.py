@@ -11,11 +11,11 @@ import llamaherd as lh
 from llamaherd import remote
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.quotes import rows_of_r
-from llamaherd._r.starts import StartProgress
+from llamaherd._r.starts import StartWork
 from llamaherd.tasks.annotate import Annotate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 
 def _server(server: remote.RemoteServer) -> dict[str, Any]:
@@ -54,46 +54,6 @@ def remote_at(folder: str) -> None:
         os.environ[remote.FOLDER_VARIABLE] = folder
     else:
         os.environ.pop(remote.FOLDER_VARIABLE, None)
-
-
-class StartWork:
-    """Work of a `Job`: starts a server, which may have to download its model.
-
-    Args:
-        start: Function that starts the server. Its argument `is_cancelled` is a function
-            that returns True after `cancel`.
-    """
-
-    problem = ""
-
-    def __init__(self, start: Callable[..., remote.RemoteServer]) -> None:
-        self._start = start
-        self._is_cancelled = False
-        self._is_complete = False
-
-    @property
-    def progress(self) -> StartProgress:
-        """Progress of the start; `n_done` is 1 when the server is ready."""
-        return StartProgress(n_done=int(self._is_complete))
-
-    def cancel(self) -> None:
-        """End the process that is starting."""
-        self._is_cancelled = True
-
-    def run(self) -> remote.RemoteServer | None:
-        """Start the server; return None if the start was cancelled.
-
-        Raises:
-            ServerError: The server did not start.
-        """
-        try:
-            made = self._start(is_cancelled=lambda: self._is_cancelled)
-        except lh.ServerError:
-            if self._is_cancelled:
-                return None
-            raise
-        self._is_complete = True
-        return made
 
 
 @boundary

@@ -19,8 +19,8 @@ import pytest
 import tiny_loras
 import tiny_models
 from llamaherd import remote
-from llamaherd._r.remote import StartWork, remote_started
-from llamaherd._r.starts import StartProgress
+from llamaherd._r.remote import remote_started
+from llamaherd._r.starts import StartProgress, StartWork
 from llamaherd.cli import main, serve
 from llamaherd.core.locks import take_lock
 from llamaherd.core.words import PYTHON, R, spoken_in, words
