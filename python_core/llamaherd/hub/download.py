@@ -128,12 +128,12 @@ def _received(request: FileRequest, options: FetchOptions) -> str:
                 return _try(client, request, options)
             except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
                 wait_s = _wait_s(error, n_tries)
-                reason = _reason(error)
+                failure = error
             n_now = request.part.stat().st_size if request.part.exists() else 0
             n_tries = 1 if n_now > n_before else n_tries + 1
             n_before = max(n_now, n_before)
             if wait_s is None or n_tries >= _MOST_TRIES:
-                raise DownloadError(_failure(request, reason, n_now)) from None
+                raise DownloadError(_failure(request, failure, n_now)) from None
             _sleep(wait_s, options)
 
 
@@ -345,18 +345,20 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _failure(request: FileRequest, reason: str, n_now: int) -> str:
-    hint = ""
-    if "answered 401" in reason or "answered 403" in reason:
+def _failure(request: FileRequest, error: Exception, n_now: int) -> str:
+    hint, status = "", None
+    if isinstance(error, httpx.HTTPStatusError):
+        status = error.response.status_code
+    if status in {401, 403}:
         hint = (
             f"; it needs an access token: see {call('set_hf_token')}, and accept the "
             "model's terms on its page if it has any"
         )
-    elif "answered 404" in reason:
+    elif status == 404:
         hint = "; is the address right?"
     elif n_now:
         hint = f"; {gigabytes(n_now)} are kept, and the same call continues from there"
-    return f"{shown_url(request.url)} could not be downloaded: {reason}{hint}"
+    return f"{shown_url(request.url)} could not be downloaded: {_reason(error)}{hint}"
 
 
 def _sleep(seconds: float, options: FetchOptions) -> None:
