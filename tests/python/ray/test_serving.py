@@ -15,6 +15,7 @@ from llamaherd.ray import Config
 from llamaherd.ray.config import versions
 from llamaherd.ray.serving import KEY_VARIABLE, _built
 from starlette.testclient import TestClient
+from waiting import HANGS_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,9 +79,11 @@ def test_replicas_answer_over_http(tiny_path: Callable[[str], Path]) -> None:
         body = json.dumps({**ASKED, "stream": True}).encode()
         address = f"http://127.0.0.1:{port}/v1"
         head = {"content-type": "application/json"}
-        with urlopen(Request(f"{address}/completions", body, head), timeout=60) as answer:
+        with urlopen(
+            Request(f"{address}/completions", body, head), timeout=HANGS_S
+        ) as answer:
             assert answer.read().endswith(b"data: [DONE]\n\n")
         with pytest.raises(HTTPError, match="501"):
-            urlopen(f"{address}/batches", timeout=60)
+            urlopen(f"{address}/batches", timeout=HANGS_S)
     finally:
         serve.shutdown()
