@@ -1,34 +1,44 @@
 """Time of loops of single calls, in turns with llama-cpp-python's loops.
 
-    loops.py model.gguf [--encoder encoder.gguf] [--steps 15] [--only WORD] [--write]
+    loops.py model.gguf [--encoder encoder.gguf] [--steps 15] [--only WORD] [--r] [--http]
+        [--write]
 
 People call a function once per text, in a loop, and each text follows the same
 instruction. Both libraries use the same number of threads and flash attention; each step
 of a loop is timed with one library, then with the other. The program prints the median
 milliseconds of a step without the first three, which meet the instruction for the first
 time, and the ratio of the medians. --only measures the loops whose names contain a
-word. With --write it also writes the table into
-docs/decisions/0050-kept-beginnings.md.
+word. With --r the loop also runs in R, with --http by requests to `llamaherd serve` in
+turns with requests to llama-server (which benchmarks/build_peers.sh builds). With --write
+it also writes the table into docs/decisions/0050-kept-beginnings.md, after the mark of
+the model's file.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import warnings
+from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+import peers
 from llama_cpp import Llama
 from llamaherd.memory import hardware
 from marked import write
+from server import llamaherd_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     Step = Callable[[int], object]
+    Ask = Callable[[str, dict[str, object]], dict[str, Any]]
 
 NOVEL = Path(__file__).with_name("data") / "pride_and_prejudice.txt"
 PAGE = Path(__file__).parent.parent / "docs/decisions/0050-kept-beginnings.md"
@@ -47,6 +57,7 @@ class Texts:
 
     def __init__(self, model: lh.Model) -> None:
         novel = NOVEL.read_text(encoding="utf-8")[20_000:220_000]
+        self._model = model
         self._tokens = lh.tokenize(model, novel)
 
     def part(self, first: int, n: int) -> list[int]:
@@ -56,6 +67,10 @@ class Texts:
     def prompt(self, n_instruction: int, k: int, n_own: int = 8) -> list[int]:
         """Return an instruction with the k-th text."""
         return [*self.part(0, n_instruction), *self.part(5000 + 31 * k, n_own)]
+
+    def text(self, n_instruction: int, k: int) -> str:
+        """Return the prompt as text."""
+        return lh.detokenize(self._model, self.prompt(n_instruction, k))
 
     def short(self, k: int) -> list[list[int]]:
         """Return short prompts for step k."""
@@ -177,18 +192,140 @@ def row(name: str, ours: Step, theirs: Step, n_steps: int) -> str:
     return line
 
 
-def rows(path: str, n_steps: int, only: str, options: dict[str, Any]) -> list[str]:
+@contextmanager
+def r_session(path: str, n_threads: int) -> Iterator[Callable[..., object]]:
+    """Run loops.R until the block ends; yield a function that makes a call in it."""
+    script = str(Path(__file__).with_suffix(".R"))
+    command = ["Rscript", "--vanilla", script, path, str(n_threads)]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        ask, answers = process.stdin, process.stdout
+        if ask is None or answers is None or answers.readline() != "ready\n":
+            raise peers.PeerError("loops.R did not start")
+
+        def call(**fields: object) -> None:
+            ask.write(f"{json.dumps(fields)}\n")
+            ask.flush()
+            if not answers.readline():
+                raise peers.PeerError("loops.R has ended")
+
+        yield call
+        ask.close()
+
+
+def r_cases(
+    call: Callable[..., object], llama: Llama, texts: Texts
+) -> dict[str, tuple[Step, Step]]:
+    """Return for each loop a step in R and a step of llama-cpp-python."""
+
+    def steps(n_instruction: int, n: int, kind: str) -> tuple[Step, Step]:
+        return (
+            lambda k: call(kind=kind, prompt=texts.text(n_instruction, k), n=n),
+            lambda k: complete(llama, texts.prompt(n_instruction, k), n),
+        )
+
+    return {
+        "R: generate, instruction of 450 tokens": steps(450, 4, "generate"),
+        "R: generate, instruction of 2,000 tokens": steps(2000, 4, "generate"),
+        "R: classify, 5 labels / one token": steps(450, 1, "classify"),
+        "R: short prompts, one token": steps(0, 1, "generate"),
+    }
+
+
+def http_cases(own: int, peer: int, texts: Texts) -> dict[str, tuple[Step, Step]]:
+    """Return for each loop a request to `llamaherd serve` and one to llama-server.
+
+    Args:
+        own: Port of `llamaherd serve`.
+        peer: Port of llama-server.
+        texts: Texts of the prompts.
+    """
+
+    def client(port: int) -> Ask:
+        http = HTTPConnection("127.0.0.1", port, timeout=600)
+
+        def ask(path: str, body: dict[str, object]) -> dict[str, Any]:
+            headers = {"Content-Type": "application/json"}
+            http.request("POST", path, json.dumps(body), headers)
+            response = http.getresponse()
+            answer: dict[str, Any] = json.loads(response.read())
+            if response.status != 200:
+                raise peers.PeerError(str(answer)[:500])
+            return answer
+
+        return ask
+
+    ours, theirs = client(own), client(peer)
+
+    def complete(n_instruction: int, n: int) -> tuple[Step, Step]:
+        def step(ask: Ask) -> Step:
+            fixed = {"max_tokens": n, "temperature": 0}
+            return lambda k: ask(
+                "/v1/completions", {"prompt": texts.text(n_instruction, k), **fixed}
+            )
+
+        return step(ours), step(theirs)
+
+    def chat(ask: Ask) -> Step:
+        talk = [{"role": "system", "content": texts.text(60, 0)}]
+
+        def turn(k: int) -> None:
+            talk.append({"role": "user", "content": texts.text(25, k)})
+            body = {"messages": talk, "max_tokens": 24, "temperature": 0}
+            answer = ask("/v1/chat/completions", body)
+            talk.append(answer["choices"][0]["message"])
+
+        return turn
+
+    return {
+        "HTTP: completion, instruction of 450 tokens": complete(450, 4),
+        "HTTP: completion, instruction of 2,000 tokens": complete(2000, 4),
+        "HTTP: short prompts, one token": complete(0, 1),
+        "HTTP: turns of a chat": (chat(ours), chat(theirs)),
+    }
+
+
+def measured(
+    loops: dict[str, tuple[Step, Step]], options: argparse.Namespace
+) -> list[str]:
+    """Return the rows of loops whose names contain the word of --only."""
+    return [
+        row(name, *steps, options.steps)
+        for name, steps in loops.items()
+        if options.only in name
+    ]
+
+
+def http_rows(texts: Texts, options: argparse.Namespace, n_threads: int) -> list[str]:
+    """Return the rows of loops over HTTP."""
+    settings = ["-np", "1", "-c", str(N_CTX)]
+    with (
+        llamaherd_server(options.model, n_threads, 4) as (own, _),
+        peers.llama_server(options.model, n_threads, settings) as (peer, _),
+    ):
+        return measured(http_cases(own, peer, texts), options)
+
+
+def rows(options: argparse.Namespace, settings: dict[str, Any]) -> list[str]:
     """Return the rows of the loops that generate text."""
-    llama = Llama(path, n_ctx=N_CTX, verbose=False, flash_attn=True, **options)
+    path = options.model
+    llama = Llama(path, n_ctx=N_CTX, verbose=False, flash_attn=True, **settings)
     with (
         lh.Model(path) as model,
-        lh.Context(model, **options) as context,
-        lh.Context(model, deterministic=True, **options) as exact,
+        lh.Context(model, **settings) as context,
+        lh.Context(model, deterministic=True, **settings) as exact,
     ):
-        loops = cases(context, exact, llama, Texts(model))
-        lines = [
-            row(name, *steps, n_steps) for name, steps in loops.items() if only in name
-        ]
+        texts = Texts(model)
+        lines = measured(cases(context, exact, llama, texts), options)
+        if options.r:
+            with r_session(path, settings["n_threads"]) as call:
+                lines += measured(r_cases(call, llama, texts), options)
+        if options.http:
+            lines += http_rows(texts, options, settings["n_threads"])
     llama.close()
     return lines
 
@@ -217,23 +354,24 @@ def main() -> None:
     parser.add_argument("--encoder")
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--only", default="")
+    parser.add_argument("--r", action="store_true")
+    parser.add_argument("--http", action="store_true")
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     options: dict[str, Any] = {"n_threads": hardware.n_cores()}
     lines = [
-        "| loop | llamaherd, ms | llama-cpp-python, ms | ratio |",
+        "| loop | llamaherd, ms | llama-cpp-python (HTTP: llama-server), ms | ratio |",
         "|---|--:|--:|--:|",
     ]
     print("\n".join(lines))
-    lines += rows(args.model, args.steps, args.only, options)
+    lines += rows(args, options)
     if args.encoder:
         lines.append(embedding_row(args.encoder, 20 * args.steps, options))
     if args.write:
-        head = (
-            f"{Path(args.model).stem}, {args.steps} steps, {options['n_threads']} threads"
-        )
-        write(PAGE, {"loops": "\n".join([f"{head}:", "", *lines])})
+        name = Path(args.model).stem
+        head = f"{name}, {args.steps} steps, {options['n_threads']} threads"
+        write(PAGE, {f"loops {name}": "\n".join([f"{head}:", "", *lines])})
 
 
 if __name__ == "__main__":
