@@ -403,9 +403,22 @@ warn_incomplete <- function(result, bound, error_call, n_samples) {
   )
 }
 
-# Tells of answers that ended at `max_tokens`, in one line.
+# Tells of answers that ended at `max_tokens`, in one line. In a loop of single calls only the first
+# cut answer is told of.
 tell_cut <- function(is_cut) {
-  if (any(is_cut)) {
+  if (length(is_cut) == 1L && is_cut) {
+    rlang::inform(
+      c(
+        i = paste(
+          "The answer ended at `max_tokens`, before the model had ended it: set a larger",
+          "`max_tokens` for whole answers."
+        )
+      ),
+      class = "llamaherd_message_cut",
+      .frequency = "regularly",
+      .frequency_id = "llamaherd_message_cut"
+    )
+  } else if (any(is_cut)) {
     cli::cli_inform(
       c(
         i = "{sum(is_cut)} of {length(is_cut)} answer{?s} ended at {.arg max_tokens}, before the

@@ -7,6 +7,19 @@ test_that("one prompt gives one answer", {
   expect_identical(plain(generate(context, 4L)), "4")
 })
 
+test_that("a loop of single calls tells of the first cut answer only", {
+  context <- local_context()
+  rlang::reset_message_verbosity("llamaherd_message_cut")
+  told <- capture_messages(
+    answers <- lapply(c("raw one", "raw two", "raw three"), \(prompt) {
+      generate(context, prompt, max_tokens = 2)
+    })
+  )
+  expect_true(all(vapply(answers, attr, "", "finish_reason") == "length"))
+  expect_length(told, 1)
+  expect_match(told, "The answer ended at `max_tokens`", fixed = TRUE)
+})
+
 test_that("a failure is an error", {
   context <- local_context()
   expect_snapshot(generate(context, "fail for {reasons}"), error = TRUE)
