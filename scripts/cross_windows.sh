@@ -174,7 +174,7 @@ install_missing() {
 # The extras of llamaherd are named one by one, because pip would choose those of Linux.
 install_python() {
   install_wheels "$SITE" --platform win_amd64 "$HOUSE"/llamaherd-*-win_amd64.whl \
-    colorama tzdata pyarrow httptools prometheus-client starlette uvicorn
+    colorama tzdata pyarrow httptools prometheus-client python-multipart starlette uvicorn
   install_missing "$SITE" "$PYTHON_DIR"
   rm -rf "$PROJECT" && mkdir "$PROJECT"
   cp -r pyproject.toml README.md docs tests "$PROJECT"

@@ -281,7 +281,7 @@ def _key(given: str | None) -> str | None:
     default=1024,
     metavar="N",
     show_default=True,
-    help="Maximum number of open connections; further connections get status 503.",
+    help="Maximum number of connections; requests on further ones get status 503.",
 )
 @_batches(
     "--data",

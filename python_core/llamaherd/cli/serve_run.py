@@ -250,7 +250,6 @@ def _settings(
     first: GivenModel,
 ) -> ServerSettings:
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
-    from llamaherd.server.connections import ConnectionLimits  # noqa: PLC0415
     from llamaherd.server.hosts import hosts_of  # noqa: PLC0415
     from llamaherd.server.settings import ServerSettings  # noqa: PLC0415
 
@@ -272,7 +271,7 @@ def _settings(
         n_ctx=options["n_ctx"],
         api_key=key,
         hosts=hosts_of(bound, host, options["allowed_hosts"]),
-        connections=ConnectionLimits(most=serving.room_for(options["connections"])),
+        connections=serving.room_for(options["connections"]),
         embedding_name=_stem(options["embedding_model"]),
         memory=options["memory"],
         model_wait_s=options["model_wait"],

@@ -21,7 +21,6 @@ from llamaherd.coding_page.views import codebook_view, text_view
 from llamaherd.core import checks
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.server.access import AccessMiddleware
-from llamaherd.server.connections import ConnectionLimits
 from llamaherd.server.errors import ApiError
 from llamaherd.server.limits import Bodies, Guard
 from llamaherd.server.messages import ClientGoneError, dumps, read_object
@@ -66,7 +65,7 @@ class PageState:
     """State for the server and its middleware; like `SharedState`, without a context.
 
     Attributes:
-        connections: Limits on connections.
+        connections: Maximum number of connections.
         queue: Requests to wait for at the end; always empty, because no request takes
             long.
         is_ending: Whether the server is ending.
@@ -74,7 +73,7 @@ class PageState:
     """
 
     def __init__(self) -> None:
-        self.connections = ConnectionLimits(most=256)
+        self.connections = 256
         self.queue = _NoQueue()
         self.is_ending = False
         self.stop_server: Callable[[], None] = lambda: None
@@ -253,8 +252,7 @@ class _Api:
             raise ApiError(
                 415, "the body must be application/json", code="unsupported_media_type"
             )
-        incoming = request.scope["llamaherd.incoming"]
-        return (await read_object(request.scope, incoming, self._bodies))[0]
+        return (await read_object(request.scope, request.receive, self._bodies))[0]
 
     def _after(self, coder: str, at: int) -> dict[str, Any]:
         return text_view(self._desk, coder, self._desk.next_text(coder, at))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from llamaherd.server.api_shape import counts
 from llamaherd.server.dashboard import DATA, PAGES
 from llamaherd.server.errors import ApiError, stopping
-from llamaherd.server.messages import Incoming, send_json
+from llamaherd.server.messages import send_json
 from llamaherd.server.record import RequestRecord
 from llamaherd.server.request_id import HEADER, request_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -62,14 +62,12 @@ class AccessMiddleware:
             return
         start = time.perf_counter()
         scope["llamaherd.record"] = record = RequestRecord()
-        incoming = Incoming(scope, receive, self._shared.connections)
-        scope["llamaherd.incoming"] = incoming
-        sent = _sending(record, incoming, send, request_id(scope))
+        sent = _sending(record, send, request_id(scope))
         try:
             self._guard.check(scope, is_open=scope["path"] in OPEN)
             if self._shared.is_ending and scope["path"] != FIGURES:
                 raise stopping()
-            await self._app(scope, incoming.receive, sent)
+            await self._app(scope, receive, sent)
         except ApiError as error:
             await send_json(sent, error.status, error.body, error.headers)
         except asyncio.CancelledError:  # the server stops at once, while a body is read
@@ -90,35 +88,13 @@ class AccessMiddleware:
         log.log(level, "%s %s %d %.3f s%s", *line)
 
 
-def _sending(record: RequestRecord, incoming: Incoming, send: Send, id_: bytes) -> Send:
-    """Send an answer with the id of its request, and record its status.
-
-    If the body of the request was not read completely, the connection is closed after the
-    answer, as the rest would be parsed as the next request. The rest is read and
-    discarded first, so that the client receives the answer.
-    """
+def _sending(record: RequestRecord, send: Send, id_: bytes) -> Send:
+    """Send an answer with the id of its request, and record its status."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             record.status = message["status"]
-            headers = [*message["headers"], (HEADER, id_)]
-            if not incoming.is_whole:
-                headers = _closing(headers)
-            message = {**message, "headers": headers}
-            await send(message)
-        elif incoming.is_whole or message.get("more_body", False):
-            await send(message)
-        else:
-            await send({**message, "more_body": True})
-            await incoming.drain()
-            await send({"type": "http.response.body", "body": b""})
+            message = {**message, "headers": [*message["headers"], (HEADER, id_)]}
+        await send(message)
 
     return sent
-
-
-def _closing(
-    headers: Iterable[tuple[bytes, bytes]],
-) -> list[tuple[bytes, bytes]]:
-    """Return the headers of an answer after which the connection is closed."""
-    others = [each for each in headers if each[0].lower() != b"connection"]
-    return [*others, (b"connection", b"close")]

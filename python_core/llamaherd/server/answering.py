@@ -105,7 +105,7 @@ class Endpoint(ABC):
         try:
             fields, n_bytes = await read_object(
                 scope,
-                scope["llamaherd.incoming"],
+                receive,
                 self._shared.bodies,
                 self._shared.threads.pool("parse", is_background=record.is_background),
             )

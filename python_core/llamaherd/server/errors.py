@@ -30,7 +30,6 @@ _TYPES = {
     403: "permission_error",
     404: "not_found_error",
     405: "invalid_request_error",
-    408: "invalid_request_error",
     409: "invalid_request_error",
     413: "invalid_request_error",
     415: "invalid_request_error",
@@ -212,13 +211,6 @@ def not_stored(reason: str) -> ApiError:
         "send the request again",
         code="storage_failed",
         headers=_NO_RETRY,
-    )
-
-
-def too_slow(message: str) -> ApiError:
-    """Return the error of a request that arrives too slowly."""
-    return ApiError(
-        408, message, code="request_timeout", headers=(("connection", "close"),)
     )
 
 

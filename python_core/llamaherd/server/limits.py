@@ -121,7 +121,7 @@ class Bodies:
                 429,
                 "too many large requests at once",
                 code="too_many_bytes",
-                headers=(("retry-after", "1"), ("connection", "close")),
+                headers=(("retry-after", "1"),),
             )
 
     def give_back(self, n_bytes: int) -> None:

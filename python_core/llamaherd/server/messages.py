@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from llamaherd.core.json_text import DuplicateKeyError, unique_keys
-from llamaherd.server.errors import ApiError, too_slow
+from llamaherd.server.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from concurrent.futures import Executor
 
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
-    from llamaherd.server.connections import ConnectionLimits
     from llamaherd.server.limits import Bodies
 
 _SHORT_BODY = 1 << 15  # a body that is parsed within about 3 ms
@@ -77,117 +75,40 @@ class ClientGoneError(Exception):
     """The client disconnected before the end of its request."""
 
 
-class Incoming:
-    """Body of a request that is being received.
-
-    Args:
-        scope: Scope of the request.
-        receive: Channel of the request.
-        limits: Limits on slow clients.
-
-    Attributes:
-        is_whole: Whether the body is complete.
-    """
-
-    def __init__(self, scope: Scope, receive: Receive, limits: ConnectionLimits) -> None:
-        self._receive = receive
-        self._limits = limits
-        self._clock = asyncio.get_running_loop().time
-        self._end_s = self._clock() + limits.body_s
-        names = {name for name, _ in scope["headers"]}
-        self.is_whole = not names & {b"content-length", b"transfer-encoding"}
-
-    async def receive(self) -> Message:
-        """Return the next message of the client."""
-        message = await self._receive()
-        self._note(message)
-        return message
-
-    async def part(self) -> bytes:
-        """Return the next part of the body, which may be empty.
-
-        Raises:
-            ApiError: The part did not arrive in time.
-            ClientGoneError: The client disconnected.
-        """
-        left = self._end_s - self._clock()
-        message = await _in_time(self._receive, min(self._limits.pause_s, left))
-        self._note(message)
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        body: bytes = message.get("body", b"")
-        return body
-
-    async def drain(self) -> None:
-        """Read and discard the rest of the body, within limits.
-
-        A client reads the answer only after it has sent the whole body.
-        """
-        self._end_s = self._clock() + self._limits.drain_s
-        n_left = self._limits.drain_bytes
-        with suppress(ApiError, ClientGoneError):
-            while not self.is_whole and n_left > 0:
-                n_left -= len(await self.part())
-
-    def _note(self, message: Message) -> None:
-        self.is_whole = self.is_whole or not message.get("more_body", False)
-
-
-async def _in_time(receive: Receive, timeout_s: float) -> Message:
-    """Wait for a message, without the additional task of `asyncio.wait_for`.
+async def body_parts(receive: Receive) -> AsyncIterator[bytes]:
+    """Yield the parts of the body of a request, which may be empty.
 
     Raises:
-        ApiError: The message did not arrive in time.
+        ClientGoneError: The client disconnected.
     """
-    task = asyncio.current_task()
-    is_late = False
-
-    def stop() -> None:
-        nonlocal is_late
-        is_late = True
-        if task is not None:
-            task.cancel()
-
-    timer = asyncio.get_running_loop().call_later(timeout_s, stop)
-    try:
-        return await receive()
-    except asyncio.CancelledError:
-        if not is_late or _is_cancelled_again(task):
-            raise
-        raise too_slow("the body did not arrive in time") from None
-    finally:
-        timer.cancel()
-
-
-def _is_cancelled_again(task: asyncio.Task[Any] | None) -> bool:
-    """Take one cancellation back; return whether the task was also cancelled otherwise.
-
-    Before Python 3.11, a second cancellation is not noticed.
-    """
-    uncancel = getattr(task, "uncancel", None)
-    return uncancel is not None and uncancel() > 0
+    is_whole = False
+    while not is_whole:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        is_whole = not message.get("more_body", False)
+        yield message.get("body", b"")
 
 
 async def read_object(
-    scope: Scope, incoming: Incoming, bodies: Bodies, threads: Executor | None = None
+    scope: Scope, receive: Receive, bodies: Bodies, threads: Executor | None = None
 ) -> tuple[dict[str, object], int]:
     """Read the JSON object in the body of a request; return it with its size.
 
     Args:
         scope: Scope of the request.
-        incoming: Body of the request.
+        receive: Channel of the request.
         bodies: Limits on bodies.
         threads: Threads that parse long bodies; None parses them on the current thread.
 
     Raises:
-        ApiError: The body is too large, too slow, or not a JSON object.
+        ApiError: The body is too large, or not a JSON object.
         ClientGoneError: The client disconnected.
     """
     _check_told(scope, bodies.most)
     body = bytearray()
     try:
-        while not incoming.is_whole:
-            part = await incoming.part()
+        async for part in body_parts(receive):
             body += part
             bodies.take(len(part))
             if len(body) > bodies.most:

@@ -49,7 +49,6 @@ _ERRORS = {
     "401": "The API key is missing or wrong.",
     "403": "The Host or Origin header names another site.",
     "404": "The model does not exist.",
-    "408": "The request did not arrive in time.",
     "413": "The body is too large.",
     "415": "The body is compressed.",
     "422": "The answer does not follow its schema.",

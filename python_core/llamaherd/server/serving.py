@@ -7,16 +7,15 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from llamaherd.server.connections import Connections
 from llamaherd.server.hosts import bound_address
-from llamaherd.server.protocol import BoundedProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from llamaherd.server.connections import ConnectionLimits
 
+_MOST_HEAD = 1 << 16  # bytes
 _OTHER_FILES = 32  # open files for models, logs and the event loop
 _KEEP_ALIVE_S = 60  # seconds; longer than clients keep idle connections
 _LAST_S = 2  # seconds to send errors to the remaining clients
@@ -93,8 +92,8 @@ class ServedState(Protocol):
     """Protocol of the attributes and methods of an application that `Server` uses."""
 
     @property
-    def connections(self) -> ConnectionLimits:
-        """Limits on connections."""
+    def connections(self) -> int:
+        """Maximum number of connections."""
 
     @property
     def queue(self) -> Requests:
@@ -105,6 +104,34 @@ class ServedState(Protocol):
 
     def stop(self) -> None:
         """End the running requests."""
+
+
+class _BoundedHeads(HttpToolsProtocol):
+    """Protocol of uvicorn with a limit on the size of a head, which its parser keeps."""
+
+    _n_head = 0
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the timer of idle connections, which would keep the last request."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse received bytes, unless they are part of a head without an end."""
+        self._n_head += len(data)
+        super().data_received(data)
+        if self._n_head > _MOST_HEAD and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
+
+    def on_headers_complete(self) -> None:
+        """Start a request; what follows is its body."""
+        self._n_head = -sys.maxsize
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Note the end of a request; the head of another one may follow."""
+        self._n_head = 0
+        super().on_message_complete()
 
 
 class Server(uvicorn.Server):
@@ -127,10 +154,10 @@ class Server(uvicorn.Server):
         self, app: Starlette, *, grace_s: float, when_ready: Callable[[], None]
     ) -> None:
         shared: ServedState = app.state.shared
-        connections = Connections(shared.connections)
         config = uvicorn.Config(
             app,
-            http=cast("Any", partial(BoundedProtocol, connections_=connections)),
+            http=_BoundedHeads,
+            limit_concurrency=shared.connections + 1,  # uvicorn counts the new one
             ws="none",
             lifespan="on",
             log_config=None,

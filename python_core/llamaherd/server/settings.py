@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from llamaherd.core.sampling import MAX_TOKENS_OF_CHAT
-from llamaherd.server.connections import ConnectionLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from llamaherd.core.thinking import ThinkingOption
     from llamaherd.model.model import Model
     from llamaherd.server.hosts import Hosts
-
-_LIMITS = ConnectionLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +41,7 @@ class ServerSettings:
         variables: Variables of the chat template; a request may add or replace variables.
         merge_system: Whether to put the system text into the first message of the user
             where the template refuses it.
-        connections: Limits on connections and on slow clients.
+        connections: Maximum number of connections; requests on further ones are refused.
         embedding_name: Name of the model for embeddings; None if there is no such model.
         memory: Memory for the weights, KV caches and buffers of several models in bytes;
             None for the memory that is available at the start.
@@ -68,7 +65,7 @@ class ServerSettings:
     template: str | None = None
     variables: Mapping[str, object] = field(default_factory=dict)
     merge_system: bool = False
-    connections: ConnectionLimits = _LIMITS
+    connections: int = 1024
     embedding_name: str | None = None
     memory: int | None = None
     model_wait_s: float = 60.0

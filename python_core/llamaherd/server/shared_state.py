@@ -27,7 +27,7 @@ class SharedState:
         bodies: Limit on the memory of bodies.
         threads: Threads for work that would block the event loop.
         timeout_s: Maximum duration of a request in seconds; None for no limit.
-        connections: Limits on connections.
+        connections: Maximum number of connections.
         is_ending: Whether new requests are refused during shutdown.
         when_ending: Function called when the shutdown begins; None to call no function.
     """

@@ -1,14 +1,12 @@
-"""Connections at the level of bytes: unusual requests, slow clients, many clients."""
+"""Connections at the level of bytes: unusual requests, refused bodies, many clients."""
 
 from __future__ import annotations
 
 import json
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from fake_context import answer
-from llamaherd.server.connections import ConnectionLimits
 from served import served
 from waiting import wait_until
 
@@ -58,6 +56,20 @@ def _error(answer: bytes) -> tuple[int, str]:
     return int(head.split(b" ")[1]), json.loads(body)["error"]["code"]
 
 
+def _status(answer: bytes) -> int:
+    return int(answer.split(b" ")[1])
+
+
+def _until(link: socket.socket, end: bytes) -> bytes:
+    """Return what the server sends, up to an end."""
+    got = b""
+    while not got.endswith(end):
+        part = link.recv(1 << 16)
+        assert part, got
+        got += part
+    return got
+
+
 def _works(client: Client) -> bool:
     return client.post("/generate", {"prompt": "a", "max_tokens": 1})[0] == 200
 
@@ -99,15 +111,12 @@ NO_HTTP = [
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     b"nonsense\r\n\r\n",
     b"\x00" * 100,
-    POST + b"X: " + b"x" * 300_000,
 ]
 
 
 @pytest.mark.parametrize("data", NO_HTTP, ids=lambda data: repr(data[24:64]))
-def test_what_is_no_http_gets_400_in_the_shape_of_all_errors(
-    client: Client, fake: FakeContext, data: bytes
-) -> None:
-    assert _error(_talk(client, data)) == (400, "invalid_http")
+def test_what_is_no_http_gets_400(client: Client, fake: FakeContext, data: bytes) -> None:
+    assert _status(_talk(client, data)) == 400
     assert not fake.handles
 
 
@@ -130,8 +139,8 @@ def test_what_is_no_http_gets_400_in_the_shape_of_all_errors(
 @pytest.mark.parametrize("path", [b"/health", b"/generate"])
 def test_odd_hosts_are_refused(client: Client, path: bytes, host: bytes) -> None:
     end = b"Connection: close\r\n\r\n"
-    status, code = _error(_talk(client, b"GET " + path + b" HTTP/1.1\r\n" + host + end))
-    assert (status, code) in {(403, "host"), (400, "invalid_http")}
+    answer = _talk(client, b"GET " + path + b" HTTP/1.1\r\n" + host + end)
+    assert _status(answer) in {400, 403}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +165,7 @@ def test_odd_headers(fake: FakeContext, header: bytes, status: int) -> None:
         b"GET /v1/models HTTP/1.1\r\n" + HOST + header + b"\r\nConnection: close\r\n\r\n"
     )
     with served(fake, api_key="secret") as client:
-        assert int(_talk(client, ask).split(b" ")[1]) == status
+        assert _status(_talk(client, ask)) == status
 
 
 @pytest.mark.parametrize(
@@ -187,20 +196,6 @@ def test_http_1_0_is_answered_and_closed(client: Client) -> None:
     assert b"keep-alive" not in answer
 
 
-@pytest.mark.parametrize("prompt", ["a", "\r\n0\r\n\r\n"])
-def test_streams_of_http_1_0_have_no_chunks(client: Client, prompt: str) -> None:
-    body = json.dumps({"prompt": prompt, "max_tokens": 3, "stream": True}).encode()
-    length = f"Content-Length: {len(body)}\r\n\r\n".encode()
-    ask = b"POST /generate HTTP/1.0\r\n" + HOST + length + body
-    head, _, text = _talk(client, ask).partition(b"\r\n\r\n")
-    assert b"transfer-encoding" not in head
-    events = text.decode().split("\n\n")
-    assert events.pop() == ""
-    read = [json.loads(each.removeprefix("data: ")) for each in events]
-    assert "".join(each["text"] for each in read) == answer(prompt, 3)
-    assert read[-1]["finish_reason"] == "length"
-
-
 ODD_TARGETS = [
     (b"OPTIONS *", {404, 405}),
     (b"GET http://evil.example/health", {200, 403}),
@@ -215,7 +210,7 @@ ODD_TARGETS = [
 @pytest.mark.parametrize(("first", "statuses"), ODD_TARGETS)
 def test_odd_targets(client: Client, first: bytes, statuses: set[int]) -> None:
     ask = first + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
-    assert int(_talk(client, ask).split(b" ")[1]) in statuses
+    assert _status(_talk(client, ask)) in statuses
 
 
 @pytest.mark.parametrize(
@@ -268,32 +263,10 @@ def test_pipelined_requests_are_answered_in_their_order(client: Client) -> None:
     assert answer.count(b"HTTP/1.1 200") == 5
 
 
-def test_a_client_that_pipelines_and_goes_away_frees_its_slot(
-    client: Client, fake: FakeContext
-) -> None:
-    fake.step_s = 0.002
-    link = _connect(client)
-    link.sendall(_asking(400) + _asking(400))
-    wait_until(lambda: bool(fake.handles))
-    link.close()
-    wait_until(lambda: fake.handles[0].is_cancelled)
-    wait_until(lambda: client.server.shared.queue.n_inside == 0)
-    assert len(fake.handles) == 1
-
-
-def test_many_pipelined_requests_are_not_kept(client: Client, fake: FakeContext) -> None:
-    fake.may_run.clear()
-    with _connect(client) as link:
-        link.sendall(_asking(1) * 500)
-        wait_until(lambda: bool(fake.handles))
-        fake.may_run.set()
-        assert 1 < _rest(link).count(b"HTTP/1.1 200") < 20
-
-
-def test_nonsense_behind_a_request_does_not_touch_its_answer(client: Client) -> None:
+def test_nonsense_behind_a_request_ends_its_connection_only(client: Client) -> None:
     answer = _talk(client, _asking(3) + b"\x00nonsense\r\n\r\n")
-    assert answer.count(b"HTTP/1.1") == 1
-    assert b'"finish_reason":"length"' in answer
+    assert answer.count(b"HTTP/1.1 200") <= 1
+    assert _works(client)
 
 
 def test_nonsense_within_a_body_in_chunks_is_told(
@@ -302,7 +275,7 @@ def test_nonsense_within_a_body_in_chunks_is_told(
     with _connect(client) as link:
         link.sendall(POST + b"Transfer-Encoding: chunked\r\n\r\n3\r\n{  \r\n")
         link.sendall(b"nonsense\r\n")
-        assert _error(_rest(link)) == (400, "invalid_http")
+        assert _status(_rest(link)) == 400
     assert not fake.handles
     assert _works(client)
 
@@ -318,11 +291,8 @@ def test_a_length_that_is_too_large_gets_413_before_the_body_comes(
     with served(fake, max_body=1000) as client, _connect(client) as link:
         head = b"POST " + path + b" HTTP/1.1\r\n" + HOST
         link.sendall(head + b"Content-Length: " + told + b"\r\n\r\n{")
-        got = b""
-        while not got.endswith(b"}}"):  # before the body has arrived
-            got += link.recv(1 << 16)
+        got = _until(link, b"}}")  # before the body has arrived
         assert _error(got) == (413, "request_too_large")
-        assert b"connection: close" in got
 
 
 def test_a_client_that_asks_first_need_not_send_what_is_too_large(
@@ -347,7 +317,7 @@ def test_a_client_that_sends_100_mb_reads_the_answer(
             link.sendall(part)
         if is_chunked:
             link.sendall(b"0\r\n\r\n")
-        assert _error(_rest(link)) == (413, "request_too_large")
+        assert _error(_until(link, b"}}")) == (413, "request_too_large")
 
 
 REFUSED = [
@@ -360,90 +330,20 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("first", "status"), REFUSED)
-def test_a_body_that_is_not_read_ends_the_connection(
-    fake: FakeContext, first: bytes, status: int
+def test_a_body_that_is_not_read_is_no_request(
+    client: Client, first: bytes, status: int
 ) -> None:
-    limits = ConnectionLimits(drain_s=SOON_S)
-    with served(fake, connections=limits) as client:
-        ask = first + b" HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\n{"
-        answer = _talk(client, ask)
-        assert int(answer.split(b" ")[1]) == status
-        assert b"connection: close" in answer
+    body = b"GET /generate HTTP/1.1\r\n\r\n"
+    with _connect(client) as link:
+        ask = first + b" HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % len(body)
+        link.sendall(ask)
+        assert _status(link.recv(1 << 16)) == status
+        link.sendall(body + b"GET /health HTTP/1.1\r\n" + HOST)
+        link.sendall(b"Connection: close\r\n\r\n")
+        assert [_status(_rest(link))] == [200]
 
 
 # ---- slow clients ---------------------------------------------------------------------
-
-SLOW_HEAD = ConnectionLimits(head_s=SOON_S)
-# A complete head must arrive in time on a busy machine, too.
-SLOW_SECOND_HEAD = ConnectionLimits(head_s=20 * SOON_S)
-
-
-@pytest.mark.parametrize("sent", [b"P", POST, POST + b"Content-Length: 29\r\n"])
-def test_a_head_that_does_not_come_gets_408(fake: FakeContext, sent: bytes) -> None:
-    with served(fake, connections=SLOW_HEAD) as client:
-        assert _error(_talk(client, sent)) == (408, "request_timeout")
-
-
-def test_a_connection_on_which_nothing_comes_is_closed(fake: FakeContext) -> None:
-    with served(fake, connections=SLOW_HEAD) as client, _connect(client) as link:
-        assert _rest(link) == b""
-
-
-def test_a_second_head_that_does_not_come_gets_408(fake: FakeContext) -> None:
-    with served(fake, connections=SLOW_SECOND_HEAD) as client, _connect(client) as link:
-        link.sendall(_asking(1))
-        assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
-        link.sendall(b"P")
-        assert _error(_rest(link)) == (408, "request_timeout")
-
-
-def test_a_slow_second_head_does_not_touch_the_first_answer(fake: FakeContext) -> None:
-    fake.may_run.clear()
-    with served(fake, connections=SLOW_SECOND_HEAD) as client, _connect(client) as link:
-        link.sendall(_asking(2))
-        wait_until(lambda: bool(fake.handles))
-        link.sendall(b"P")
-        connection = next(iter(client.server.server_state.connections))
-        wait_until(lambda: connection._is_deaf)
-        fake.may_run.set()
-        answer = _rest(link)
-        assert answer.count(b"HTTP/1.1") == 1
-        assert b'"text":"a/0 a/1"' in answer
-
-
-def test_a_head_byte_by_byte_has_no_more_time(fake: FakeContext) -> None:
-    with served(fake, connections=SLOW_HEAD) as client, _connect(client) as link:
-        link.settimeout(0.01)
-        got = b""
-        for byte in POST * 1000:
-            try:
-                link.sendall(bytes([byte]))
-                got += link.recv(1 << 16)
-            except TimeoutError:
-                continue
-            if got:
-                break
-        assert got.startswith(b"HTTP/1.1 408")
-
-
-@pytest.mark.parametrize(
-    "limits",
-    [ConnectionLimits(pause_s=SOON_S), ConnectionLimits(body_s=SOON_S)],
-    ids=["pause", "whole"],
-)
-@pytest.mark.parametrize("path", PATHS[:3])
-@pytest.mark.parametrize("is_chunked", [False, True])
-def test_a_body_that_does_not_come_gets_408(
-    fake: FakeContext, limits: ConnectionLimits, path: bytes, *, is_chunked: bool
-) -> None:
-    kind = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: 29"
-    part = b"1\r\n{\r\n" if is_chunked else b"{"
-    quick = {"pause_s": limits.pause_s, "body_s": limits.body_s, "drain_s": SOON_S}
-    with served(fake, connections=ConnectionLimits(**quick)) as client:
-        ask = b"POST " + path + b" HTTP/1.1\r\n" + HOST + kind + b"\r\n\r\n" + part
-        assert _error(_talk(client, ask)) == (408, "request_timeout")
-        assert _works(client)
-    assert len(fake.handles) == 1
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -461,32 +361,11 @@ def test_a_slow_client_does_not_keep_the_server_from_ending(
 HUGE = {"prompt": "x" * 100_000, "max_tokens": 100}  # more than the buffers of sockets
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("closes", [False, True])
-def test_a_client_that_reads_nothing_loses_its_place(
-    fake: FakeContext, *, stream: bool, closes: bool
-) -> None:
-    limits = ConnectionLimits(stall_s=SOON_S)
-    with served(fake, connections=limits) as client:
-        body = json.dumps({**HUGE, "stream": stream}).encode()
-        link = _connect(client)
-        kind = b"Connection: close\r\n" if closes else b""
-        link.sendall(POST + kind + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
-        wait_until(lambda: client.server.shared.queue.n_inside == 0)
-        wait_until(lambda: _n_open(client) == 0)
-        assert _works(client)
-        link.close()
-
-
 def test_a_client_that_reads_slowly_gets_all(fake: FakeContext) -> None:
-    limits = ConnectionLimits(stall_s=10.0)
-    with served(fake, connections=limits) as client:
+    with served(fake) as client:
         link = client.connect("/generate", HUGE)
         wait_until(lambda: bool(fake.handles) and fake.handles[0].done())
-        got = b""
-        while not got.endswith(b"}"):
-            got += link.recv(1 << 16)
+        got = _until(link, b"}")
         assert json.loads(got.partition(b"\r\n\r\n")[2])["finish_reason"] == "length"
         link.close()
 
@@ -497,7 +376,7 @@ def test_a_client_that_reads_slowly_gets_all(fake: FakeContext) -> None:
 @pytest.fixture
 def four(fake: FakeContext) -> Iterator[Client]:
     """Return the client of a server that accepts at most four connections."""
-    with served(fake, connections=ConnectionLimits(most=4)) as client:
+    with served(fake, connections=4) as client:
         yield client
 
 
@@ -509,8 +388,7 @@ def test_one_connection_too_many_gets_503(four: Client) -> None:
     links = [_connect(four) for _ in range(4)]
     wait_until(lambda: _n_open(four) == 4)
     answer = _talk(four, _asking(1))
-    assert _error(answer) == (503, "too_many_connections")
-    assert b"retry-after: 1" in answer
+    assert _status(answer) == 503
     for link in links:
         link.sendall(_asking(1))
         assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
@@ -530,47 +408,4 @@ def test_a_flood_does_not_end_requests_that_run(four: Client, fake: FakeContext)
     fake.may_run.set()
     for link in running:
         assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
-        link.close()
-
-
-@pytest.mark.parametrize(("sent", "told"), [(b"", b""), (b"P", b"HTTP/1.1 408")])
-def test_connections_that_ask_nothing_make_way(
-    fake: FakeContext, sent: bytes, told: bytes
-) -> None:
-    limits = ConnectionLimits(most=4, spare_s=0)
-    with served(fake, connections=limits) as client:
-        idle = [_connect(client) for _ in range(4)]
-        for link in idle:
-            link.sendall(sent)
-        wait_until(lambda: _n_open(client) == 4)
-        connections = client.server.server_state.connections
-        wait_until(lambda: all(c._n_head == len(sent) for c in connections))
-        assert _works(client)
-        assert _rest(idle[0]).startswith(told)  # the oldest connection
-        for link in idle:
-            link.close()
-
-
-def test_connections_that_were_answered_make_way(fake: FakeContext) -> None:
-    limits = ConnectionLimits(most=2, spare_s=0)
-    with served(fake, connections=limits) as client:
-        idle = [_connect(client) for _ in range(2)]
-        for link in idle:
-            link.sendall(_asking(1))
-            assert link.recv(1 << 16).startswith(b"HTTP/1.1 200")
-        assert _works(client)
-        assert _rest(idle[0]) == b""
-        for link in idle:
-            link.close()
-
-
-def test_a_client_that_is_refused_and_stays_is_cut_off(four: Client) -> None:
-    links: list[Any] = [_connect(four) for _ in range(4)]
-    wait_until(lambda: _n_open(four) == 4)
-    refused = [_connect(four) for _ in range(6)]
-    for link in refused[:4]:
-        assert link.recv(1 << 16).startswith(b"HTTP/1.1 503")
-    assert [_rest(link) for link in refused[4:]] == [b"", b""]  # closed without an answer
-    wait_until(lambda: _n_open(four) == 4)
-    for link in (*links, *refused):
         link.close()

@@ -99,34 +99,21 @@ def test_a_file_is_checked_and_read_in_steps(tmp_path: Path) -> None:
     assert [each.line for part in parts for each in part] == list(range(2, 4000))
 
 
-@pytest.mark.parametrize("size", [0, 5, upload._BLOCK - 10, 3 * upload._BLOCK + 7])
-def test_a_form_is_copied_in_steps(tmp_path: Path, size: int) -> None:
-    """The end of the file may lie at the limit of two blocks of the search."""
-    for shift in range(3) if size > upload._BLOCK else (0,):
-        content = b"\r\n--xy" + b"a" * (size + shift)
-        form, target = tmp_path / "form", tmp_path / f"file{shift}"
-        head = b'content-disposition: form-data; name="file"; filename="f"'
-        form.write_bytes(b"--xyz\r\n" + head + b"\r\n\r\n" + content + b"\r\n--xyz--")
-        found = upload.parse(form, b"xyz")
-        n_steps, _ = _drained(upload.keep_content(form, found, target))
-        assert n_steps == -(-len(content) // upload._BLOCK)
-        upload.flush(target)
-        assert target.read_bytes() == content
-
-
-def test_marks_at_every_place_of_a_block_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upload, "_BLOCK", 16)
-    head = b'--xyz\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\n'
-    form = tmp_path / "form"
-    for n in range(50):
-        form.write_bytes(head + b"a" * n + b"\r\n--xyz--")
-        found = upload.parse(form, b"xyz")
-        assert (found.start, found.stop) == (len(head), len(head) + n)
-    form.write_bytes(head + b"a" * 100)
+def test_a_form_in_parts_of_any_size_is_read() -> None:
+    """The boundary may be divided between two parts."""
+    content = b"\r\n--xy" + b"a" * 20
+    head = b'content-disposition: form-data; name="file"; filename="f"'
+    body = b"--xyz\r\n" + head + b"\r\n\r\n" + content + b"\r\n--xyz--\r\n"
+    for size in range(1, len(body) + 1):
+        form = upload.Form(b"xyz", 100)
+        for i in range(0, len(body), size):
+            form.read(body[i : i + size])
+        form.check_end()
+        assert (form.filename, form.content) == ("f", content)
+    form = upload.Form(b"xyz", 100)
+    form.read(body[:-12])
     with pytest.raises(ApiError, match="no end"):
-        upload.parse(form, b"xyz")
+        form.check_end()
 
 
 def _stored(store: BatchStore, n: int) -> Batch:

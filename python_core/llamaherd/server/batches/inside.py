@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.server.messages import Incoming
 from llamaherd.server.record import RequestRecord
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message
 
     from llamaherd.core.words import LanguageTerms
-    from llamaherd.server.shared_state import SharedState
 
 
 async def ask(
-    app: ASGIApp, shared: SharedState, path: str, body: bytes, terms: LanguageTerms
+    app: ASGIApp, path: str, body: bytes, terms: LanguageTerms
 ) -> tuple[int, str]:
     """Send a request to an application; return the status and the JSON of its answer.
 
@@ -24,7 +22,6 @@ async def ask(
 
     Args:
         app: Application of one path.
-        shared: State of the server.
         path: Path of the request.
         body: Body of the request.
         terms: Language of messages and notes.
@@ -54,8 +51,6 @@ async def ask(
         "headers": [(b"content-length", length)],
         "llamaherd.record": RequestRecord(is_background=True, terms=terms),
     }
-    incoming = Incoming(scope, receive, shared.connections)
-    scope["llamaherd.incoming"] = incoming
-    await app(scope, incoming.receive, send)
+    await app(scope, receive, send)
     # The body is empty if the request was abandoned without a response.
     return status, b"".join(parts).decode("ascii") or "{}"

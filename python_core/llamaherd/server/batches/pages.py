@@ -19,7 +19,6 @@ from llamaherd.server.batches import upload
 from llamaherd.server.batches.records import Batch, StoredFile
 from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
 from llamaherd.server.batches.store import new_id
-from llamaherd.server.batches.turns import in_turns
 from llamaherd.server.errors import (
     ApiError,
     bad_field,
@@ -27,7 +26,7 @@ from llamaherd.server.errors import (
     of_exception,
     unknown_field,
 )
-from llamaherd.server.messages import ClientGoneError, dumps, read_object
+from llamaherd.server.messages import ClientGoneError, body_parts, dumps, read_object
 from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from llamaherd.server.batches.service import BatchService
     from llamaherd.server.batches.store import BatchStore
-    from llamaherd.server.batches.turns import ShortSteps
     from llamaherd.server.shared_state import SharedState
 
     _Page = Callable[[Request], Awaitable[Response]]
@@ -96,25 +94,26 @@ class BatchPages:
         )
 
     async def _upload(self, request: Request) -> Response:
-        boundary = upload.boundary_of(request.scope)
+        form = upload.form_of(request, self._max_file)
         told = checks.digits(request.headers.get("content-length", ""))
         size = self._max_file if told is None else min(told, self._max_file)
         path = await self._service.do(lambda store: self._reserved(store, size))
-        form = path.with_name(f"{path.name}.form")
-        incoming = request.scope["llamaherd.incoming"]
         threads = self._shared.threads
         try:
-            await upload.receive(incoming, form, self._max_file, threads.files)
-            kept = await in_turns(threads.files, self._keep(form, boundary, path))
+            parts = body_parts(request.receive)
+            await upload.receive(parts, form, path, threads.files)
+            purpose, keep_s = _purpose(form.fields)
+            name = _shown_name(form.filename or "file")
             flushed = threads.pool("long", is_background=True).submit(upload.flush, path)
             await asyncio.wrap_future(flushed)
-            file = await self._service.do(lambda store: store.add_file(path, *kept))
+            file = await self._service.do(
+                lambda store: store.add_file(path, name, purpose, keep_s)
+            )
         except BaseException:
             discard(path)
             raise
         finally:
             del self._uploads[path]
-            discard(form)
         return _json(file.shape)
 
     def _reserved(self, store: BatchStore, size: int) -> Path:
@@ -139,21 +138,6 @@ class BatchPages:
         path = store.new_path()
         self._uploads[path] = size
         return path
-
-    def _keep(
-        self, form: Path, boundary: bytes, path: Path
-    ) -> ShortSteps[tuple[str, str, int | None]]:
-        """Copy a file out of its form; return its name, its purpose and its expiry."""
-        found = upload.parse(form, boundary)
-        if found.stop - found.start > self._max_file:
-            text = f"the file has more than {self._max_file} bytes (see --max-file)"
-            raise ApiError(413, text, code="request_too_large")
-        purpose, keep_s = _purpose(found.fields)
-        yield from upload.keep_content(form, found, path)
-        # Keep only the last part of a path on the client's machine.
-        name = found.filename.replace("\\", "/").rpartition("/")[2]
-        shown = "".join(c for c in name if c.isprintable())[:200]
-        return shown or "file", purpose, keep_s
 
     async def _files(self, request: Request) -> Response:
         purpose = request.query_params.get("purpose")
@@ -232,10 +216,9 @@ class BatchPages:
         return _json(self._shown(batch).shape)
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        incoming = request.scope["llamaherd.incoming"]
         threads = self._shared.threads.pool("parse")
         given, _ = await read_object(
-            request.scope, incoming, self._shared.bodies, threads
+            request.scope, request.receive, self._shared.bodies, threads
         )
         return {name: value for name, value in given.items() if value is not None}
 
@@ -341,6 +324,12 @@ def _text(given: dict[str, Any], name: str) -> str:
     if name not in given:
         raise ApiError(400, f"{name} is missing", param=name, code="missing_field")
     return checks.text(name, given[name])
+
+
+def _shown_name(filename: str) -> str:
+    """Return a file's name without the folders of the client's machine."""
+    name = filename.replace("\\", "/").rpartition("/")[2]
+    return "".join(c for c in name if c.isprintable())[:200] or "file"
 
 
 def _purpose(fields: dict[str, str]) -> tuple[str, int | None]:

@@ -408,9 +408,7 @@ class BatchRun:
         try:
             if request.error is not None:
                 raise request.error
-            return await ask(
-                self._app, self._shared, path, request.body, terms_of(terms, JSON)
-            )
+            return await ask(self._app, path, request.body, terms_of(terms, JSON))
         except ApiError as error:  # only this request fails
             return error.status, dumps(error.body)
 

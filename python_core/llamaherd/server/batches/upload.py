@@ -1,80 +1,176 @@
-"""File uploads: a multipart form is written to disk while it arrives."""
+"""File uploads: the file of a multipart form is written to disk while it arrives."""
 
 from __future__ import annotations
 
 import asyncio
-import mmap
 import os
-import re
-from contextlib import ExitStack
-from dataclasses import dataclass
-from email.message import Message
 from typing import TYPE_CHECKING, BinaryIO
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
 
 from llamaherd.server.errors import ApiError, bad_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from starlette.types import Scope
+    from starlette.requests import Request
 
-    from llamaherd.server.batches.turns import ShortSteps
-    from llamaherd.server.messages import Incoming
-
-FORM_BYTES = 1 << 16  # bytes of a form in addition to its file
+_MOST_FORM = 1 << 16  # bytes of a form in addition to its file
 _MOST_PARTS = 32
-_MOST_HEAD = 1 << 13  # bytes of the head of a part
-_BOUNDARY = re.compile(r"[ -~]{1,200}")
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # bytes that are written at once
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A form with a file.
+class Form:
+    """A form with a file, which is read in parts.
+
+    Args:
+        boundary: Boundary that separates the parts of the form.
+        max_file: Maximum size of the file in bytes.
 
     Attributes:
         fields: Other fields of the form.
-        filename: Name that the client gave the file.
-        start: Position of the first byte of the file in the form.
-        stop: Position after the last byte of the file.
+        filename: Name that the client gave the file; None before the file.
+        content: Bytes of the file that were read, until the caller takes them.
     """
 
-    fields: dict[str, str]
-    filename: str
-    start: int
-    stop: int
+    def __init__(self, boundary: bytes, max_file: int) -> None:
+        self.fields: dict[str, str] = {}
+        self.filename: str | None = None
+        self.content = bytearray()
+        self._max_file = max_file
+        self._n_file = 0
+        self._n_bytes = 0
+        self._n_parts = 0
+        self._is_whole = False
+        self._header = (bytearray(), bytearray())
+        self._disposition = b""
+        self._name = ""
+        self._field: bytearray | None = None  # None while the file is read
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._on_part_begin,
+                "on_header_field": lambda *part: self._on_header(0, *part),
+                "on_header_value": lambda *part: self._on_header(1, *part),
+                "on_header_end": self._on_header_end,
+                "on_headers_finished": self._on_head,
+                "on_part_data": self._on_data,
+                "on_part_end": self._on_part_end,
+                "on_end": self._on_end,
+            },
+        )
+
+    def read(self, part: bytes) -> None:
+        """Read the next part of the form.
+
+        Raises:
+            ApiError: The form is broken or too large.
+        """
+        self._n_bytes += len(part)
+        if self._n_bytes > self._max_file + _MOST_FORM:
+            raise self._too_large()
+        try:
+            self._parser.write(part)
+        except FormParserError as error:
+            raise _broken(str(error)) from None
+
+    def check_end(self) -> None:
+        """Check that the form was complete and has a file.
+
+        Raises:
+            ApiError: It is not so.
+        """
+        if not self._is_whole:
+            raise _broken("it has no end")
+        if self.filename is None:
+            raise ApiError(400, "file is missing", param="file", code="missing_field")
+
+    def _too_large(self) -> ApiError:
+        text = f"the file has more than {self._max_file} bytes (see --max-file)"
+        return ApiError(413, text, code="request_too_large")
+
+    # ---- called by the parser ----
+
+    def _on_part_begin(self) -> None:
+        self._n_parts += 1
+        if self._n_parts > _MOST_PARTS:
+            raise _broken(f"it has more than {_MOST_PARTS} parts")
+        self._disposition = b""
+
+    def _on_header(self, which: int, data: bytes, start: int, stop: int) -> None:
+        self._header[which].extend(data[start:stop])
+
+    def _on_header_end(self) -> None:
+        name, value = self._header
+        if name.lower() == b"content-disposition":
+            self._disposition = bytes(value)
+        self._header = (bytearray(), bytearray())
+
+    def _on_head(self) -> None:
+        _, options = parse_options_header(self._disposition)
+        if b"name" not in options:
+            raise _broken("a part has no name")
+        name = options[b"name"].decode("utf-8", "replace")
+        shown = name[:60]
+        filename = options.get(b"filename")
+        if name == "file":
+            if self.filename is not None:
+                raise bad_field("file", "file: a form has one file")
+            self.filename = (filename or b"file").decode("utf-8", "replace")
+            self._field = None
+        elif filename is not None:
+            raise bad_field(shown, f"the file must be in the field file, not {shown!r}")
+        elif name in self.fields:
+            raise bad_field(shown, f"{shown!r} is given twice")
+        else:
+            self._name, self._field = name, bytearray()
+
+    def _on_data(self, data: bytes, start: int, stop: int) -> None:
+        if self._field is None:
+            self._n_file += stop - start
+            if self._n_file > self._max_file:
+                raise self._too_large()
+            self.content += data[start:stop]
+        else:
+            self._field += data[start:stop]
+            if len(self._field) > _MOST_FORM:
+                raise bad_field(self._name[:60], f"{self._name[:60]!r} is too long")
+
+    def _on_part_end(self) -> None:
+        if self._field is not None:
+            self.fields[self._name] = self._field.decode("utf-8", "replace")
+
+    def _on_end(self) -> None:
+        self._is_whole = True
 
 
-async def receive(incoming: Incoming, path: Path, most: int, thread: Executor) -> None:
-    """Write the body of a request to a new file.
+async def receive(
+    parts: AsyncIterator[bytes], form: Form, path: Path, thread: Executor
+) -> None:
+    """Read a form, and write its file to a new path.
 
     Args:
-        incoming: Body of the request.
+        parts: Parts of the body of a request.
+        form: Form that reads them.
         path: Path of the file.
-        most: Maximum size of the file in the form in bytes.
         thread: Executor that writes, because a slow disk would block the event loop.
 
     Raises:
-        ApiError: The body is too large or arrives too slowly.
+        ApiError: The form is broken or too large, or has no file.
         ClientGoneError: The client disconnected.
     """
-    n_bytes = 0
-    block = bytearray()
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(opened, "wb", buffering=_BLOCK) as file:
-        while not incoming.is_whole:
-            part = await incoming.part()
-            n_bytes += len(part)
-            if n_bytes > most + FORM_BYTES:
-                text = f"the file has more than {most} bytes (see --max-file)"
-                raise ApiError(413, text, code="request_too_large")
-            block += part
-            if len(block) >= _BLOCK:
+    with os.fdopen(opened, "wb") as file:
+        async for part in parts:
+            form.read(part)
+            if len(form.content) >= _BLOCK:
+                block, form.content = form.content, bytearray()
                 await asyncio.wrap_future(thread.submit(file.write, block))
-                block = bytearray()
-        await asyncio.wrap_future(thread.submit(_write_last, file, block))
+        form.check_end()
+        await asyncio.wrap_future(thread.submit(_write_last, file, form.content))
 
 
 def _write_last(file: BinaryIO, block: bytearray) -> None:
@@ -82,20 +178,18 @@ def _write_last(file: BinaryIO, block: bytearray) -> None:
     file.flush()
 
 
-def boundary_of(scope: Scope) -> bytes:
-    """Return the boundary that separates the parts of a multipart form.
+def form_of(request: Request, max_file: int) -> Form:
+    """Return the form that reads the body of a request.
 
     Raises:
         ApiError: The body is not a form of type multipart/form-data.
     """
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            head = Message()
-            head["content-type"] = value.decode("latin-1")
-            boundary = head.get_param("boundary")
-            is_form = head.get_content_type() == "multipart/form-data"
-            if is_form and isinstance(boundary, str) and _BOUNDARY.fullmatch(boundary):
-                return boundary.encode("latin-1")
+    kind, options = parse_options_header(request.headers.get("content-type"))
+    try:
+        if kind == b"multipart/form-data" and options.get(b"boundary"):
+            return Form(options[b"boundary"], max_file)
+    except FormParserError:
+        pass  # the boundary is too long
     raise ApiError(
         400,
         "a file is sent as multipart/form-data, with the fields purpose and file",
@@ -103,105 +197,8 @@ def boundary_of(scope: Scope) -> bytes:
     )
 
 
-def parse(path: Path, boundary: bytes) -> Upload:
-    """Find the fields and the file in a form.
-
-    Raises:
-        ApiError: The form is broken, or has no file.
-    """
-    if path.stat().st_size == 0:
-        raise _broken("it is empty")
-    with (
-        path.open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as form,
-    ):
-        return _parsed(form, b"--" + boundary)
-
-
-def _parsed(form: mmap.mmap, mark: bytes) -> Upload:
-    fields: dict[str, str] = {}
-    found: Upload | None = None
-    for name, filename, start, stop in _parts(form, mark):
-        shown = name[:60]
-        if name == "file":
-            if found is not None:
-                raise bad_field("file", "file: a form has one file")
-            found = Upload(fields, filename or "file", start, stop)
-        elif filename is not None:
-            raise bad_field(shown, f"the file must be in the field file, not {shown!r}")
-        elif name in fields or stop - start > FORM_BYTES:
-            raise bad_field(shown, f"{shown!r} is given twice, or is too long")
-        else:
-            fields[name] = form[start:stop].decode("utf-8", "replace")
-    if found is None:
-        raise ApiError(400, "file is missing", param="file", code="missing_field")
-    return found
-
-
-def _parts(form: mmap.mmap, mark: bytes) -> Iterator[tuple[str, str | None, int, int]]:
-    """Yield the field name, the file name, the start and the end of each part."""
-    if form[: len(mark)] != mark:
-        raise _broken("it does not begin with its boundary")
-    at = len(mark)
-    for _ in range(_MOST_PARTS):
-        if form[at : at + 2] == b"--":
-            return
-        head_end = form.find(b"\r\n\r\n", at, at + _MOST_HEAD)
-        # In an empty part, the end of the head is also the end of the part.
-        stop = _found(form, b"\r\n" + mark, head_end + 2)
-        if form[at : at + 2] != b"\r\n" or head_end < 0 or stop < 0:
-            raise _broken("a part has no head or no end")
-        name, filename = _names(form[at + 2 : head_end])
-        yield name, filename, min(head_end + 4, stop), stop
-        at = stop + 2 + len(mark)
-    raise _broken(f"it has more than {_MOST_PARTS} parts")
-
-
-def _found(form: mmap.mmap, mark: bytes, start: int) -> int:
-    """Return the first position of a mark; -1 if there is none.
-
-    One search of the whole form would let no other thread run.
-    """
-    for at in range(start, len(form), _BLOCK):
-        position = form.find(mark, at, at + _BLOCK + len(mark) - 1)
-        if position >= 0:
-            return position
-    return -1
-
-
-def _names(head: bytes) -> tuple[str, str | None]:
-    """Return the field name and the file name in the head of a part."""
-    for line in head.split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-disposition":
-            shown = Message()
-            shown["content-disposition"] = value.decode("utf-8", "replace").strip()
-            field = shown.get_param("name", header="content-disposition")
-            filename = shown.get_param("filename", header="content-disposition")
-            if isinstance(field, str):
-                return field, filename if isinstance(filename, str) else None
-    raise _broken("a part has no name")
-
-
 def _broken(reason: str) -> ApiError:
     return ApiError(400, f"the form is broken: {reason}", code="invalid_form")
-
-
-def keep_content(path: Path, upload: Upload, target: Path) -> ShortSteps[None]:
-    """Copy the file from the form to a new path, in short steps."""
-    with ExitStack() as stack:
-        form = stack.enter_context(path.open("rb"))
-        opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        file = stack.enter_context(os.fdopen(opened, "wb"))
-        form.seek(upload.start)
-        n_left = upload.stop - upload.start
-        while n_left > 0:
-            block = form.read(min(_BLOCK, n_left))
-            if not block:
-                break
-            file.write(block)
-            n_left -= len(block)
-            yield
 
 
 def flush(path: Path) -> None:
