@@ -61,23 +61,20 @@ def mebibytes(row: Row | None, key: str) -> str:
 
 
 def overview(summary: Summary) -> str:
-    """Return the README's table: times relative to T* and to other programs."""
-    rows = []
-    for model in summary["models"]:
-        for name, load in workloads(summary, model):
-            engines = load["engines"]
-            rows.append(
-                [
-                    f"{title(model)}: {name}",
-                    number(engines["llamaherd"], "to_ideal"),
-                    number(engines.get("loop"), "to_llamaherd", "{:.2f} x"),
-                    number(engines.get("server"), "to_llamaherd", "{:.2f} x"),
-                    number(engines["llamaherd"], "equal_alone", "{:.0%}"),
-                    number(engines.get("deterministic"), "equal_alone", "{:.0%}"),
-                ]
-            )
-    head = ["workload", "time / T*", "the loop", "llama-server", "same texts"]
-    return table([*head, "deterministic"], rows)
+    """Return the README's sentence: times relative to T* and to other programs."""
+    model = next(iter(summary["models"]))
+    load = dict(workloads(summary, model))["distinct"]
+    engines = load["engines"]
+    name = title(model).partition(",")[0]
+    ideal = number(engines["llamaherd"], "to_ideal")
+    loop, server = (
+        number(engines[each], "to_llamaherd", "{:.1f}") for each in ("loop", "server")
+    )
+    return (
+        f"With {name} on two cores, {load['n_prompts']} prompts take {ideal} times the "
+        "shortest possible time; a loop over llama-cpp-python "
+        f"takes {loop} times as long as llamaherd, llama-server {server} times."
+    )
 
 
 def times(summary: Summary) -> str:
