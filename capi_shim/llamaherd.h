@@ -491,11 +491,12 @@ LH_API int32_t lh_engine_new(lh_model* model, const lh_engine_params* params,
 LH_API void lh_engine_free(lh_engine* engine);
 
 /* Replaces the llama_context by one with new parameters. Refused with LH_INVALID_ARGUMENT
- * while requests run, prefixes are held, or ended requests keep cells. Other finished
- * requests and paused requests remain. The saved state of a paused request is kept if
- * only these parameters differ: n_batch, n_ubatch, the numbers of threads, n_ctx and,
- * with kv_unified, n_seq_max. Otherwise the state is computed again. The old
- * llama_context is freed first. LH_CONTEXT_ERROR: the new context could not be created
+ * while requests run. Finished and paused requests and held prefixes remain. The saved
+ * state of a paused request, and the cells of held prefixes and of ended requests that
+ * keep theirs, are kept if only these parameters differ: n_batch, n_ubatch, the numbers
+ * of threads, n_ctx and, with kv_unified, n_seq_max, and if there is room for them.
+ * Otherwise the state is computed again, a held prefix fails, and an ended request keeps
+ * no cells. The old llama_context is freed first. LH_CONTEXT_ERROR: the new context could not be created
  * and the old one was restored. If the old one cannot be restored either, all paused
  * requests fail, and functions that need a llama_context return LH_CONTEXT_ERROR until a
  * later resize succeeds; results and statistics remain readable, and requests can be

@@ -60,9 +60,10 @@ struct Client {
   bool verified = false;       // whether the position was compared with the KV cache
                                // since its last change
   int32_t lost_at = -1;        // last position before the state was lost
-  std::vector<uint8_t> saved;  // KV cells while paused
+  std::vector<uint8_t> saved;  // KV cells while paused, or during a resize
   int32_t n_saved = 0;         // number of saved cells
   int32_t n_before = 0;        // tokens decoded before the pause
+  bool is_taken_out = false;   // whether the cells were taken out for a resize
 
   bool is_active() const { return state == LH_STATE_PREFILL || state == LH_STATE_DECODE; }
   bool has_ended() const {

@@ -46,12 +46,13 @@ std::string lh_engine::make_stage(const lh_engine_params& params) {
 void lh_engine::resize(const lh_engine_params& params) {
   const std::scoped_lock lock(mutex_);
   lh::check_params(model_, params);
-  const auto n_there =
+  const auto n_running =
       std::count_if(clients_.begin(), clients_.end(),
-                    [](const auto& item) { return item.second.seq_id >= 0; });
-  lh::require(n_there == 0,
+                    [](const auto& item) { return item.second.is_active(); });
+  lh::require(n_running == 0,
               "a resize needs all requests to be paused or to have ended; " +
-                  std::to_string(n_there) + " are running, held or kept");
+                  std::to_string(n_running) + " are running");
+  take_out_cells();
   const lh_engine_params old_params = stage_ ? stage_->params : params;
   const std::vector<double> old_key = stage_ ? stage_->state_key : std::vector<double>{};
   const bool had_stage = stage_ != nullptr;
@@ -60,17 +61,59 @@ void lh_engine::resize(const lh_engine_params& params) {
   const std::string problem = make_stage(params);
   if (!stage_) {
     const std::string worse = had_stage ? make_stage(old_params) : problem;
-    if (!stage_) lose_stage(worse);
+    if (stage_) {
+      put_back_cells();
+    } else {
+      lose_stage(worse);
+    }
     throw Error(LH_CONTEXT_ERROR, problem);
   }
-  if (stage_->state_key == old_key) return;
-  for (auto& [id, client] : clients_) client.drop_saved();
+  if (stage_->state_key != old_key) {
+    for (auto& [id, client] : clients_) client.drop_saved();
+  }
+  put_back_cells();
+}
+
+// Saves the cells of held prefixes and of ended requests that keep theirs.
+void lh_engine::take_out_cells() {
+  for (auto& [id, client] : clients_) {
+    if (client.seq_id < 0) continue;
+    save_cells(client);
+    client.give_back(stage_->kv);
+    client.is_taken_out = true;
+  }
+}
+
+// Restores the cells of `take_out_cells` in the stage. A prefix that lost them fails.
+void lh_engine::put_back_cells() {
+  lh::KvCache& kv = stage_->kv;
+  for (auto& [id, client] : clients_) {
+    if (!client.is_taken_out) continue;
+    client.is_taken_out = false;
+    const bool is_prefix = client.state == LH_STATE_HELD;
+    if (client.n_saved > 0 && kv.n_seq_used() < kv.n_seq_max()) {
+      client.seq_id = kv.acquire(is_prefix);
+      if (kv.restore(client.saved, client.n_saved, client.seq_id)) {
+        if (is_prefix) kv.share(client.seq_id);
+      } else {
+        client.give_back(kv);
+      }
+    }
+    client.saved = {};
+    client.n_saved = 0;
+    client.verified = false;
+    if (is_prefix && client.seq_id < 0) {
+      client.finish_as(LH_FINISH_ERROR, "the KV cells of the prefix were lost");
+    }
+  }
 }
 
 // Handles a resize after which neither the new nor the old context could be created.
 void lh_engine::lose_stage(const std::string& why) {
   why_no_stage_ = "the engine has no llama_context since it could not be resized: " + why;
   for (auto& [id, client] : clients_) {
+    client.is_taken_out = false;
+    client.drop_saved();
     if (!client.has_ended()) client.finish_as(LH_FINISH_ERROR, why_no_stage_.c_str());
   }
 }
@@ -380,13 +423,19 @@ void lh_engine::pause(int64_t id) {
   Client& client = find(id);
   lh::require(client.is_active(), "request " + std::to_string(id) + " is not running");
   const int32_t position = kv.positions().get(client.seq_id);
-  const bool is_saved = position > 0 && kv.save(client.seq_id, client.saved);
-  client.n_saved = is_saved ? position : 0;  // 0: the whole sequence is computed again
+  save_cells(client);
   // the client may be paused again
   client.n_before = std::max(client.n_before, position);
   client.give_back(kv);
   client.state = LH_STATE_PAUSED;
   statistics_.add(client, &lh_stats::n_pauses, int64_t{1});
+}
+
+void lh_engine::save_cells(Client& client) {
+  lh::KvCache& kv = stage_->kv;
+  const int32_t position = kv.positions().get(client.seq_id);
+  const bool is_saved = position > 0 && kv.save(client.seq_id, client.saved);
+  client.n_saved = is_saved ? position : 0;  // 0: the whole sequence is computed again
 }
 
 void lh_engine::resume(int64_t id) {

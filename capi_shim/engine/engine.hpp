@@ -53,6 +53,9 @@ struct lh_engine {
   lh::Stage& stage();
   std::string make_stage(const lh_engine_params& params);
   void lose_stage(const std::string& why);
+  void save_cells(lh::Client& client);
+  void take_out_cells();
+  void put_back_cells();
   lh::Client& find(int64_t id);
   lh::Client make_client(const lh_request& request);
   std::unique_ptr<lh::Task> make_task(const lh_request& request, lh::Client& client);

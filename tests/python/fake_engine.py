@@ -76,6 +76,7 @@ class _Slot:
     is_watched: bool = False
     keeps: bool = False
     numbers: Counter[str] = field(default_factory=Counter)
+    of_call: Counter[str] = field(default_factory=Counter)  # shared by its slots
     cells: list[int] = field(default_factory=list)
     generated: list[int] = field(default_factory=list)
     n_reused: int = 0
@@ -146,6 +147,7 @@ class FakeEngine:
             raise ValueError("grammar cannot be parsed")
         tokens, _ = answer(request)
         slot = _Slot(request, -1, self.n_submitted, tokens, call, is_watched, keep)
+        slot.of_call = self.numbers_of.setdefault(call, slot.of_call)
         self.n_submitted += 1
         if n_fork and fork_from is not None:
             self._take_over(slot, fork_from, n_fork)
@@ -309,15 +311,32 @@ class FakeEngine:
         self.woken = True
 
     def resize(self, n_ctx: int, n_seq_max: int, kv_layout: str) -> None:
-        assert all(s.n_saved is not None or s.finish for s in self.slots.values())
-        assert not self.used
+        assert not any(slot.is_active for slot in self.slots.values())
         is_pool = kv_layout == "unified"
-        if is_pool != self.pooled or (not is_pool and n_seq_max != self.n_sequences):
+        is_other = is_pool != self.pooled or (
+            not is_pool and n_seq_max != self.n_sequences
+        )
+        if is_other:
             for slot in self.slots.values():  # such a cache cannot read the saved state
                 slot.n_saved = None if slot.n_saved is None else 0
+        moved = {
+            slot_id: len(slot.cells)
+            for slot_id, slot in self.slots.items()
+            if slot.sequence >= 0
+        }
+        for slot_id in moved:
+            self._give_back(self.slots[slot_id])
+        assert not self.used
         self.n_cells, self.n_sequences = n_ctx, n_seq_max
         self.pooled = is_pool
         self.sizes.append((n_ctx, n_seq_max))
+        for slot_id, n in moved.items():
+            slot = self.slots[slot_id]
+            if 0 < n <= self._n_free() and not is_other:
+                slot.sequence = self._sequence()
+                slot.cells = [self._new_cell() for _ in range(n)]
+            elif slot.is_held:
+                slot.is_held, slot.finish = False, Finish.ERROR
 
     def close(self) -> None:
         self.closed = True
@@ -349,7 +368,7 @@ class FakeEngine:
     def _count(self, slot: _Slot, kind: str, n: int = 1) -> None:
         slot.numbers[kind] += n
         self.numbers[kind] += n
-        self.numbers_of.setdefault(slot.call, Counter())[kind] += n
+        slot.of_call[kind] += n
 
     def _sequences(self) -> set[int]:
         return {slot.sequence for slot in self.slots.values()} - {-1}
@@ -433,9 +452,10 @@ class FakeEngine:
             kind = "n_decode" if slot.generated else "n_prefill"
             self._count(slot, kind, len(tokens))
         calls = Counter(slot.call for slot, _ in batch)
+        of_calls = {slot.call: slot.of_call for slot, _ in batch}
         for numbers, n_clients in [
             (self.numbers, len(batch)),
-            *((self.numbers_of[call], n) for call, n in calls.items()),
+            *((of_calls[call], n) for call, n in calls.items()),
         ]:
             numbers["n_batches"] += 1
             numbers["n_clients"] += n_clients

@@ -230,6 +230,9 @@ class Runner:
     def resize(self, plan: Plan) -> None:
         """Pause all requests and continue them in a cache of another size.
 
+        Held prefixes and kept prompts move to the new cache if it has at least as many
+        slots and cells for each of them, and if libllama can read their state there.
+
         Raises:
             ContextError: There is not enough memory; the cache keeps its size.
             MemoryError: There is not enough memory to pause a request; it still runs.
@@ -242,12 +245,14 @@ class Runner:
             n_saved = self.engine.pause(client.id)
             self._left(client)
             self._scheduler.pause(client, n_saved)
-        self._lose_kept()
+        if not plan.covers(self.plan):
+            self._lose_kept()
         try:
             self.engine.resize(plan.n_ctx, plan.n_sequences, plan.kv_layout)
             self.plan = _as_made(plan, self.engine)
         finally:
             self._scheduler.resized(_limits(self.plan))
+            self._forget_lost()
             self._cache.n_again = 0
             self.n_waited = 0
             surplus = self._scheduler.surplus_prefixes()
@@ -262,6 +267,20 @@ class Runner:
         for prefix in self._cache.held:
             self._release(prefix)
             self._scheduler.lost([prefix])
+
+    def _forget_lost(self) -> None:
+        """Release kept prompts and held prefixes that a change of the cache has lost."""
+        for client in self._scheduler.kept.clients:
+            kept = self.engine.kept(client.id)
+            if kept is None:
+                self._scheduler.kept.remove(client)
+                self._release(client)
+            else:
+                self._scheduler.kept.add(client, kept)
+        for prefix in self._cache.held:
+            if self.engine.get(prefix.id).finish is not Finish.NONE:
+                self._release(prefix)
+                self._scheduler.lost([prefix])
 
     # ---- steps ----
 

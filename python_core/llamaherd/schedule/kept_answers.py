@@ -40,9 +40,20 @@ class KeptAnswers:
         """Whether there is a kept prompt that no client will continue."""
         return len(self._users) < len(self._kept)
 
+    @property
+    def clients(self) -> list[Client]:
+        """Kept prompts, least recent first."""
+        return list(self._kept)
+
     def add(self, client: Client, kept: Kept) -> None:
-        """Keep a prompt that has ended."""
+        """Keep a prompt that has ended, or change what is kept of it."""
         self._kept[client] = kept
+
+    def remove(self, client: Client) -> Kept:
+        """Remove a prompt; a client that waits to continue it starts without it."""
+        if client in self._users:
+            self.leave(self._users[client])
+        return self._kept.pop(client)
 
     def find(
         self, tokens: array[int], least: int, n_held: int, *, is_prefix: bool = False
@@ -131,7 +142,5 @@ class KeptAnswers:
         client = next(free, next(iter(self._kept), None) if even_used else None)
         if client is None:
             return None
-        if client in self._users:
-            self.leave(self._users[client])
-        kept = self._kept.pop(client)
+        kept = self.remove(client)
         return client, len(kept.tokens) - kept.least % len(kept.tokens)

@@ -144,11 +144,41 @@ TEST_CASE("recurrent states are continued as a whole") {
   CHECK(f.engine.get(2).n_prefill == 1);
 }
 
-TEST_CASE("a resize needs kept cells to be released") {
-  Fixture f;
-  ask(f, Request(1, kRules, 6));
-  const auto params = toy::engine_params(512, 4, true);
-  CHECK(code_of([&] { f.engine.resize(params); }) == LH_INVALID_ARGUMENT);
-  f.engine.release(1);
-  f.engine.resize(params);
+TEST_CASE("a resize moves kept cells and held prefixes, or says that they are lost") {
+  for (const bool unified : {true, false}) {
+    for (const bool is_larger : {true, false}) {
+      CAPTURE(unified);
+      CAPTURE(is_larger);
+      Fixture f(512, 4, unified);
+      fake::settings().eos_share = 0;
+      ask(f, Request(1, kRules + "one", 6));
+      toy::submit(f.engine, Request(100, kRules, 0));
+      toy::run(f.engine);
+      const lh_client_info before = f.engine.get(1);
+      const int32_t n_used = f.engine.info().n_cells_used;
+      // Streams of another number, and a pool without enough cells, cannot take them.
+      f.engine.resize(toy::engine_params(is_larger ? 1024 : 16,
+                                         is_larger || unified ? 4 : 2, unified));
+      const int64_t n_prefill = f.engine.stats().n_prefill;
+      CHECK((f.engine.get(1).n_kept == before.n_kept) == is_larger);
+      CHECK((f.engine.get(1).n_kept == 0) == !is_larger);
+      CHECK((f.engine.get(100).state == LH_STATE_HELD) == is_larger);
+      if (is_larger) {
+        CHECK(f.engine.info().n_cells_used == n_used);
+        const auto talk = kept(f, 1) + "!";
+        toy::submit(f.engine, Request(2, talk, 6).continues(1, before.n_kept));
+        toy::submit(f.engine, Request(3, kRules + "two", 6).fork_from(100));
+        toy::run_all(f.engine);
+        CHECK(f.text(2) == fake::answer(talk, 6));
+        CHECK(f.text(3) == fake::answer(kRules + "two", 6));
+        CHECK(f.engine.stats().n_prefill == n_prefill + 1 + 3);
+      } else {
+        CHECK(std::string(f.engine.get(100).message).find("cells of the prefix were lost") !=
+              std::string::npos);
+        CHECK(f.engine.info().n_seq_used == 0);
+      }
+      for (const int64_t id : {1, 100}) f.engine.release(id);
+      CHECK(fake::counts().n_violations == 0);
+    }
+  }
 }

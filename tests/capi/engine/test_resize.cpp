@@ -91,7 +91,7 @@ TEST_CASE("states of a model with long and short factors stay on their side") {
   }
 }
 
-TEST_CASE("what runs or is held is in the way of a resize") {
+TEST_CASE("what runs is in the way of a resize") {
   Fixture f;
   fake::settings().eos_share = 0;
   toy::submit(f.engine, Request(100, kHello, 0));
@@ -101,14 +101,11 @@ TEST_CASE("what runs or is held is in the way of a resize") {
   toy::run(f.engine, 3);
   const lh_engine_params larger = toy::engine_params(512, 4, true);
   CHECK_THROWS_WITH_AS(f.engine.resize(larger),
-                       "a resize needs all requests to be paused or to have ended; 3 are "
-                       "running, held or kept",
+                       "a resize needs all requests to be paused or to have ended; 2 are "
+                       "running",
                        lh::Error);
   f.engine.pause(1);
   f.engine.end(2, LH_FINISH_CANCELLED, nullptr);
-  CHECK(code_of([&] { f.engine.resize(larger); }) == LH_INVALID_ARGUMENT);
-  CHECK(f.engine.info().n_ctx == 256);
-  f.engine.release(100);
   lh_engine_params bad = larger;
   bad.n_seq_max = 0;
   CHECK(code_of([&] { f.engine.resize(bad); }) == LH_INVALID_ARGUMENT);

@@ -76,6 +76,20 @@ def test_what_does_not_fit_has_the_cache_grow_and_nothing_is_lost() -> None:
     assert loop.plan.n_ctx_seq >= 710
 
 
+def test_a_conversation_that_outgrows_its_cells_computes_new_tokens_only() -> None:
+    """A cache that grows takes kept prompts along."""
+    sizing = Growing(plan(), FakeEngine(1, 1))
+    loop = Loop(sizing)
+    counts = []
+    for i in range(1, 21):
+        asked = request([*range(40 * i), *[900 + i] * 5], 3)
+        result = submit(loop, asked).result(60)
+        assert_right(result, asked)
+        counts.append(result.stats.n_prefill_tokens)
+    assert len(sizing.engine.sizes) > 2
+    assert counts == [45] * 20
+
+
 def test_prefixes_that_come_again_and_again_get_places() -> None:
     class Placing(Growing):
         def plan(self, work: object, layout: str | None = None) -> Plan:

@@ -279,3 +279,27 @@ def test_short_and_long_prompts_in_turns_have_one_cache(model: lh.Model) -> None
         assert context.plan.n_seq_max >= 20
         result = lh.generate(context, RULES * 2 + "the last", max_tokens=4)
         assert result.n_reused_tokens > len(RULES)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_cache_that_grows_takes_a_conversation_along(
+    model: lh.Model, *, deterministic: bool
+) -> None:
+    talk, n_computed, sizes = lh.tokenize(model, RULES[:60]), [], set()
+    with (
+        lh.Context(model, deterministic=deterministic) as context,
+        lh.Context(model, deterministic=True, keep_prefixes=False) as alone,
+    ):
+        for k in range(12):
+            talk += lh.tokenize(model, f"Turn {k}: {ENDS[k % 5]}. ", add_special=False)
+            out = lh.generate(context, talk, **SHORT)
+            n_computed.append(out.stats.n_prefill_tokens)
+            sizes.add(context.plan.n_ctx)
+            if deterministic:
+                assert out.tokens == lh.generate(alone, talk, **SHORT).tokens
+            talk += out.tokens
+    assert len(sizes) > 1
+    # The deterministic context grows beyond the context length of this model's training,
+    # so that the state cannot be used (lh_engine_resize).
+    if not deterministic:
+        assert max(n_computed[1:]) < 60
