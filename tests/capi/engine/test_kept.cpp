@@ -173,8 +173,8 @@ TEST_CASE("a resize moves kept cells and held prefixes, or says that they are lo
         CHECK(f.text(3) == fake::answer(kRules + "two", 6));
         CHECK(f.engine.stats().n_prefill == n_prefill + 1 + 3);
       } else {
-        CHECK(std::string(f.engine.get(100).message).find("cells of the prefix were lost") !=
-              std::string::npos);
+        CHECK(std::string(f.engine.get(100).message)
+                  .find("cells of the prefix were lost") != std::string::npos);
         CHECK(f.engine.info().n_seq_used == 0);
       }
       for (const int64_t id : {1, 100}) f.engine.release(id);
