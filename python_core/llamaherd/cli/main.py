@@ -44,6 +44,8 @@ COMMANDS = {
     "codebooks": "Choose a codebook by a gold sample, and measure it once.",
     "code": "Code texts in a browser: several people, no model.",
     "embed": "Compute an embedding of each row of a table.",
+    "validate": "Compare labels with the codes of a gold sample.",
+    "estimate": "Estimate shares and regressions, corrected by a gold sample.",
     "recalibrate": "Improve labels by the codes of a gold sample.",
     "methods": "Print the methods paragraph of a report, and its references.",
     "merge": "Combine the parts of a run.",

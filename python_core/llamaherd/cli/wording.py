@@ -15,6 +15,7 @@ _COMMANDS = (
     ("code_texts", "`llamaherd code`"),
     ("compare_codebooks", "`llamaherd codebooks compare`"),
     ("compare_pairs", "`llamaherd pairs`"),
+    ("estimate", "`llamaherd estimate`"),
     ("evaluate_codebook", "`llamaherd codebooks evaluate`"),
     ("generate", "`llamaherd run`"),
     ("gold_sample", "`llamaherd gold sample`"),
@@ -23,6 +24,7 @@ _COMMANDS = (
     ("set_hf_token", "the environment variable HF_TOKEN"),
     ("start_server", "`llamaherd serve`"),
     ("stop_server", "Ctrl-C"),
+    ("validate", "`llamaherd validate`"),
 )
 
 

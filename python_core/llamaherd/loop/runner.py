@@ -13,11 +13,12 @@ from llamaherd.core.outcome import Finish, Output, Status
 from llamaherd.loop.delayed import Delayed
 from llamaherd.loop.open_groups import OpenGroups
 from llamaherd.loop.prefixes import call_tree, least_tokens
+from llamaherd.loop.sizing import as_made, limits_of
 from llamaherd.loop.slot_times import SlotWatch
 from llamaherd.memory.plan import MAX_DEPTH, MAX_HOLD, MOST_HOLD
 from llamaherd.schedule.beginnings import kept_for, with_beginnings
 from llamaherd.schedule.client import State
-from llamaherd.schedule.decision import Kind, Limits
+from llamaherd.schedule.decision import Kind
 from llamaherd.schedule.fallback import is_guilty, isolate
 from llamaherd.schedule.prefix_cache import PrefixCache
 from llamaherd.schedule.queue import Queue, make_clients
@@ -63,7 +64,7 @@ class Runner:
         self, engine: Engine, plan: Plan, *, keeps_prefixes: bool = True
     ) -> None:
         self.engine = engine
-        self.plan = _as_made(plan, engine)
+        self.plan = as_made(plan, engine)
         self.groups = OpenGroups()
         self._keeps = keeps_prefixes
         self._ids = count()
@@ -76,7 +77,7 @@ class Runner:
 
     def _forget_all(self) -> None:
         self._cache = PrefixCache()
-        self._scheduler = Scheduler(_limits(self.plan), self._cache)
+        self._scheduler = Scheduler(limits_of(self.plan), self._cache)
         self._live: dict[int, Client] = {}  # clients in the engine, by id
         self._watched: dict[int, Group] = {}  # groups of watched clients, by id
         self._is_short = False  # whether the last batch found too few cells
@@ -230,8 +231,7 @@ class Runner:
     def resize(self, plan: Plan) -> None:
         """Pause all requests and continue them in a cache of another size.
 
-        Held prefixes and kept prompts move to the new cache if it has at least as many
-        slots and cells for each of them, and if libllama can read their state there.
+        Held prefixes and kept prompts move to the new cache if it covers the old one.
 
         Raises:
             ContextError: There is not enough memory; the cache keeps its size.
@@ -249,10 +249,10 @@ class Runner:
             self._lose_kept()
         try:
             self.engine.resize(plan.n_ctx, plan.n_sequences, plan.kv_layout)
-            self.plan = _as_made(plan, self.engine)
+            self.plan = as_made(plan, self.engine)
         finally:
-            self._scheduler.resized(_limits(self.plan))
-            self._forget_lost()
+            self._scheduler.resized(limits_of(self.plan))
+            self._lose_kept(is_all=False)
             self._cache.n_again = 0
             self.n_waited = 0
             surplus = self._scheduler.surplus_prefixes()
@@ -260,25 +260,17 @@ class Runner:
                 self._release(prefix)
             self._scheduler.lost(surplus)
 
-    def _lose_kept(self) -> None:
-        """Release kept prompts and held prefixes; needed prefixes are computed again."""
-        while (kept := self._scheduler.kept.evict()) is not None:
-            self._release(kept[0])
-        for prefix in self._cache.held:
-            self._release(prefix)
-            self._scheduler.lost([prefix])
-
-    def _forget_lost(self) -> None:
-        """Release kept prompts and held prefixes that a change of the cache has lost."""
+    def _lose_kept(self, *, is_all: bool = True) -> None:
+        """Release kept prompts and held prefixes, or (not is_all) those without cells."""
         for client in self._scheduler.kept.clients:
-            kept = self.engine.kept(client.id)
+            kept = None if is_all else self.engine.kept(client.id)
             if kept is None:
                 self._scheduler.kept.remove(client)
                 self._release(client)
             else:
                 self._scheduler.kept.add(client, kept)
         for prefix in self._cache.held:
-            if self.engine.get(prefix.id).finish is not Finish.NONE:
+            if is_all or self.engine.get(prefix.id).finish is not Finish.NONE:
                 self._release(prefix)
                 self._scheduler.lost([prefix])
 
@@ -503,17 +495,3 @@ class Runner:
         del self._live[client.id]
         self._watched.pop(client.id, None)
         self.engine.release(client.id)
-
-
-def _as_made(plan: Plan, engine: Engine) -> Plan:
-    """Return the plan with the sizes of the engine, which libllama may have rounded."""
-    return replace(plan, n_ctx=engine.n_ctx, n_ctx_seq=engine.n_ctx_seq)
-
-
-def _limits(plan: Plan) -> Limits:
-    is_pool = plan.kv_layout == "unified"
-    return Limits(
-        n_slots=plan.n_seq_max,
-        n_hold=plan.n_hold,
-        n_cells=plan.n_ctx if is_pool else None,
-    )

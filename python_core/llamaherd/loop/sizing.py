@@ -13,6 +13,7 @@ from llamaherd.memory.kv_cells import number_of
 from llamaherd.memory.plan import AUTO_SLOTS, MAX_HOLD, MEMORY_SHARE, Plan, make_plan
 from llamaherd.native.engine import EngineParams, NativeEngine
 from llamaherd.native.shim import CELL_BLOCK
+from llamaherd.schedule.decision import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -227,3 +228,18 @@ class NativeSizing:
             kv_unified=plan.kv_layout == "unified",
         )
         return NativeEngine(self._model, params)
+
+
+def as_made(plan: Plan, engine: Engine) -> Plan:
+    """Return a plan with the sizes of the engine, which libllama may have rounded."""
+    return replace(plan, n_ctx=engine.n_ctx, n_ctx_seq=engine.n_ctx_seq)
+
+
+def limits_of(plan: Plan) -> Limits:
+    """Return what the scheduler has to know of a plan."""
+    is_pool = plan.kv_layout == "unified"
+    return Limits(
+        n_slots=plan.n_seq_max,
+        n_hold=plan.n_hold,
+        n_cells=plan.n_ctx if is_pool else None,
+    )
