@@ -1,4 +1,4 @@
-# Arguments of estimate(): methods, outcome, quantile, clusters, weights, codes in one form.
+# Arguments of estimate(): methods, outcome, clusters, weights, codes in one form.
 
 # Converts the survey weights of all rows for Python.
 weights_given <- function(weights, coded) {
@@ -55,14 +55,21 @@ check_outcome <- function(x, error_call) {
   as_py_list(check_text(x, "outcome", error_call))
 }
 
-check_quantile <- function(x, error_call) {
-  if (is.null(x)) {
-    return(NULL)
+# Refuses arguments in `...`; for one version, removed ones say what to use instead.
+check_removed <- function(dots, error_call) {
+  majority <- "The right code is that of the majority. {.fn dawid_skene} estimates how often each
+    coder errs; let one more coder decide the texts on which coders disagree."
+  instead <- c(
+    consensus = majority,
+    n_imputations = majority,
+    quantile = "{.code outcome = \"median\"} estimates the median, the only quantile."
+  )
+  found <- intersect(names(dots), names(instead))
+  if (length(found) > 0) {
+    message <- c("{.arg {found[[1]]}} was removed.", i = instead[[found[[1]]]])
+    abort(message, "argument", error_call)
   }
-  if (!is.numeric(x) || length(x) == 0 || anyNA(x)) {
-    abort_argument("quantile", "numbers between 0 and 1", x, error_call)
-  }
-  as_py_list(as.double(x))
+  check_dots(dots, character(), error_call)
 }
 
 # Returns the levels of the factors among the columns; the levels give the order of groups.
@@ -94,8 +101,7 @@ codes_in_one_form <- function(columns, codes, options) {
     labels = as_text(read[["labels"]]),
     rows = as.integer(unlist(read[["rows"]]) + 1),
     codes = as_text(read[["codes"]]),
-    gold = read[["gold"]],
-    draws = lapply(read[["draws"]], as_text)
+    gold = read[["gold"]]
   )
 }
 

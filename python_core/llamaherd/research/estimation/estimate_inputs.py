@@ -55,16 +55,6 @@ def columns_of(
     return gold, prob
 
 
-def compared_columns(
-    texts: Population, formula: str | None, groups: list[str]
-) -> list[Sequence[Any]]:
-    """Return the labels, and the columns of the groups or of the formula (sorted)."""
-    if formula is not None:
-        used = formula_names.columns_in(formula) - {texts.label_column}
-        groups = sorted(used.intersection(frames.names(texts.frame)))
-    return [texts.labels, *(frames.column(texts.frame, name, "by") for name in groups)]
-
-
 def all_values(texts: Population, codes: Sequence[str]) -> set[str]:
     """Return all labels and codes that occur."""
     return {*codes, *(label for label in texts.labels if label is not None)}
