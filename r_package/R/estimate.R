@@ -146,61 +146,42 @@ estimate <- function(
 ) {
   error_call <- rlang::current_env()
   check_removed(rlang::enquos(...), error_call)
-  coded <- check_data(coded, error_call, "coded")
-  given <- labels_and_gold(
+  # Only for numbers on a scale does the record select another outcome.
+  read <- estimate_inputs(
     coded,
-    rlang::enquo(gold),
-    rlang::enquo(label),
-    rlang::enquo(text),
+    rlang::enquos(
+      gold = gold,
+      label = label,
+      text = text,
+      cluster = cluster,
+      weights = weights
+    ),
+    several,
+    prob,
+    predictions,
+    is_stated = !is.null(outcome) || !is.null(formula),
     error_call
   )
-  gold <- given$gold
-  label <- given$label
-  text <- given$text
-  design <- given$design
-  # Only for numbers on a scale does the record select another outcome.
-  is_stated <- !is.null(outcome) || !is.null(formula) || !is.numeric(coded[[label]])
-  check_lost_record(
-    coded,
-    label,
-    "coded",
-    several %||% design$several,
-    if (is_stated) "nominal" else design$scale,
-    error_call,
-    scale_arg = "outcome"
-  )
-  several <- if (is.null(several)) {
-    has_several(coded) || isTRUE(design$several)
-  } else {
-    check_flag(several)
-  }
+  coded <- read$coded
+  label <- read$options$label
+  cluster <- read$cluster
+  codes <- read$codes
+  uses <- read$uses
   by <- columns_named(rlang::enquo(by), coded, "by", error_call)
-  cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
-  weights <- column_or_values(rlang::enquo(weights), coded, "weights", error_call)
   methods <- check_methods(methods, error_call)
-  options <- list(
-    label = label,
-    text = text,
-    model = check_model_name(model, formula, error_call),
-    methods = as_py_list(methods),
-    level = check_number(level),
-    target = check_choice(target, c("population", "texts")),
-    prob = check_prob(prob, "simple", error_call),
-    weights = weights_given(weights, coded),
-    simultaneous = if (!is.null(simultaneous)) {
-      check_choice(simultaneous, c("bonferroni", "max_t"))
-    }
+  options <- c(
+    read$options,
+    list(
+      model = check_model_name(model, formula, error_call),
+      methods = as_py_list(methods),
+      level = check_number(level),
+      target = check_choice(target, c("population", "texts")),
+      weights = weights_given(read$weights, coded),
+      simultaneous = if (!is.null(simultaneous)) {
+        check_choice(simultaneous, c("bonferroni", "max_t"))
+      }
+    )
   )
-  uses <- c(label, text, if (!is.null(design)) gold_columns(gold, coded))
-  probs <- probs_used(coded, label, predictions, error_call)
-  options$predictions <- if (is.null(probs)) "labels" else as.list(probs)
-  uses <- c(uses, probs, raw_columns(coded, c(label, probs)))
-  options$several <- several
-  options$levels <- if (is.factor(coded[[label]])) as_py_list(levels(coded[[label]]))
-  options$ordered <- is.ordered(coded[[label]])
-  known <- coded_columns(coded)
-  options$codebook <- if (identical(label, known$label)) known$codebook
-  codes <- gold_codes_of(gold, coded, error_call)
   if (is.null(formula)) {
     options$by <- if (!is.null(by)) as_py_list(by)
     options$outcome <- check_outcome(outcome, error_call)
@@ -222,7 +203,7 @@ estimate <- function(
       message <- "{.arg by} and {.arg outcome} cannot be combined with a formula: write them in it."
       abort(message, "argument", error_call)
     }
-    if (several) {
+    if (options$several) {
       check_has_label(formula, label, error_call)
     }
     options$used <- as_py_list(all.vars(formula))
@@ -230,19 +211,18 @@ estimate <- function(
       uses <- c(uses, cluster_columns(coded, c(uses, all.vars(formula))))
     }
     columns <- py_columns(coded, uses)
-    read <- codes_in_one_form(columns, codes, options)
-    names <- names(probs)
+    one_form <- codes_in_one_form(columns, codes, options)
     matrices <- formula_matrices(
       coded,
       formula,
       label,
-      read,
+      one_form,
       cluster,
       error_call,
-      names,
-      weights
+      names(read$probs),
+      read$weights
     )
-    found <- py_call("estimate_regression", columns, read$gold, matrices, options)
+    found <- py_call("estimate_regression", columns, one_form$gold, matrices, options)
   }
   result <- new_estimates(found, options, formula, methods)
   document_event("estimate", \() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,12 +12,17 @@ import numpy as np
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.gold import with_levels
 from llamaherd.core.errors import ArgumentError
+from llamaherd.research import frames
 from llamaherd.research.coding.survey import mean_one, weights_of
 from llamaherd.research.estimation.cluster_hint import copied_texts, hinted
 from llamaherd.research.estimation.code_forms import in_one_form, undeclared
 from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.consensus import agreement_line
 from llamaherd.research.estimation.consensus import dawid_skene as of_coders
+from llamaherd.research.estimation.corrected import corrected
+from llamaherd.research.estimation.corrected import (
+    replicate_weights as weights_of_replicates,
+)
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimate_inputs import joined
 from llamaherd.research.estimation.estimate_result import result, settings_of
@@ -115,10 +121,44 @@ def estimate_means(
         options: Arguments of `estimate`; `levels` and `ordered`, see `codes_in_one_form`;
             `codebook`: JSON or None.
     """
-    only_r = {"levels", "ordered", "codebook"}
-    arguments = {n: v for n, v in options.items() if n not in only_r}
     data = with_levels(columns, options)
-    return _estimates(estimate(data, _gold(gold), **arguments))
+    return _estimates(estimate(data, _gold(gold), **_arguments(options)))
+
+
+@boundary
+def corrected_columns(
+    columns: Mapping[str, Sequence[Any]],
+    gold: str | Sequence[Any],
+    options: Mapping[str, Any],
+) -> dict[str, list[float]]:
+    """Return the columns that `corrected` adds; arguments as `estimate_means`."""
+    data = with_levels(columns, options)
+    found = corrected(data, _gold(gold), **_arguments(options))
+    return {
+        name: [math.nan if each is None else float(each) for each in found[name]]
+        for name in frames.names(found)
+        if name not in columns
+    }
+
+
+@boundary
+def replicate_weights(
+    columns: Mapping[str, Sequence[Any]],
+    gold: str | Sequence[Any],
+    options: Mapping[str, Any],
+) -> bytearray:
+    """Return replicate weights as bytes of float64, column by column."""
+    arguments = {**_arguments(options), "seed": int(options["seed"])}
+    del arguments["predictions"]
+    data = with_levels(columns, options)
+    found = weights_of_replicates(data, _gold(gold), **arguments)
+    return bytearray(found.astype("<f8").tobytes(order="F"))
+
+
+def _arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without those that only R has."""
+    only_r = {"levels", "ordered", "codebook"}
+    return {name: value for name, value in options.items() if name not in only_r}
 
 
 @boundary

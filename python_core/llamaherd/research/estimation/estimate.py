@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.core import checks
 from llamaherd.core.caller import one_warning
 from llamaherd.core.removed import removed
-from llamaherd.research.coding.label_sets import has_several, scale_of
-from llamaherd.research.coding.survey import mean_one, weights_of
+from llamaherd.research.coding.survey import mean_one
 from llamaherd.research.estimation import formulas
-from llamaherd.research.estimation.averages import all_codes, averaged_sample
 from llamaherd.research.estimation.by_columns import named
-from llamaherd.research.estimation.cluster_hint import clusters_of, hinted
-from llamaherd.research.estimation.code_forms import in_one_form, undeclared
+from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.consensus import agreement_line
 from llamaherd.research.estimation.estimate_inputs import (
+    Inputs,
     all_values,
-    columns_of,
-    joined,
-    kept_rows,
     with_outcome,
 )
 from llamaherd.research.estimation.estimate_result import (
@@ -35,16 +30,13 @@ from llamaherd.research.estimation.fitting_outcomes import fit_outcomes
 from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.formula_names import columns_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped
-from llamaherd.research.estimation.label_checks import copies, label_check_of
+from llamaherd.research.estimation.label_checks import label_check_of
 from llamaherd.research.estimation.outcomes import (
     asks_median,
     limits_of,
-    number_outcome,
 )
 from llamaherd.research.estimation.predictions import (
-    cluster_notes,
     comparable,
     predictions_of,
 )
@@ -179,25 +171,25 @@ def estimate(  # noqa: PLR0917 - as in R
     """
     check_model(formula, by=by, model=model)
     checks.choice("simultaneous", simultaneous, (None, *WAYS))
-    several = has_several(coded, gold) if several is None else several
-    texts, gold, notes = joined(coded, gold, label, text, several=several)
-    gold, prob = columns_of(texts, gold, prob, weights)
-    texts, gold, are_numbers = in_one_form(texts, gold, several=several)
+    made = Inputs.of(
+        coded,
+        gold,
+        label=label,
+        text=text,
+        prob=prob,
+        several=several,
+        weights=weights,
+        cluster=cluster,
+        target=target,
+        formula=formula,
+        by=by,
+    )
+    texts, kept, used, several = made.texts, made.kept, made.used, made.several
+    clusters, survey, notes = made.clusters, made.survey, made.notes
     if formula is not None and outcome is not None:
         formula = with_outcome(formula, outcome, texts, several=several)
-    survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
-    kept = kept_rows(texts, formula, by, cluster, survey)
-    used = used_gold(gold, prob, len(texts), kept, is_clustered=cluster is not None)
-    used = used.among(kept, len(texts))
     predicted = predictions_of(coded, texts, predictions, several=several)
-    clusters, of_copies = clusters_of(texts, cluster, kept, target)
     model = model or ("mean" if formula is None else "ols")
-    notes += [
-        *copies(texts, gold),
-        *undeclared(texts, gold, several=several),
-        *cluster_notes(coded, cluster),
-        *of_copies,
-    ]
 
     def settings(own_level: float, own_clusters: Ints | None = clusters) -> FitSettings:
         return settings_of(
@@ -212,11 +204,9 @@ def estimate(  # noqa: PLR0917 - as in R
     settings(level)
     if formula is None:
         in_groups = grouped(texts, by, kept, order or {})
-        there = all_values(texts, [*all_codes(used)])
-        is_scale = scale_of(coded, gold, label) in ("interval", "ratio")
-        is_median, given = asks_median(outcome, there), outcome
-        outcome = number_outcome(given, there, by_default=are_numbers or is_scale)
-        used, outcome = averaged_sample(used, outcome, several=several)
+        given = outcome
+        used, outcome, is_scale = made.measured(coded, given, label)
+        is_median = asks_median(given, all_values(texts, made.used.codes))
         limits = limits_of(given, outcome, texts.names, is_scale=is_scale)
 
         def fit(own_level: float, *by_cluster: Ints) -> Compared:
@@ -253,14 +243,14 @@ def estimate(  # noqa: PLR0917 - as in R
                 lambda one, each: fit_regression(kind, at[id(one)], each),
             )
 
-    made = at_level(fit, level, simultaneous)
+    found = at_level(fit, level, simultaneous)
     if clusters is None and target == "population":
         roles = {texts.text_column, texts.label_column, texts.id_column, *named(by)}
         roles |= set() if formula is None else columns_in(formula)
-        notes += hinted(texts, kept, roles, made, lambda c: fit(level, c))
+        notes += hinted(texts, kept, roles, found, lambda c: fit(level, c))
     return dataclasses.replace(
         result(
-            made.found,
+            found.found,
             settings(level),
             model=model,
             formula=formula,
@@ -269,10 +259,10 @@ def estimate(  # noqa: PLR0917 - as in R
             notes=notes,
         ),
         predictions=predicted[0].kind,
-        widths=made.widths,
+        widths=found.widths,
         grouped_by=tuple(named(by)),
         simultaneous=simultaneous,
-        agreement=agreement_line(gold) if isinstance(gold, GoldSample) else "",
+        agreement=agreement_line(made.gold) if isinstance(made.gold, GoldSample) else "",
         is_weighted=survey is not None,
-        label_check=label_check_of(texts, gold, prob),
+        label_check=label_check_of(texts, made.gold, made.prob),
     )
