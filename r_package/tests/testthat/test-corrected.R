@@ -5,7 +5,12 @@ local({
   wrong <- runif(n) < 0.25
   label <- ifelse(wrong, ifelse(truth == "yes", "no", "yes"), truth)
   age <- rnorm(n) + (truth == "yes")
-  speeches <<- data.frame(text = sprintf("Text %d.", seq_len(n)), label, age, w = runif(n) + 0.5)
+  speeches <<- data.frame(
+    text = sprintf("Text %d.", seq_len(n)),
+    label,
+    age,
+    w = runif(n) + 0.5
+  )
   codes <<- truth
 })
 
@@ -41,6 +46,13 @@ test_that("labels, numbers, weights and errors are those of Python", {
   expect_equal(mean(corrected(speeches, gold, scores)$corrected), mean_of$estimate)
   plain <- replicate_weights(speeches, gold, n = 3)
   expect_equal(replicate_weights(speeches, gold, n = 3, weights = w), plain * speeches$w)
-  expect_error(corrected(shares, gold), "corrected_no", class = "llamaherd_error_argument")
-  expect_error(replicate_weights(speeches, gold, n = 1), class = "llamaherd_error_argument")
+  expect_error(
+    corrected(shares, gold),
+    "corrected_no",
+    class = "llamaherd_error_argument"
+  )
+  expect_error(
+    replicate_weights(speeches, gold, n = 1),
+    class = "llamaherd_error_argument"
+  )
 })
