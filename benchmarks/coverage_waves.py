@@ -26,10 +26,8 @@ from llamaherd.research.estimation.comparing import Compared
 from llamaherd.research.estimation.fitting import FitSettings
 from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.gold_use import GoldUsed
-from llamaherd.research.estimation.repeated import repeated
+from llamaherd.research.estimation.repeated import at_level
 from llamaherd.research.statistics import sampling, waves
-from llamaherd.research.statistics.coder_cells import cells_of
-from llamaherd.research.statistics.dawid_skene import imputed
 from llamaherd.research.statistics.dsl import Drawing
 from llamaherd.research.statistics.representative import label_check
 from llamaherd.research.statistics.waves import Wave
@@ -280,11 +278,6 @@ CODERS = {
 OF_CODERS = ("share", "share, equal strata of labels", "difference of groups")
 
 
-OF_CODES = {  # columns of the table of coders
-    "majority": "majority",
-    "dawid_skene": "Dawid-Skene",
-    "one_coin": "one-coin",
-}
 CODER_CASES = {f"{who} | {what}": (who, what) for who in CODERS for what in OF_CODERS}
 
 
@@ -299,47 +292,22 @@ def coders_draw(case: str, seed: int, k: int) -> dict[str, Hit]:
     truth = texts.code[gold.rows]
     right = CODERS[who]
     given = np.array([np.where(rng.random(200) < p, truth, 1 - truth) for p in right])
-    found = {}
-    for way in OF_CODES:
-        codes = (2 * given.sum(axis=0) > len(right)).astype(np.int64)[None]
-        if way != "majority":
-            codes = _imputed(texts, gold, given, what, way)
-        found[way] = _with_codes(texts, gold, codes, what)
-    return found
+    codes = (2 * given.sum(axis=0) > len(right)).astype(np.int64)
+    return {"dsl": _with_codes(texts, gold, codes, what)}
 
 
 def coders_table(found: draws.Drawn) -> str:
     """Return the table of coverage if coders make independent errors."""
-    lines = [f"| 200 codes, DSL | estimate | {' | '.join(OF_CODES.values())} |"]
-    lines.append("|---|---|---:|---:|---:|")
-    for name, values in found.cases.items():
-        cells = [cell(values, way) for way in OF_CODES]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines = ["| 200 codes, DSL, code of the majority | estimate | |", "|---|---|---:|"]
+    lines += [f"| {name} | {cell(v, 'dsl')} |" for name, v in found.cases.items()]
     return heading(found) + "\n".join(lines) + "\n"
-
-
-def _imputed(texts: Texts, gold: GoldUsed, given: Ints, what: str, way: str) -> Ints:
-    """Impute the true codes from the coders' codes, in the same cells as estimate()."""
-    strata = np.zeros(len(gold.rows)) if gold.strata is None else gold.strata
-    groups = [texts.group[gold.rows].tolist()] if what == OF_CODERS[2] else []
-    cells = cells_of(strata.tolist(), texts.label[gold.rows].tolist(), groups)
-    return imputed(given, 2, 20, 1, one_coin=way == "one_coin", cells=cells)
 
 
 def _with_codes(texts: Texts, gold: GoldUsed, codes: Ints, what: str) -> Hit:
     in_groups = what == OF_CODERS[2]
-
-    def fit(m: int, own: GoldUsed, level: float) -> Compared:
-        return estimates(
-            texts,
-            own,
-            in_groups=in_groups,
-            codes=codes[m],
-            methods=("dsl",),
-            level=level,
-        )
-
-    rows = repeated([gold] * len(codes), fit, LEVEL, None).found.rows
+    rows = estimates(
+        texts, gold, in_groups=in_groups, codes=codes, methods=("dsl",)
+    ).found.rows
     if not in_groups:
         return hit(rows[0], SHARE)
     return hit(next(row for row in rows if row.term == "difference"), DIFFERENCE)
@@ -425,14 +393,14 @@ def _of_labels(
         for k in range(4)
     ]
 
-    def fit(_: int, own: GoldUsed, level: float) -> Compared:
+    def fit(level: float) -> Compared:
         settings = FitSettings(
-            gold=own, methods=("dsl",), level=level, target="population"
+            gold=gold, methods=("dsl",), level=level, target="population"
         )
         found = fit_means(outcomes, "share", group, ["0", "1", "2"], settings)
         return Compared(found=found, widths=())
 
-    return repeated([gold], fit, LEVEL, way).found.rows
+    return at_level(fit, LEVEL, way).found.rows
 
 
 def _truth(row: Estimate) -> float:

@@ -111,6 +111,8 @@ from .research.coding.scales import NumberScale as NumberScale
 from .research.coding.scales import number_scale as number_scale
 from .research.estimation.consensus import DawidSkene as DawidSkene
 from .research.estimation.consensus import dawid_skene as dawid_skene
+from .research.estimation.corrected import corrected as corrected
+from .research.estimation.corrected import replicate_weights as replicate_weights
 from .research.estimation.estimate import estimate as estimate
 from .research.estimation.estimates import Estimate as Estimate
 from .research.estimation.estimates import Estimates as Estimates

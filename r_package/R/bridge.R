@@ -45,6 +45,7 @@ slow_functions <- c(
   "calibration_fit",
   "codes_in_one_form",
   "confusion_tables",
+  "corrected_columns",
   "coverage_curve",
   "dawid_skene",
   "estimate_means",
@@ -53,6 +54,7 @@ slow_functions <- c(
   "gold_size",
   "plot_description",
   "reliability",
+  "replicate_weights",
   "spans_validate",
   "validate"
 )

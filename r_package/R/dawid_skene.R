@@ -10,8 +10,6 @@
 #' Coders' errors must be independent given the right label. Texts that are hard for everybody
 #' violate this assumption; the estimated accuracy of coders is then too high.
 #'
-#' [estimate()] uses the model with `consensus = "dawid_skene"` or `"one_coin"`.
-#'
 #' @param gold A `llamaherd_gold` with codes of at least three coders, and at least 20 texts with
 #'   two or more codes. A coder need not code every text.
 #' @param one_coin TRUE estimates a single probability per coder, which needs fewer codes.

@@ -40,7 +40,7 @@
 #'   all texts that the sample was drawn from.
 #' @param gold A coded [gold_sample()]. With several coders the most frequent code is used. In a
 #'   tie the code of the first of the tied coders is used, and a note reports this; let another
-#'   coder decide these texts. For means and quantiles, numbers of several coders are averaged. In
+#'   coder decide these texts. For means and medians, numbers of several coders are averaged. In
 #'   place of a sample, `gold` can be a vector of codes, or the name of a column of codes, with one
 #'   code per row and NA for rows without a code. Such codes need the argument `prob`.
 #' @param formula A regression formula with the column of labels on either side:
@@ -52,10 +52,9 @@
 #' @param outcome Only without a formula: the quantity to estimate. For a vector of labels, the
 #'   share of each label is estimated. For a named vector with a number per label, such as
 #'   `c(negative = -1, neutral = 0, positive = 1)`, the mean of these numbers is estimated. If the
-#'   labels themselves are numbers, `outcome` may also be `"mean"`, `"median"` or `"quantile"`,
-#'   which estimates the quartiles or the quantiles that `quantile` sets. `NULL` estimates the mean
-#'   of a [number_scale()] and of numbers that have fractions or more than 20 distinct values, and
-#'   otherwise the share of each label.
+#'   labels themselves are numbers, `outcome` may also be `"mean"` or `"median"`. `NULL` estimates
+#'   the mean of a [number_scale()] and of numbers that have fractions or more than 20 distinct
+#'   values, and otherwise the share of each label.
 #' @param by Columns for estimates by group, and for differences from the first group (for a factor,
 #'   its first level). Column names as strings, or unquoted as in `c(party, year)`.
 #' @param model `"mean"`, `"ols"` or `"logit"`. `NULL` uses `"mean"` without a formula and `"ols"`
@@ -83,18 +82,12 @@
 #' @param weights Survey weights: a column, or a number of at least 0 per text. Estimates then
 #'   describe the population that the weighted texts represent. Multiplying all weights by a number
 #'   changes nothing.
-#' @param consensus How to determine the right code of texts whose coders disagree: `"majority"`,
-#'   see `gold`; or a model of coders' errors, `"dawid_skene"` or `"one_coin"`, see [dawid_skene()].
-#'   With a model of coders' errors, estimates from several draws of the right codes are combined by
-#'   Rubin's rules, so that intervals include the uncertainty about the right codes. The codes are
-#'   drawn separately for each combination of stratum, model's label and group of the estimate
-#'   (`by`, or the columns of the formula).
-#' @param n_imputations Number of draws of the right codes by the model of coders' errors.
 #' @param simultaneous `NULL`: each single interval has the confidence `level`.
 #'   `"bonferroni"` or `"max_t"`: all intervals of a method are simultaneous, so that together they
 #'   have the confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome,
 #'   and its intervals are shorter than with `"bonferroni"`.
-#' @param quantile For `outcome = "quantile"`: quantiles between 0 and 1, such as `0.9`.
+#' @param ... Must be empty. Arguments that were removed give an error that says what to use
+#'   instead.
 #' @returns A `llamaherd_estimates`. Converted to a data frame, the result has one row per estimate
 #'   and method: `outcome`, `term`, `group`, `method`, `estimate`, `std_error`, `low`, `high`, `lam`
 #'   (weight of the labels by `"ppi"`) and `df` (degrees of freedom of the interval). [coef()],
@@ -148,73 +141,50 @@ estimate <- function(
   several = NULL,
   predictions = NULL,
   weights = NULL,
-  consensus = c("majority", "dawid_skene", "one_coin"),
-  n_imputations = 20L,
   simultaneous = NULL,
-  quantile = NULL
+  ...
 ) {
   error_call <- rlang::current_env()
-  coded <- check_data(coded, error_call, "coded")
-  given <- labels_and_gold(
+  check_removed(rlang::enquos(...), error_call)
+  # Only for numbers on a scale does the record select another outcome.
+  read <- estimate_inputs(
     coded,
-    rlang::enquo(gold),
-    rlang::enquo(label),
-    rlang::enquo(text),
+    rlang::enquos(
+      gold = gold,
+      label = label,
+      text = text,
+      cluster = cluster,
+      weights = weights
+    ),
+    several,
+    prob,
+    predictions,
+    is_stated = !is.null(outcome) || !is.null(formula),
     error_call
   )
-  gold <- given$gold
-  label <- given$label
-  text <- given$text
-  design <- given$design
-  # Only for numbers on a scale does the record select another outcome.
-  is_stated <- !is.null(outcome) || !is.null(formula) || !is.numeric(coded[[label]])
-  check_lost_record(
-    coded,
-    label,
-    "coded",
-    several %||% design$several,
-    if (is_stated) "nominal" else design$scale,
-    error_call,
-    scale_arg = "outcome"
-  )
-  several <- if (is.null(several)) {
-    has_several(coded) || isTRUE(design$several)
-  } else {
-    check_flag(several)
-  }
+  coded <- read$coded
+  label <- read$options$label
+  cluster <- read$cluster
+  codes <- read$codes
+  uses <- read$uses
   by <- columns_named(rlang::enquo(by), coded, "by", error_call)
-  cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
-  weights <- column_or_values(rlang::enquo(weights), coded, "weights", error_call)
   methods <- check_methods(methods, error_call)
-  options <- list(
-    label = label,
-    text = text,
-    model = check_model_name(model, formula, error_call),
-    methods = as_py_list(methods),
-    level = check_number(level),
-    target = check_choice(target, c("population", "texts")),
-    prob = check_prob(prob, "simple", error_call),
-    weights = weights_given(weights, coded),
-    consensus = check_choice(consensus, c("majority", "dawid_skene", "one_coin")),
-    n_imputations = check_whole(n_imputations, min = 2),
-    simultaneous = if (!is.null(simultaneous)) {
-      check_choice(simultaneous, c("bonferroni", "max_t"))
-    }
+  options <- c(
+    read$options,
+    list(
+      model = check_model_name(model, formula, error_call),
+      methods = as_py_list(methods),
+      level = check_number(level),
+      target = check_choice(target, c("population", "texts")),
+      weights = weights_given(read$weights, coded),
+      simultaneous = if (!is.null(simultaneous)) {
+        check_choice(simultaneous, c("bonferroni", "max_t"))
+      }
+    )
   )
-  uses <- c(label, text, if (!is.null(design)) gold_columns(gold, coded))
-  probs <- probs_used(coded, label, predictions, error_call)
-  options$predictions <- if (is.null(probs)) "labels" else as.list(probs)
-  uses <- c(uses, probs, raw_columns(coded, c(label, probs)))
-  options$several <- several
-  options$levels <- if (is.factor(coded[[label]])) as_py_list(levels(coded[[label]]))
-  options$ordered <- is.ordered(coded[[label]])
-  known <- coded_columns(coded)
-  options$codebook <- if (identical(label, known$label)) known$codebook
-  codes <- gold_codes_of(gold, coded, error_call)
   if (is.null(formula)) {
     options$by <- if (!is.null(by)) as_py_list(by)
     options$outcome <- check_outcome(outcome, error_call)
-    options$quantile <- check_quantile(quantile, error_call)
     options$cluster <- cluster
     options$order <- levels_by(coded, by)
     uses <- c(uses, by, cluster)
@@ -229,33 +199,30 @@ estimate <- function(
       abort_argument("formula", must, formula, error_call)
     }
     check_terms(formula, as.data.frame(coded), error_call)
-    if (!is.null(quantile)) {
-      abort("{.arg quantile} cannot be combined with a formula.", "argument", error_call)
-    }
     if (!is.null(by) || !is.null(outcome)) {
       message <- "{.arg by} and {.arg outcome} cannot be combined with a formula: write them in it."
       abort(message, "argument", error_call)
     }
-    if (several) {
+    if (options$several) {
       check_has_label(formula, label, error_call)
     }
     options$used <- as_py_list(all.vars(formula))
     if (is.null(cluster)) {
       uses <- c(uses, cluster_columns(coded, c(uses, all.vars(formula))))
     }
-    if (options$consensus != "majority") {
-      uses <- union(uses, intersect(all.vars(formula), names(coded)))
-    }
     columns <- py_columns(coded, uses)
-    read <- codes_in_one_form(columns, codes, options)
-    names <- names(probs)
-    matrices_of <- function(codes) {
-      read$codes <- codes
-      formula_matrices(coded, formula, label, read, cluster, error_call, names, weights)
-    }
-    matrices <- matrices_of(read$codes)
-    matrices$draws <- lapply(read$draws, matrices_of)
-    found <- py_call("estimate_regression", columns, read$gold, matrices, options)
+    one_form <- codes_in_one_form(columns, codes, options)
+    matrices <- formula_matrices(
+      coded,
+      formula,
+      label,
+      one_form,
+      cluster,
+      error_call,
+      names(read$probs),
+      read$weights
+    )
+    found <- py_call("estimate_regression", columns, one_form$gold, matrices, options)
   }
   result <- new_estimates(found, options, formula, methods)
   document_event("estimate", \() {

@@ -1,4 +1,60 @@
-# Arguments of estimate(): methods, outcome, quantile, clusters, weights, codes in one form.
+# Arguments of estimate(): methods, outcome, clusters, weights, codes in one form.
+
+# Reads the data, the codes and the options that estimate(), corrected() and replicate_weights()
+# share. `quos` are the expressions of `gold`, `label`, `text` and perhaps `cluster` and `weights`.
+estimate_inputs <- function(
+  coded,
+  quos,
+  several,
+  prob,
+  predictions,
+  is_stated,
+  error_call
+) {
+  coded <- check_data(coded, error_call, "coded")
+  given <- labels_and_gold(coded, quos$gold, quos$label, quos$text, error_call)
+  design <- given$design
+  label <- given$label
+  check_lost_record(
+    coded,
+    label,
+    "coded",
+    several %||% design$several,
+    if (is_stated || !is.numeric(coded[[label]])) "nominal" else design$scale,
+    error_call,
+    scale_arg = "outcome"
+  )
+  several <- if (is.null(several)) {
+    has_several(coded) || isTRUE(design$several)
+  } else {
+    check_flag(several, error_call = error_call)
+  }
+  probs <- probs_used(coded, label, predictions, error_call)
+  known <- coded_columns(coded)
+  options <- list(
+    label = label,
+    text = given$text,
+    prob = check_prob(prob, "simple", error_call),
+    predictions = if (is.null(probs)) "labels" else as.list(probs),
+    several = several,
+    levels = if (is.factor(coded[[label]])) as_py_list(levels(coded[[label]])),
+    ordered = is.ordered(coded[[label]]),
+    codebook = if (identical(label, known$label)) known$codebook
+  )
+  uses <- c(label, given$text, if (!is.null(design)) gold_columns(given$gold, coded))
+  named <- \(arg, read) {
+    if (!is.null(quos[[arg]])) read(quos[[arg]], coded, arg, error_call)
+  }
+  list(
+    coded = coded,
+    codes = gold_codes_of(given$gold, coded, error_call),
+    options = options,
+    uses = c(uses, probs, raw_columns(coded, c(label, probs))),
+    probs = probs,
+    cluster = named("cluster", one_column),
+    weights = named("weights", column_or_values)
+  )
+}
 
 # Converts the survey weights of all rows for Python.
 weights_given <- function(weights, coded) {
@@ -55,14 +111,21 @@ check_outcome <- function(x, error_call) {
   as_py_list(check_text(x, "outcome", error_call))
 }
 
-check_quantile <- function(x, error_call) {
-  if (is.null(x)) {
-    return(NULL)
+# Refuses arguments in `...`; for one version, removed ones say what to use instead.
+check_removed <- function(dots, error_call) {
+  majority <- "The right code is that of the majority. {.fn dawid_skene} estimates how often each
+    coder errs; let one more coder decide the texts on which coders disagree."
+  instead <- c(
+    consensus = majority,
+    n_imputations = majority,
+    quantile = "{.code outcome = \"median\"} estimates the median, the only quantile."
+  )
+  found <- intersect(names(dots), names(instead))
+  if (length(found) > 0) {
+    message <- c("{.arg {found[[1]]}} was removed.", i = instead[[found[[1]]]])
+    abort(message, "argument", error_call)
   }
-  if (!is.numeric(x) || length(x) == 0 || anyNA(x)) {
-    abort_argument("quantile", "numbers between 0 and 1", x, error_call)
-  }
-  as_py_list(as.double(x))
+  check_dots(dots, character(), error_call)
 }
 
 # Returns the levels of the factors among the columns; the levels give the order of groups.
@@ -94,8 +157,7 @@ codes_in_one_form <- function(columns, codes, options) {
     labels = as_text(read[["labels"]]),
     rows = as.integer(unlist(read[["rows"]]) + 1),
     codes = as_text(read[["codes"]]),
-    gold = read[["gold"]],
-    draws = lapply(read[["draws"]], as_text)
+    gold = read[["gold"]]
   )
 }
 

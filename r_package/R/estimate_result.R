@@ -40,7 +40,6 @@ new_estimates <- function(found, options, formula, methods) {
       widths = widths_of(found[["widths"]]),
       simultaneous = found[["simultaneous"]],
       agreement = found[["agreement"]],
-      consensus = found[["consensus"]],
       is_weighted = found[["is_weighted"]],
       label_check = label_check_of(found[["label_check"]]),
       source = found[["source"]]

@@ -46,8 +46,8 @@
 #'
 #'   * `features`, `n_codes`, `n_folds`, `seed`.
 #'   * `scores`: a data frame with the rows `accuracy`, `brier` and `ece` (expected calibration
-#'     error), and the columns `model` (value for the model's labels) and `recalibrated` (value for
-#'     the new labels by cross-validation).
+#'     error), and the columns `model` (value for the model's labels), `recalibrated` (value for
+#'     the new labels by cross-validation) and `constant` (value for the shares of the codes).
 #'   * `gain`: the difference of the two accuracies, with its interval.
 #'   * `line`: a summary.
 #' @references Zrnic, Candès, *Cross-prediction-powered inference*, PNAS 121, 2024

@@ -266,7 +266,6 @@ estimates_for_report <- function(x) {
     predictions = x$predictions,
     simultaneous = x$simultaneous,
     agreement = x$agreement,
-    consensus = x$consensus,
     is_weighted = x$is_weighted
   )
 }

@@ -51,9 +51,11 @@ from llamaherd._r.embeddings import (
 )
 from llamaherd._r.estimation import (
     codes_in_one_form,
+    corrected_columns,
     dawid_skene,
     estimate_means,
     estimate_regression,
+    replicate_weights,
 )
 from llamaherd._r.gold import (
     gold_draw,
@@ -191,6 +193,7 @@ __all__ = [
     "context_create",
     "context_plan",
     "contextual_check",
+    "corrected_columns",
     "coverage_curve",
     "dawid_skene",
     "detokenize",
@@ -242,6 +245,7 @@ __all__ = [
     "remote_started",
     "remote_stop",
     "remote_submit",
+    "replicate_weights",
     "report",
     "scale_make",
     "schema_columns",

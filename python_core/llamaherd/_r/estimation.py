@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,10 +14,15 @@ from llamaherd._r.gold import with_levels
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.coding.survey import mean_one, weights_of
-from llamaherd.research.estimation import consensus as consensuses
 from llamaherd.research.estimation.cluster_hint import copied_texts, hinted
 from llamaherd.research.estimation.code_forms import in_one_form, undeclared
 from llamaherd.research.estimation.comparing import Compared, by_predictions
+from llamaherd.research.estimation.consensus import agreement_line
+from llamaherd.research.estimation.consensus import dawid_skene as of_coders
+from llamaherd.research.estimation.corrected import corrected
+from llamaherd.research.estimation.corrected import (
+    replicate_weights as weights_of_replicates,
+)
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimate_inputs import joined
 from llamaherd.research.estimation.estimate_result import result, settings_of
@@ -29,15 +35,13 @@ from llamaherd.research.estimation.predictions import (
     comparable,
     predictions_of,
 )
-from llamaherd.research.estimation.repeated import repeated
+from llamaherd.research.estimation.repeated import at_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from llamaherd.research.estimation.estimates import Estimates
     from llamaherd.research.estimation.fitting import FitSettings
-    from llamaherd.research.estimation.gold_data import Population
-    from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.sampling import Floats
 
 
@@ -53,13 +57,11 @@ def codes_in_one_form(
         columns: Columns of text, label and id, if present.
         gold: Sample as JSON, or N codes.
         options: `label`, `text`, `several`. `levels`: levels of the label column, or
-            None. `ordered`: whether the levels are ordered. `used`: columns of the
-            formula.
+            None. `ordered`: whether the levels are ordered.
 
     Returns:
         `labels`: labels of all N texts. `rows`, `codes`: indices and codes of the rows
-        with a code. `gold`: sample with converted codes. `draws`: lists like `codes`,
-        with true codes drawn from a model of the coders; [] without such a model.
+        with a code. `gold`: sample with converted codes.
     """
     several = options["several"]
     texts, sample, _ = joined(
@@ -80,31 +82,7 @@ def codes_in_one_form(
         "rows": [float(row) for row, _ in coded],
         "codes": [clean(code) for _, code in coded],
         "gold": read.to_json() if isinstance(read, GoldSample) else list(given),
-        "draws": [
-            [clean(code) for code in draw]
-            for draw in _draws(read, options, _compared(texts, options))
-        ],
     }
-
-
-def _draws(
-    gold: GoldSample | Sequence[Any],
-    options: Mapping[str, Any],
-    compared: Sequence[Sequence[Any]],
-) -> list[list[str]]:
-    consensus = options.get("consensus", "majority")
-    if consensus == "majority" or not isinstance(gold, GoldSample):
-        return []
-    own = gold.coded_waves()
-    n = int(options["n_imputations"])
-    return consensuses.imputed_codes(own, consensus, n, compared)
-
-
-def _compared(texts: Population, options: Mapping[str, Any]) -> list[Sequence[Any]]:
-    """Return the columns of the analysis: labels, and columns of the formula by name."""
-    used = set(options["used"]) - {texts.label_column}
-    names = sorted(used.intersection(frames.names(texts.frame)))
-    return [texts.labels, *(frames.column(texts.frame, name, "used") for name in names)]
 
 
 @boundary
@@ -115,7 +93,7 @@ def dawid_skene(sample: str, one_coin: bool) -> dict[str, Any]:
         sample: Sample as JSON.
         one_coin: See `llamaherd.dawid_skene`.
     """
-    found = consensuses.dawid_skene(GoldSample.from_json(sample), one_coin=one_coin)
+    found = of_coders(GoldSample.from_json(sample), one_coin=one_coin)
     return {
         "ids": [clean(each) for each in found.ids],
         "labels": [clean(each) for each in found.labels],
@@ -143,10 +121,44 @@ def estimate_means(
         options: Arguments of `estimate`; `levels` and `ordered`, see `codes_in_one_form`;
             `codebook`: JSON or None.
     """
-    only_r = {"levels", "ordered", "codebook"}
-    arguments = {n: v for n, v in options.items() if n not in only_r}
     data = with_levels(columns, options)
-    return _estimates(estimate(data, _gold(gold), **arguments))
+    return _estimates(estimate(data, _gold(gold), **_arguments(options)))
+
+
+@boundary
+def corrected_columns(
+    columns: Mapping[str, Sequence[Any]],
+    gold: str | Sequence[Any],
+    options: Mapping[str, Any],
+) -> dict[str, list[float]]:
+    """Return the columns that `corrected` adds; arguments as `estimate_means`."""
+    data = with_levels(columns, options)
+    found = corrected(data, _gold(gold), **_arguments(options))
+    return {
+        name: [math.nan if each is None else float(each) for each in found[name]]
+        for name in frames.names(found)
+        if name not in columns
+    }
+
+
+@boundary
+def replicate_weights(
+    columns: Mapping[str, Sequence[Any]],
+    gold: str | Sequence[Any],
+    options: Mapping[str, Any],
+) -> bytearray:
+    """Return replicate weights as bytes of float64, column by column."""
+    arguments = {**_arguments(options), "seed": int(options["seed"])}
+    del arguments["predictions"]
+    data = with_levels(columns, options)
+    found = weights_of_replicates(data, _gold(gold), **arguments)
+    return bytearray(found.astype("<f8").tobytes(order="F"))
+
+
+def _arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without those that only R has."""
+    only_r = {"levels", "ordered", "codebook"}
+    return {name: value for name, value in options.items() if name not in only_r}
 
 
 @boundary
@@ -166,10 +178,10 @@ def estimate_regression(
             columns and outcome of the coded texts. `clusters`: a number for each used
             text, or None. `each`, only for predictions by probabilities: for each label,
             `x_hat` (None if unchanged) and `y_hat`, computed as if all texts had this
-            label. `draws`, if any: the same elements for each draw of the true codes.
+            label.
         options: `label`, `text`, `several`, `model`, `methods`, `level`, `target`,
-            `prob`, `predictions`, `weights`, `consensus`, `n_imputations`,
-            `simultaneous`. `cluster`: True with clusters. `used`: columns in the formula.
+            `prob`, `predictions`, `weights`, `simultaneous`. `cluster`: True with
+            clusters. `used`: columns in the formula.
     """
     texts, sample, notes = joined(
         with_levels(columns, options),
@@ -186,14 +198,11 @@ def estimate_regression(
         kept,
         is_clustered=matrices["clusters"] is not None,
     )
-    consensus, n = options["consensus"], int(options["n_imputations"])
-    columns_used = _compared(texts, options)
-    samples, more = consensuses.samples_of(sample, used, consensus, n, columns_used)
-    samples = [each.among(kept, len(texts)) for each in samples]
+    used = used.among(kept, len(texts))
     clusters = matrices["clusters"]
+    more: list[str] = []
     if clusters is None and options["target"] == "population":
-        clusters, of_copies = copied_texts(texts, kept)
-        more += of_copies
+        clusters, more = copied_texts(texts, kept)
     weights = options["weights"]
     if weights is not None:
         weights = mean_one(weights_of(None, weights, len(texts))[kept])
@@ -201,39 +210,37 @@ def estimate_regression(
         dict(columns), texts, options["predictions"], several=options["several"]
     )
     kind: Literal["ols", "logit"] = "logit" if options["model"] == "logit" else "ols"
+    level = options["level"]
 
-    def settings_with(own: GoldUsed, level: float, by: Any) -> FitSettings:  # noqa: ANN401
+    def settings_with(own_level: float, by: Any) -> FitSettings:  # noqa: ANN401
         return settings_of(
-            own,
+            used,
             methods=options["methods"],
-            level=level,
+            level=own_level,
             target=options["target"],
             clusters=None if by is None else np.array(by, dtype=np.int64),
             weights=weights,
         )
 
-    def fit(m: int, own: GoldUsed, level: float, by: Any = clusters) -> Compared:  # noqa: ANN401
-        given = (matrices.get("draws") or [matrices])[m]
-        made = _matrices(given, len(kept), len(own.rows))
-        ways = comparable(predicted, texts, own.codes, kept)
-        by_way = [made]
-        if ways[0].probs is not None:
-            by_way = averaged(made, ways, kept, _by_name(given["each"], made))
-        at = {id(each): one for each, one in zip(ways, by_way, strict=True)}
+    made = _matrices(matrices, len(kept), len(used.rows))
+    ways = comparable(predicted, texts, used.codes, kept)
+    by_way = [made]
+    if ways[0].probs is not None:
+        by_way = averaged(made, ways, kept, _by_name(matrices["each"], made))
+    at = {id(each): one for each, one in zip(ways, by_way, strict=True)}
+
+    def fit(own_level: float, by: Any = clusters) -> Compared:  # noqa: ANN401
         return by_predictions(
             ways,
-            settings_with(own, level, by),
+            settings_with(own_level, by),
             lambda one, each: fit_regression(kind, at[id(one)], each),
         )
 
-    level = options["level"]
-    settings = settings_with(samples[0], level, clusters)
-    compared = repeated(samples, fit, level, options["simultaneous"])
+    settings = settings_with(level, clusters)
+    compared = at_level(fit, level, options["simultaneous"])
     if clusters is None and options["target"] == "population":
         roles = {texts.text_column, texts.label_column, texts.id_column, *options["used"]}
-        more += hinted(
-            texts, kept, roles, compared, lambda by: fit(0, samples[0], level, by)
-        )
+        more += hinted(texts, kept, roles, compared, lambda by: fit(level, by))
     found = result(
         compared.found,
         settings,
@@ -254,10 +261,7 @@ def estimate_regression(
             predictions=predicted[0].kind,
             widths=compared.widths,
             simultaneous=options["simultaneous"],
-            agreement=consensuses.agreement_line(sample)
-            if isinstance(sample, GoldSample)
-            else "",
-            consensus=options["consensus"],
+            agreement=agreement_line(sample) if isinstance(sample, GoldSample) else "",
             is_weighted=options["weights"] is not None,
             label_check=label_check_of(texts, sample, options["prob"]),
         )
@@ -328,7 +332,6 @@ def _estimates(found: Estimates) -> dict[str, Any]:
         },
         "simultaneous": found.simultaneous,
         "agreement": found.agreement,
-        "consensus": found.consensus,
         "is_weighted": found.is_weighted,
         "label_check": _label_check(found),
         "source": None if found.source is None else json.dumps(found.source.to_dict()),

@@ -71,7 +71,11 @@ def recalibrate_columns(
 
 def _record(found: Recalibrated) -> Part:
     run, gain = found.run["recalibration"], found.gain
-    scores = [("model", found.raw), ("recalibrated", found.cross_validated)]
+    scores = [
+        ("model", found.raw),
+        ("recalibrated", found.cross_validated),
+        ("constant", found.constant),
+    ]
     columns = [vector("text", ("accuracy", "brier", "ece"), "measure")]
     columns += [
         vector("number", (own.accuracy.value, own.brier.value, own.ece), name)

@@ -7,7 +7,7 @@ would show too few errors, and their inclusion probabilities would be unknown. I
 may have several labels, each label is decided alone: it counts if more than half of the
 coders gave it, and if exactly half did, as the first coder of the text decided.
 
-Numbers of which a mean or a quantile is computed are averaged instead, see
+Numbers of which a mean or a median is computed are averaged instead, see
 `estimation.averages`, `validation.numbers` and `selection.part_codes`.
 """
 

@@ -9,39 +9,33 @@ from typing import TYPE_CHECKING
 from llamaherd.research.estimation.outcomes import scores_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.outcomes import Outcome
 
 
-def all_codes(samples: Sequence[GoldUsed]) -> set[str]:
-    """Return the codes of all samples, and all codes of single coders."""
-    codes = {code for each in samples for code in each.codes}
-    return codes.union(*(given for each in samples for given in each.given))
+def all_codes(used: GoldUsed) -> set[str]:
+    """Return the codes of a sample, and all codes of single coders."""
+    return {*used.codes, *(code for given in used.given for code in given)}
 
 
-def averaged_samples(
-    samples: list[GoldUsed], outcome: Outcome | None, *, several: bool
-) -> tuple[list[GoldUsed], Outcome | None]:
-    """Return samples with the mean number of each text's codes, and the outcome.
+def averaged_sample(
+    used: GoldUsed, outcome: Outcome | None, *, several: bool
+) -> tuple[GoldUsed, Outcome | None]:
+    """Return the sample with the mean number of each text's codes, and the outcome.
 
-    Nothing is averaged if the outcome is not numbers of labels, or if the samples are
-    draws from a model of the coders, which decides on one code of each text.
+    Nothing is averaged if the outcome is not numbers of labels.
 
     Args:
-        samples: One sample; or several draws of the right codes.
+        used: The sample.
         outcome: See `estimate`; for means a mapping from labels to numbers.
         several: True if a text may have several labels.
 
     Raises:
         ValueError: A code of one of several coders has no number.
     """
-    if len(samples) > 1 or several or not isinstance(outcome, Mapping):
-        return samples, outcome
-    people = {code for given in samples[0].given for code in given}
-    used, numbers = averaged(samples[0], scores_of(outcome, people))
-    return [used], numbers
+    if several or not isinstance(outcome, Mapping):
+        return used, outcome
+    return averaged(used, scores_of(outcome, all_codes(replace(used, codes=[]))))
 
 
 def averaged(

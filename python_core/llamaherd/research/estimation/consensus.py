@@ -1,8 +1,8 @@
-"""Estimation of right labels where coders disagree, by a model of coders' errors."""
+"""How far coders agree, and which label is right where they do not."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,25 +13,14 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, first_rows, verb
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.statistics.agreement import percent_agreement
-from llamaherd.research.statistics.coder_cells import cells_of
-from llamaherd.research.statistics.coder_codes import (
-    Consensus,
-    DawidSkeneError,
-    coder_matrix,
-    model_title,
-)
-from llamaherd.research.statistics.dawid_skene import fitted, imputed
+from llamaherd.research.statistics.coder_codes import DawidSkeneError, coder_matrix
+from llamaherd.research.statistics.dawid_skene import fitted
 from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 from llamaherd.research.statistics.ratings import CodesByCoder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.statistics.ratings import Scale
     from llamaherd.research.statistics.sampling import Floats, Ints
-
-_SEED = 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,50 +121,6 @@ def dawid_skene(gold: GoldSample, *, one_coin: bool = False) -> DawidSkene:
     )
 
 
-def imputed_codes(
-    gold: GoldSample,
-    consensus: Consensus,
-    n_imputations: int,
-    compared: Sequence[Sequence[object]],
-) -> list[list[str]]:
-    """Draw the right label of each coded text `n_imputations` times.
-
-    Args:
-        gold: Sample with codes of several people.
-        consensus: "dawid_skene" or "one_coin".
-        n_imputations: Number of draws.
-        compared: Columns by which the estimate compares texts, each with a value for
-            all N texts: the model's label, then groups or covariates.
-
-    Raises:
-        ValueError: See `dawid_skene`, or `n_imputations` is out of range.
-    """
-    checks.integer("n_imputations", n_imputations, 2, 1000)
-    codes, names, at = _matrix(gold)
-    rows = [gold.rows[i] for i in at]
-    labels, *groups = ([each[row] for row in rows] for each in compared)
-    draws = imputed(
-        codes,
-        len(names),
-        n_imputations,
-        _SEED,
-        one_coin=consensus == "one_coin",
-        cells=cells_of(gold.draw_strata[at].tolist(), labels, groups),
-    )
-    return [[names[k] for k in draw] for draw in draws.tolist()]
-
-
-def consensus_note(gold: GoldSample, consensus: Consensus, n_imputations: int) -> str:
-    """Return a note on the model, with the accuracy of each coder."""
-    found = dawid_skene(gold, one_coin=consensus == "one_coin")
-    coders = ", ".join(f"{name} {percents(p, 0)}" for name, p in found.accuracy.items())
-    return (
-        f"The right code is drawn {n_imputations} times by {model_title(consensus)} "
-        f"({coders} of the codes right), and intervals include the uncertainty of "
-        "these draws. The model assumes that coders err independently"
-    )
-
-
 def _matrix(gold: GoldSample) -> tuple[Ints, tuple[str, ...], list[int]]:
     """Return codes as numbers of labels, int64[J, n]; the labels; and coded texts."""
     if gold.several:
@@ -216,46 +161,3 @@ def agreement_line(gold: GoldSample) -> str:
         f"of codes of {count_of(alike.n_units, 'text')} "
         f"(Krippendorff's alpha, {scale}: {value})"
     )
-
-
-def samples_of(
-    gold: GoldSample | Sequence[Any],
-    used: GoldUsed,
-    consensus: Consensus,
-    n_imputations: int,
-    compared: Sequence[Sequence[object]],
-) -> tuple[list[GoldUsed], list[str]]:
-    """Return the samples to estimate from, and notes.
-
-    With consensus="majority" the only sample is `used`. With a model of coders there is
-    one sample for each draw of the right codes.
-
-    Args:
-        gold: Sample, or one code of each text.
-        used: The sample with its codes.
-        consensus: Method for the right code of texts whose coders disagree.
-        n_imputations: Number of draws.
-        compared: See `imputed_codes`.
-
-    Raises:
-        ValueError: The codes do not allow a model of the coders.
-    """
-    if consensus == "majority":
-        return [used], []
-    if not isinstance(gold, GoldSample):
-        raise ArgumentError(
-            f"{consensus!r} needs a sample with codes of several people, not one code "
-            "for each text",
-            argument="consensus",
-            form="{name}: {problem}",
-        )
-    own = gold.coded_waves()
-    drawn = imputed_codes(own, consensus, n_imputations, compared)
-    note = consensus_note(own, consensus, n_imputations)
-    used = replace(used, notes=used.notes_without_ties)
-    return [replace(used, codes=codes) for codes in drawn], [note]
-
-
-def union_of(samples: Sequence[Sequence[str]]) -> frozenset[str]:
-    """Return all labels that occur in any of several draws."""
-    return frozenset(code for codes in samples for code in codes)

@@ -7,26 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core import checks
 from llamaherd.core.caller import one_warning
-from llamaherd.core.errors import ArgumentError
-from llamaherd.research.coding.label_sets import has_several, scale_of
-from llamaherd.research.coding.survey import mean_one, weights_of
+from llamaherd.core.removed import removed
+from llamaherd.research.coding.survey import mean_one
 from llamaherd.research.estimation import formulas
-from llamaherd.research.estimation.averages import all_codes, averaged_samples
 from llamaherd.research.estimation.by_columns import named
-from llamaherd.research.estimation.cluster_hint import clusters_of, hinted
-from llamaherd.research.estimation.code_forms import in_one_form, undeclared
+from llamaherd.research.estimation.cluster_hint import hinted
 from llamaherd.research.estimation.comparing import Compared, by_predictions
-from llamaherd.research.estimation.consensus import (
-    agreement_line,
-    samples_of,
-    union_of,
-)
+from llamaherd.research.estimation.consensus import agreement_line
 from llamaherd.research.estimation.estimate_inputs import (
+    Inputs,
     all_values,
-    columns_of,
-    compared_columns,
-    joined,
-    kept_rows,
     with_outcome,
 )
 from llamaherd.research.estimation.estimate_result import (
@@ -40,26 +30,17 @@ from llamaherd.research.estimation.fitting_outcomes import fit_outcomes
 from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.formula_names import columns_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.groups import grouped
-from llamaherd.research.estimation.label_checks import copies, label_check_of
+from llamaherd.research.estimation.label_checks import label_check_of
 from llamaherd.research.estimation.outcomes import (
-    asks_quantiles,
+    asks_median,
     limits_of,
-    number_outcome,
 )
 from llamaherd.research.estimation.predictions import (
-    cluster_notes,
     comparable,
     predictions_of,
 )
-from llamaherd.research.estimation.quantiles import quantiles_of
-from llamaherd.research.estimation.repeated import repeated
-from llamaherd.research.statistics.coder_codes import (
-    CONSENSUS,
-    N_IMPUTATIONS,
-    Consensus,
-)
+from llamaherd.research.estimation.repeated import at_level
 from llamaherd.research.statistics.intervals import LEVEL
 from llamaherd.research.statistics.simultaneous import WAYS, Simultaneous
 
@@ -67,12 +48,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.research.estimation.fitting import FitSettings
-    from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.outcomes import Outcome
     from llamaherd.research.estimation.predictions import Predictions
     from llamaherd.research.statistics.sampling import Ints, Target
 
 
+_MAJORITY = (
+    "the right code is that of the majority. `dawid_skene()` estimates how often each "
+    "coder errs; let one more coder decide the texts on which coders disagree"
+)
+
+
+@removed(
+    consensus=_MAJORITY,
+    n_imputations=_MAJORITY,
+    quantile="outcome 'median' estimates the median, the only quantile",
+)
 @one_warning()
 def estimate(  # noqa: PLR0917 - as in R
     coded: Any,  # noqa: ANN401 - Coded, a data frame, or labels
@@ -93,10 +84,7 @@ def estimate(  # noqa: PLR0917 - as in R
     several: bool | None = None,
     predictions: Predictions | None = None,
     weights: str | Sequence[float] | None = None,
-    consensus: Consensus = "majority",
-    n_imputations: int = N_IMPUTATIONS,
     simultaneous: Simultaneous | None = None,
-    quantile: float | Sequence[float] | None = None,
 ) -> Estimates:
     """Estimate shares, means, differences or regressions of human codes.
 
@@ -115,16 +103,15 @@ def estimate(  # noqa: PLR0917 - as in R
             list of N codes; both require `prob`, and None marks uncoded texts. If several
             coders coded a text, the most frequent code is used. On a tie the code of the
             first of the tied coders is used, and a note reports the number of ties; let
-            one more coder decide these texts. For means and quantiles, numbers of several
+            one more coder decide these texts. For means and medians, numbers of several
             coders are averaged.
         formula: Regression formula over the columns of `coded`, such as "label ==
             'negative' ~ party + age"; the label may be on either side.
         outcome: Without a formula, one of three forms: the label or labels whose share is
             estimated; a mapping from labels to numbers, whose mean is estimated; or, for
-            labels that are numbers, "mean", "median" or "quantile". "quantile" estimates
-            the quantiles in `quantile`, by default the quartiles. None estimates the mean
-            for a scale of numbers, and for labels with fractions or more than 20
-            different numbers; for all other labels it estimates the share of each label.
+            labels that are numbers, "mean" or "median". None estimates the mean for a
+            scale of numbers, and for labels with fractions or more than 20 different
+            numbers; for all other labels it estimates the share of each label.
             With a formula that has no left side, `outcome` is the left side.
         by: Columns that define groups. Each combination of their values is a group. The
             result has a share or mean for each group, and the difference of each group
@@ -161,18 +148,10 @@ def estimate(  # noqa: PLR0917 - as in R
         weights: Survey weights: a column, or N numbers of at least 0. Estimates then
             describe the population that the weighted texts represent. The scale of the
             weights does not matter; texts with weight 0 are left out.
-        consensus: The right code of a text whose coders disagree: "majority", see `gold`;
-            "dawid_skene" or "one_coin" for a model of coders' errors, see `dawid_skene`.
-            With a model, estimates are made with several draws of the right codes and
-            combined by Rubin's rules, so that intervals include this uncertainty. For
-            quantiles, the rules combine the share of codes up to each number, not the
-            quantiles themselves.
-        n_imputations: Number of draws of the right codes with a model of coders.
         simultaneous: None: each interval alone covers the true value with probability
             `level`. "bonferroni" or "max_t": all intervals of a method together cover the
             true values with probability `level`. "max_t" gives shorter intervals, because
             it uses the correlations of the estimates of an outcome.
-        quantile: For `outcome="quantile"`: one quantile or several, such as 0.9.
 
     Returns:
         Estimates with standard errors and intervals. Texts without a label, or with a
@@ -188,45 +167,33 @@ def estimate(  # noqa: PLR0917 - as in R
     Source:
         arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++), arXiv 2309.16598
         (cross-prediction-powered inference, after `recalibrate`); see also
-        `llamaherd.research.statistics.waves`, `.dawid_skene` and `.simultaneous`.
+        `llamaherd.research.statistics.waves` and `.simultaneous`.
     """
     check_model(formula, by=by, model=model)
-    checks.choice("consensus", consensus, CONSENSUS)
     checks.choice("simultaneous", simultaneous, (None, *WAYS))
-    several = has_several(coded, gold) if several is None else several
-    texts, gold, notes = joined(coded, gold, label, text, several=several)
-    gold, prob = columns_of(texts, gold, prob, weights)
-    texts, gold, are_numbers = in_one_form(texts, gold, several=several)
-    if formula is not None and quantile is not None:
-        raise ArgumentError(
-            "cannot be used with a formula", argument="quantile", code="conflict"
-        )
+    made = Inputs.of(
+        coded,
+        gold,
+        label=label,
+        text=text,
+        prob=prob,
+        several=several,
+        weights=weights,
+        cluster=cluster,
+        target=target,
+        formula=formula,
+        by=by,
+    )
+    texts, kept, used, several = made.texts, made.kept, made.used, made.several
+    clusters, survey, notes = made.clusters, made.survey, made.notes
     if formula is not None and outcome is not None:
         formula = with_outcome(formula, outcome, texts, several=several)
-    survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
-    kept = kept_rows(texts, formula, by, cluster, survey)
-    used = used_gold(gold, prob, len(texts), kept, is_clustered=cluster is not None)
-    compared = (
-        () if consensus == "majority" else compared_columns(texts, formula, named(by))
-    )
-    samples, more = samples_of(gold, used, consensus, n_imputations, compared)
-    samples = [each.among(kept, len(texts)) for each in samples]
     predicted = predictions_of(coded, texts, predictions, several=several)
-    clusters, of_copies = clusters_of(texts, cluster, kept, target)
     model = model or ("mean" if formula is None else "ols")
-    notes += [
-        *copies(texts, gold),
-        *undeclared(texts, gold, several=several),
-        *cluster_notes(coded, cluster),
-        *of_copies,
-        *more,
-    ]
 
-    def settings(
-        own: GoldUsed, own_level: float, own_clusters: Ints | None = clusters
-    ) -> FitSettings:
+    def settings(own_level: float, own_clusters: Ints | None = clusters) -> FitSettings:
         return settings_of(
-            own,
+            used,
             methods=methods,
             level=own_level,
             target=target,
@@ -234,25 +201,18 @@ def estimate(  # noqa: PLR0917 - as in R
             weights=None if survey is None else mean_one(survey[kept]),
         )
 
-    settings(samples[0], level)
+    settings(level)
     if formula is None:
         in_groups = grouped(texts, by, kept, order or {})
-        there = all_values(texts, [*all_codes(samples)])
-        known = union_of([each.codes for each in samples[1:]])
-        is_scale = scale_of(coded, gold, label) in ("interval", "ratio")
-        asked = asks_quantiles(outcome, there)
-        ps = quantiles_of(asked, quantile) if asked or quantile is not None else ()
         given = outcome
-        outcome = number_outcome(given, there, by_default=are_numbers or is_scale)
-        samples, outcome = averaged_samples(samples, outcome, several=several)
+        used, outcome, is_scale = made.measured(coded, given, label)
+        is_median = asks_median(given, all_values(texts, made.used.codes))
         limits = limits_of(given, outcome, texts.names, is_scale=is_scale)
-        # Quantiles are read from shares, which are combined over draws beforehand.
-        draws, samples = samples, samples[:1] if ps else samples
 
-        def fit(_: int, own: GoldUsed, own_level: float, *by_cluster: Ints) -> Compared:
+        def fit(own_level: float, *by_cluster: Ints) -> Compared:
             return by_predictions(
                 predicted,
-                settings(own, own_level, *by_cluster),
+                settings(own_level, *by_cluster),
                 lambda one, each: fit_outcomes(
                     texts,
                     kept,
@@ -261,9 +221,7 @@ def estimate(  # noqa: PLR0917 - as in R
                     each,
                     one,
                     several=several,
-                    known=known,
-                    quantiles=ps,
-                    draws=draws,
+                    is_median=is_median,
                     limits=limits,
                 ),
             )
@@ -271,29 +229,29 @@ def estimate(  # noqa: PLR0917 - as in R
     else:
         formulas.check_label(formula, texts.label_column or "", several=several)
         kind: Literal["ols", "logit"] = "logit" if model == "logit" else "ols"
+        ways = comparable(predicted, texts, used.codes, kept)
+        are_labels = [each.kind for each in ways] == ["labels"]
+        matrices = formulas.matrices(
+            texts, formula, kept, used, () if are_labels else ways
+        )
+        at = {id(each): one for each, one in zip(ways, matrices, strict=True)}
 
-        def fit(_: int, own: GoldUsed, own_level: float, *by_cluster: Ints) -> Compared:
-            ways = comparable(predicted, texts, own.codes, kept)
-            are_labels = [each.kind for each in ways] == ["labels"]
-            made = formulas.matrices(
-                texts, formula, kept, own, () if are_labels else ways
-            )
-            at = {id(each): one for each, one in zip(ways, made, strict=True)}
+        def fit(own_level: float, *by_cluster: Ints) -> Compared:
             return by_predictions(
                 ways,
-                settings(own, own_level, *by_cluster),
+                settings(own_level, *by_cluster),
                 lambda one, each: fit_regression(kind, at[id(one)], each),
             )
 
-    made = repeated(samples, fit, level, simultaneous)
+    found = at_level(fit, level, simultaneous)
     if clusters is None and target == "population":
         roles = {texts.text_column, texts.label_column, texts.id_column, *named(by)}
         roles |= set() if formula is None else columns_in(formula)
-        notes += hinted(texts, kept, roles, made, lambda c: fit(0, samples[0], level, c))
+        notes += hinted(texts, kept, roles, found, lambda c: fit(level, c))
     return dataclasses.replace(
         result(
-            made.found,
-            settings(samples[0], level),
+            found.found,
+            settings(level),
             model=model,
             formula=formula,
             n_kept=len(kept),
@@ -301,11 +259,10 @@ def estimate(  # noqa: PLR0917 - as in R
             notes=notes,
         ),
         predictions=predicted[0].kind,
-        widths=made.widths,
+        widths=found.widths,
         grouped_by=tuple(named(by)),
         simultaneous=simultaneous,
-        agreement=agreement_line(gold) if isinstance(gold, GoldSample) else "",
-        consensus=consensus,
+        agreement=agreement_line(made.gold) if isinstance(made.gold, GoldSample) else "",
         is_weighted=survey is not None,
-        label_check=label_check_of(texts, gold, prob),
+        label_check=label_check_of(texts, made.gold, made.prob),
     )

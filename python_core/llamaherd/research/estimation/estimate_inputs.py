@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,19 +22,131 @@ from llamaherd.research.coding.joins import (
     note_on_left_out,
     relabelled,
 )
+from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.parts import locked_note, open_parts
+from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.estimation import formula_names
+from llamaherd.research.estimation.averages import all_codes, averaged_sample
 from llamaherd.research.estimation.by_columns import named
+from llamaherd.research.estimation.cluster_hint import clusters_of
+from llamaherd.research.estimation.code_forms import in_one_form, undeclared
 from llamaherd.research.estimation.gold_data import Population
 from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.gold_use import used_gold
+from llamaherd.research.estimation.label_checks import copies
 from llamaherd.research.estimation.outcomes import (
     checked_labels,
     labels_of,
+    number_outcome,
 )
+from llamaherd.research.estimation.predictions import cluster_notes
 
 if TYPE_CHECKING:
+    from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.outcomes import Outcome
-    from llamaherd.research.statistics.sampling import Floats, Ints
+    from llamaherd.research.statistics.sampling import Floats, Ints, Target
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inputs:
+    """Texts and codes of a call.
+
+    Attributes:
+        texts: N texts, with labels in the form of the codes.
+        gold: The sample, or one code for each text.
+        prob: Inclusion probabilities of codes that are not a sample.
+        several: True if a text may have several labels.
+        are_numbers: True if labels are measurements.
+        kept: int64[m], rows of the texts that are used.
+        used: Codes of these texts.
+        survey: float64[N], survey weights; None for equal weights.
+        clusters: int64[m], clusters of these texts; None if they are independent.
+        notes: Notes for the user.
+    """
+
+    texts: Population
+    gold: Any
+    prob: Any
+    several: bool
+    are_numbers: bool
+    kept: Ints
+    used: GoldUsed
+    survey: Floats | None
+    clusters: Ints | None
+    notes: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        coded: Any,  # noqa: ANN401 - see estimate
+        gold: Any,  # noqa: ANN401 - see estimate
+        *,
+        label: str | None,
+        text: str | None,
+        prob: Any,  # noqa: ANN401 - see estimate
+        several: bool | None,
+        weights: Any = None,  # noqa: ANN401 - see estimate
+        cluster: str | None = None,
+        target: Target = "population",
+        formula: str | None = None,
+        by: str | Sequence[str] | None = None,
+    ) -> Inputs:
+        """Read the arguments of `estimate` that name texts and codes.
+
+        Raises:
+            ValueError: See `estimate`.
+            TypeError: See `estimate`.
+        """
+        several = has_several(coded, gold) if several is None else several
+        texts, gold, notes = joined(coded, gold, label, text, several=several)
+        gold, prob = columns_of(texts, gold, prob, weights)
+        texts, gold, are_numbers = in_one_form(texts, gold, several=several)
+        survey = None if weights is None else weights_of(texts.frame, weights, len(texts))
+        kept = kept_rows(texts, formula, by, cluster, survey)
+        used = used_gold(gold, prob, len(texts), kept, is_clustered=cluster is not None)
+        clusters, of_copies = clusters_of(texts, cluster, kept, target)
+        return cls(
+            texts=texts,
+            gold=gold,
+            prob=prob,
+            several=several,
+            are_numbers=are_numbers,
+            kept=kept,
+            used=used.among(kept, len(texts)),
+            survey=survey,
+            clusters=clusters,
+            notes=[
+                *notes,
+                *copies(texts, gold),
+                *undeclared(texts, gold, several=several),
+                *cluster_notes(coded, cluster),
+                *of_copies,
+            ],
+        )
+
+    def measured(
+        self,
+        coded: Any,  # noqa: ANN401 - see estimate
+        outcome: Outcome | None,
+        label: str | None,
+    ) -> tuple[GoldUsed, Outcome | None, bool]:
+        """Return codes and outcome, as numbers if a mean or median is estimated.
+
+        Args:
+            coded: See `estimate`.
+            outcome: See `estimate`.
+            label: See `estimate`.
+
+        Returns:
+            The codes, averaged if several people gave numbers; the outcome, a mapping
+            from labels to numbers for a mean; True if labels are numbers of a scale.
+        """
+        there = all_values(self.texts, [*all_codes(self.used)])
+        is_scale = scale_of(coded, self.gold, label) in ("interval", "ratio")
+        by_default = self.are_numbers or is_scale
+        numbers = number_outcome(outcome, there, by_default=by_default)
+        used, numbers = averaged_sample(self.used, numbers, several=self.several)
+        return used, numbers, is_scale
 
 
 def columns_of(
@@ -53,16 +166,6 @@ def columns_of(
     for name, values in (("gold", gold), ("prob", prob), ("weights", weights)):
         frames.check_index(values, texts.frame, name)
     return gold, prob
-
-
-def compared_columns(
-    texts: Population, formula: str | None, groups: list[str]
-) -> list[Sequence[Any]]:
-    """Return the labels, and the columns of the groups or of the formula (sorted)."""
-    if formula is not None:
-        used = formula_names.columns_in(formula) - {texts.label_column}
-        groups = sorted(used.intersection(frames.names(texts.frame)))
-    return [texts.labels, *(frames.column(texts.frame, name, "by") for name in groups)]
 
 
 def all_values(texts: Population, codes: Sequence[str]) -> set[str]:

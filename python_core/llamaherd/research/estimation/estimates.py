@@ -37,7 +37,8 @@ class Estimate:
 
     Attributes:
         outcome: Outcome: a label, or the left side of a formula.
-        term: "share", "mean", "quantile" or "difference", or the name of the coefficient.
+        term: "share", "mean", "quantile" (the median) or "difference", or the name of the
+            coefficient.
         group: Name of the group of texts; "" for all, "b - a" for differences.
         method: Method of the estimate.
         estimate: Estimate; NaN if unavailable.
@@ -70,7 +71,7 @@ class Estimates:
     Attributes:
         rows: One row for each quantity and method.
         model: "mean", "ols" or "logit".
-        formula: Formula of the regression; None for shares, means and quantiles.
+        formula: Formula of the regression; None for shares, means and medians.
         level: Confidence level of the intervals.
         target: "population": estimates describe the population from which the texts are a
             sample; "texts": estimates describe the texts themselves.
@@ -91,8 +92,6 @@ class Estimates:
             the true values with probability `level`; None if each interval
             alone covers its true value with this probability.
         agreement: Sentence on the agreement of the coders; "" for one coder.
-        consensus: How the right code was chosen where coders disagree: "majority", or by
-            a model of coders' errors, "dawid_skene" or "one_coin".
         is_weighted: True if survey weights were used.
         label_check: Comparison of the labels of coded texts with all labels, if the user
             declared the codes a simple random sample; else None.
@@ -116,7 +115,6 @@ class Estimates:
     widths: tuple[Width, ...] = ()
     simultaneous: str | None = None
     agreement: str = ""
-    consensus: str = "majority"
     is_weighted: bool = False
     label_check: LabelCheck | None = None
     alone: CodesAlone | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from llamaherd.research.estimation.skewed import skewed
 from llamaherd.research.statistics import dsl, ppi
 from llamaherd.research.statistics.codes_alone import codes_alone
 from llamaherd.research.statistics.intervals import NO_LIMITS
-from llamaherd.research.statistics.regression import Estimated, FitError, check_rank
+from llamaherd.research.statistics.regression import FitError, check_rank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.dsl import Problem
     from llamaherd.research.statistics.sampling import Floats, Ints
 
-NO_OTHERS = "all texts have codes: no code remains to be predicted"
 _LEAST_CODES = 2  # minimum number of codes of a group
 
 
@@ -194,44 +193,10 @@ def _mean_by(
     n_fitted: float | Floats = 1.0
     if method == "ppi":
         part, found = (
-            _ppi_means(part) if settings.is_plain else (part, ppi.tuned_means(part))
+            ppi.simple_means(part) if settings.is_plain else (part, ppi.tuned_means(part))
         )
         shares = np.abs(table.ways)
         n_fitted = shares @ (1.0 + ~part.all_coded) / shares.sum(axis=1)
     else:
         found = dsl.dsl(part) if method == "dsl" else dsl.gold_alone(part)
     return of_codes(part, found, table.ways, settings.level, ends=ends, n_fitted=n_fitted)
-
-
-def _ppi_means(problem: Problem) -> tuple[Problem, Estimated]:
-    """Fit each group's mean by PPI++, with its coded texts as a simple random sample.
-
-    The estimate is that of `dsl.rectified` with the weight lam / (1 - share of coded
-    texts) of the labels. The number of codes of a group is taken as given. The mean of a
-    group whose texts are all coded is that of its codes.
-    """
-    is_known = problem.all_coded
-    others = np.ones(len(problem.y_hat), dtype=bool)
-    others[problem.rows] = False
-    if not others.any():
-        raise FitError(NO_OTHERS)
-    shares = problem.x.sum(axis=0) / problem.x_hat.sum(axis=0)
-    hat = problem.y_hat[problem.rows]
-    lams = np.zeros(len(shares))
-    for g in np.flatnonzero(~is_known):
-        own, rest = problem.x[:, g] == 1, others & (problem.x_hat[:, g] == 1)
-        lams[g] = ppi.best_lam(problem.y[own], hat[own], problem.y_hat[rest])
-    strata = problem.x_hat @ np.arange(1, len(shares) + 1)
-    all_probs = np.where(strata > 0, problem.x_hat @ shares, 1.0)
-    by_group = replace(
-        problem,
-        probs=all_probs[problem.rows],
-        strata=strata[problem.rows].astype(np.int64),
-        all_probs=all_probs,
-        all_strata=None,
-        outside=None,
-    )
-    scaled = lams / np.where(is_known, 1.0, 1 - shares)
-    found = dsl.rectified(by_group, scaled)
-    lam = float(lams[0]) if len(lams) == 1 else float("nan")
-    return by_group, replace(found, lam=lam, lams=scaled)

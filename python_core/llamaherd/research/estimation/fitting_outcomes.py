@@ -1,27 +1,24 @@
-"""Shares, means or quantiles of outcomes by one kind of predictions."""
+"""Shares, means or medians of outcomes by one kind of predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.research.estimation.fitting_means import fit_means
+from llamaherd.research.estimation.median import fit_median
 from llamaherd.research.estimation.outcomes import (
     shares_or_scores,
 )
-from llamaherd.research.estimation.quantiles import fit_quantiles
 from llamaherd.research.statistics.intervals import NO_LIMITS
 
 if TYPE_CHECKING:
     from llamaherd.research.estimation.fitting import FitSettings, Found
     from llamaherd.research.estimation.gold_data import Population
-    from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.outcomes import Numbers, Outcome
     from llamaherd.research.estimation.predictions import Predicted
-    from llamaherd.research.estimation.quantiles import UpTo
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 
@@ -34,9 +31,7 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
     predicted: Predicted,
     *,
     several: bool,
-    known: frozenset[str],
-    quantiles: Sequence[float] = (),
-    draws: Sequence[GoldUsed] = (),
+    is_median: bool = False,
     limits: tuple[float, float] = NO_LIMITS,
 ) -> Found:
     """Estimate the outcome of all groups from one kind of predictions.
@@ -49,10 +44,7 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
         settings: Settings shared by all estimates.
         predicted: Predictions.
         several: True if a text may have several labels.
-        known: Labels that occur in draws of the right codes.
-        quantiles: Orders of quantiles; () for shares and means.
-        draws: For quantiles: one sample for each draw of the right codes; a single sample
-            without a model of coders.
+        is_median: True to estimate the median of the scores, not their mean.
         limits: Smallest and largest possible mean.
 
     Raises:
@@ -61,46 +53,28 @@ def fit_outcomes(  # noqa: PLR0917 - one caller
     labels = [predicted.labels[i] or "" for i in kept]
     groups, names = in_groups
 
-    def numbers_of(
-        wanted: Outcome | None, codes: Sequence[str]
-    ) -> tuple[str, list[Numbers]]:
+    def numbers_of(wanted: Outcome | None) -> tuple[str, list[Numbers]]:
         return shares_or_scores(
             wanted,
             texts,
             labels,
-            codes,
+            settings.gold.codes,
             several=several,
             shares=(
                 None
                 if predicted.probs is None
                 else lambda name: predicted.shares(name, kept)
             ),
-            known=known,
         )
 
-    if quantiles and isinstance(outcome, Mapping):
-        scores = {name: float(score) for name, score in outcome.items()}
+    term, numbers = numbers_of(outcome)
+    if not is_median or not isinstance(outcome, Mapping):
+        return fit_means(numbers, term, groups, names, settings, limits=limits)
 
-        def by_draw(codes: Sequence[str]) -> UpTo:
-            numbers = numbers_of(outcome, codes)[1]
+    def up_to(t: float) -> tuple[Floats, Floats]:
+        under = {name: float(score <= t) for name, score in outcome.items()}
+        _, of_labels, of_codes = numbers_of(under)[1][0]
+        return of_labels, of_codes
 
-            def up_to(t: float) -> tuple[Floats, Floats]:
-                if predicted.probs is None:
-                    _, of_labels, of_codes = numbers[0]
-                    below = [each <= t for each in (of_labels, of_codes)]
-                    return below[0].astype(np.float64), below[1].astype(np.float64)
-                under = {name: float(score <= t) for name, score in scores.items()}
-                _, of_labels, of_codes = numbers_of(under, codes)[1][0]
-                return of_labels, of_codes
-
-            return up_to
-
-        return fit_quantiles(
-            [(by_draw(each.codes), replace(settings, gold=each)) for each in draws],
-            np.unique(list(scores.values())),
-            quantiles,
-            groups,
-            names,
-        )
-    term, numbers = numbers_of(outcome, settings.gold.codes)
-    return fit_means(numbers, term, groups, names, settings, limits=limits)
+    scores = np.unique([float(score) for score in outcome.values()])
+    return fit_median(up_to, scores, groups, names, settings)

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats
 
 Outcome = str | Sequence[str] | Mapping[str, float]
-# Outcomes that ask for the mean or quantiles of numeric labels.
-MEAN = "mean"
-MEDIAN, QUANTILE = "median", "quantile"
+# Outcomes that ask for the mean or the median of numeric labels.
+MEAN, MEDIAN = "mean", "median"
+OTHER_QUANTILES = (
+    "was removed: the median is the only quantile. For another one, find the number up "
+    "to which the share of texts is right: outcome can give 1 to numbers up to a limit, "
+    "and 0 to others"
+)
 Numbers = tuple[str, "Floats", "Floats"]  # name, values of N texts, values of n codes
 
 
@@ -43,10 +47,14 @@ def number_outcome(
         by_default: True if the outcome None stands for the mean.
 
     Raises:
-        ValueError: `outcome` is "mean", but a label is not a number.
+        ValueError: `outcome` is "mean", but a label is not a number; or "quantile".
     """
     asked = _asked(outcome)
-    is_asked = asked in {MEAN, MEDIAN, QUANTILE} and asked not in there
+    if asked == "quantile" and asked not in there:
+        raise ArgumentError(
+            f"{asked!r} {OTHER_QUANTILES}", argument="outcome", code="removed"
+        )
+    is_asked = asked in {MEAN, MEDIAN} and asked not in there
     if not is_asked and not (outcome is None and by_default):
         return outcome
     numbers = {each: number_in(each) for each in there}
@@ -89,10 +97,9 @@ def limits_of(
     return (min(known), max(known))
 
 
-def asks_quantiles(outcome: Outcome | None, there: set[str]) -> str:
-    """Return "median" or "quantile" if an outcome asks for it, else ""."""
-    asked = _asked(outcome)
-    return asked if asked in {MEDIAN, QUANTILE} and asked not in there else ""
+def asks_median(outcome: Outcome | None, there: set[str]) -> bool:
+    """Return True if an outcome asks for the median of numeric labels."""
+    return _asked(outcome) == MEDIAN and MEDIAN not in there
 
 
 def _asked(outcome: Outcome | None) -> str:
@@ -109,7 +116,6 @@ def shares_or_scores(
     *,
     several: bool,
     shares: Callable[[str], Floats] | None = None,
-    known: frozenset[str] = frozenset(),
 ) -> tuple[str, list[Numbers]]:
     """Return outcomes of texts and codes as numbers, and the term "share" or "mean".
 
@@ -121,8 +127,6 @@ def shares_or_scores(
         several: True if a text may have several labels, joined.
         shares: Function that returns the probability of a label in each text, float64[N];
             None to use the labels.
-        known: Additional valid labels, which occur only in other imputations of the true
-            codes.
 
     Raises:
         ValueError: A label does not exist, or has no number.
@@ -133,7 +137,7 @@ def shares_or_scores(
                 "must be labels, not numbers of labels: a text may have several labels",
                 argument="outcome",
             )
-        scores = scores_of(outcome, {*labels, *codes, *known})
+        scores = scores_of(outcome, {*labels, *codes})
         of_labels = np.array([scores[label] for label in labels])
         if shares is not None:
             of_labels = sum(
@@ -144,7 +148,7 @@ def shares_or_scores(
         return "mean", [("score", of_labels, of_codes)]
     of_texts = [labels_of(each, several=several) for each in labels]
     of_people = [labels_of(each, several=several) for each in codes]
-    there = known.union(*of_texts, *of_people)
+    there = frozenset().union(*of_texts, *of_people)
     return "share", [
         (
             name,

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 
+NO_BETTER = "the codes do not show that the head says more"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbabilityScores:
     """Scores of label probabilities against codes, weighted by 1 / inclusion probability.
@@ -94,6 +97,8 @@ class Recalibrated(Coded):
         cross_validated: Scores of the head's probabilities; each text was predicted
             without its own code.
         gain: Accuracy of the head minus accuracy of the model on the same texts.
+        constant: Scores of a constant, the shares of the codes of the other folds.
+        gain_on_constant: Brier score of the constant minus that of the head.
     """
 
     original: Coded
@@ -101,6 +106,8 @@ class Recalibrated(Coded):
     raw: ProbabilityScores
     cross_validated: ProbabilityScores
     gain: Measure
+    constant: ProbabilityScores
+    gain_on_constant: Measure
 
     def __getitem__(self, rows: slice | Sequence[int] | Sequence[bool]) -> Recalibrated:
         """Return some rows; see `Coded.__getitem__`. Scores still describe all rows."""
@@ -129,6 +136,10 @@ class Recalibrated(Coded):
             f"Brier score: {decimals(self.raw.brier.value, 3)}, then "
             f"{decimals(self.cross_validated.brier.value, 3)}. Calibration error: "
             f"{decimals(self.raw.ece, 3)}, then {decimals(self.cross_validated.ece, 3)}."
+            f"\nA constant, the shares of the codes, has an accuracy of "
+            f"{decimals(self.constant.accuracy.value, 3)} and a Brier score of "
+            f"{decimals(self.constant.brier.value, 3)}"
+            + ("." if self.gain_on_constant.low > 0 else f": {NO_BETTER}.")
         )
 
     def __repr__(self) -> str:
@@ -151,6 +162,24 @@ def gain_of(
         np.asarray(probs.argmax(axis=1) == codes, float) for probs in (before, after)
     ]
     return mean(right[1] - right[0], weights, level)
+
+
+def constant_probs(columns: Ints, weights: Floats, folds: Ints, k: int) -> Floats:
+    """Return the weighted shares of the codes of all other folds, float64[n, k]."""
+    given = np.eye(k)[columns] * weights[:, None]
+    sums = np.zeros((int(folds.max()) + 1, k))
+    np.add.at(sums, folds, given)
+    others = given.sum(axis=0) - sums
+    return np.asarray((others / others.sum(axis=1, keepdims=True))[folds])
+
+
+def brier_gain(
+    before: Floats, after: Floats, codes: Ints, weights: Floats, level: float
+) -> Measure:
+    """Return the difference of two Brier scores; for the arguments see `gain_of`."""
+    given = np.eye(before.shape[1])[codes]
+    scores = [((probs - given) ** 2).sum(axis=1) for probs in (before, after)]
+    return mean(scores[0] - scores[1], weights, level)
 
 
 def with_new_columns(

@@ -27,6 +27,8 @@ from llamaherd.research.estimation.head_inputs import coded_of, vectors_of
 from llamaherd.research.estimation.recalibrated import (
     ProbabilityScores,
     Recalibrated,
+    brier_gain,
+    constant_probs,
     gain_of,
     with_new_columns,
 )
@@ -99,8 +101,8 @@ def recalibrate(
         TypeError: An argument has the wrong type.
 
     Warns:
-        UserWarning: The codes do not show that the head is better than the model; a label
-            has no code; or codes of the sample are missing.
+        UserWarning: The codes do not show that the head is better than the model, or than
+            a constant; a label has no code; or codes of the sample are missing.
 
     Source: Zrnic and Candès, "Cross-prediction-powered inference" (arXiv 2309.16598).
     """
@@ -163,18 +165,17 @@ def _result(  # noqa: PLR0917 - one caller
     for row, fold in zip(rows.tolist(), made.folds.tolist(), strict=True):
         folds[row] = fold + 1
     frame, labels = with_new_columns(model, probs, folds)
-    given = {label for label in labels if label is not None}
-    if len(given) == 1 < len({each for each in model.labels if each is not None}):
-        notes = [
-            *notes,
-            (
-                f"The new labels are {given.pop()!r} for every text: the "
-                "probabilities say "
-                "nothing about the codes, so the head is no better than this "
-                "constant. Use "
-                "the model's labels, or other features"
-            ),
-        ]
+    constant = constant_probs(columns, weights, made.folds, before.shape[1])
+    of_constant = ProbabilityScores.of(constant, columns, weights, level)
+    beyond = brier_gain(constant, after, columns, weights, level)
+    if not beyond.low > 0:
+        note = (
+            "The codes do not show that the head says more than a constant, the shares "
+            f"of the codes: Brier score {decimals(of_constant.brier.value, 3)} by the "
+            f"constant, {decimals(new.brier.value, 3)} by the head. Do not use the new "
+            "labels as better ones; code more texts, or use other features"
+        )
+        notes = [*notes, note]
     if not gain.value > 0:
         note = (
             "Recalibration does not help here: the accuracy is "
@@ -187,6 +188,7 @@ def _result(  # noqa: PLR0917 - one caller
         "raw": raw.to_dict(),
         "cross_validated": new.to_dict(),
         "gain": {"value": gain.value, "low": gain.low, "high": gain.high},
+        "constant": of_constant.to_dict(),
     }
     return Recalibrated(
         frame=frame,
@@ -204,6 +206,8 @@ def _result(  # noqa: PLR0917 - one caller
         raw=raw,
         cross_validated=new,
         gain=gain,
+        constant=of_constant,
+        gain_on_constant=beyond,
     )
 
 

@@ -135,7 +135,7 @@ def estimates_dict(found: Any, title: str = "") -> dict[str, Any]:  # noqa: ANN4
         "predictions",
     )
     result = {name: getattr(found, name) for name in names}
-    newer = ("simultaneous", "agreement", "consensus", "is_weighted")
+    newer = ("simultaneous", "agreement", "is_weighted")
     result |= {name: getattr(found, name, None) for name in newer}
     result["source"] = getattr(found, "source", None)
     made: dict[str, Any] = plain({"title": title, "rows": found.to_dicts(), **result})

@@ -42,7 +42,7 @@ _WEIGHTS = {
 _TERMS = {
     "share": "shares",
     "mean": "means",
-    "quantile": "quantiles",
+    "quantile": "medians",
     "difference": "differences between groups",
 }
 _MODELS = {"ols": "least squares", "logit": "logistic"}
@@ -223,9 +223,9 @@ def _design_of(fields: Mapping[str, Any]) -> list[object]:
     """Return all that the sentences on estimates say of data and methods."""
     names = ("n_texts", "n_gold", "level", "predictions", "target", "is_weighted")
     methods = sorted({row["method"] for row in fields["rows"]})
-    more = ("consensus", "simultaneous")
     has_coders = bool(fields.get("agreement"))
-    return [methods, has_coders, *(fields.get(name) for name in (*names, *more))]
+    more = fields.get("simultaneous")
+    return [methods, has_coders, more, *(fields.get(name) for name in names)]
 
 
 def _estimated(

@@ -19,15 +19,19 @@ from llamaherd.research.statistics.paired_number_size import (
     number_size,
 )
 from llamaherd.research.statistics.paired_size import PairedSize, paired_size
+from llamaherd.research.statistics.planned_width import half_width
 from llamaherd.research.statistics.sampling import TARGETS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from llamaherd.research.statistics.sampling import Target
 
 SizeMeasure: TypeAlias = Literal["accuracy"] | ErrorMeasure
 SIZE_MEASURES: tuple[SizeMeasure, ...] = ("accuracy", "mae", "rmse")
+_LEAST, _MOST = 10, 10**9  # codes
+_LARGE = 20_000  # codes, from which on the textbook's number is exact
+_MANY = 100  # cases, such as wrong labels, expected among the codes: it is exact, too
 # Arguments that have an effect only with `width`, or only with `compare`, and their
 # defaults. An argument that has no effect in a call must have its default value.
 _DEFAULTS: dict[str, object] = {
@@ -46,7 +50,8 @@ class GoldSize:
     """Number of texts to code for a confidence interval of a given width.
 
     Attributes:
-        gold: Size of a simple random sample if only human codes are used.
+        gold: Size of a simple random sample if only human codes are used, with which the
+            interval of `estimate` is expected to have the width.
         dsl: Sample size if the codes correct the model's labels (DSL); None if the
             model's accuracy is unknown.
         ppi: Sample size with power tuning (PPI++), never larger than `gold`.
@@ -150,14 +155,14 @@ def gold_size(
     `number_size`: n = (z_a + z_b)^2 spread^2 / compare^2 + z_a^2 / 2. Without `compare`,
     the sample gives an interval of a given width.
 
-    n of N texts are drawn. V is the variance per text that is due to the draw. The
-    interval of the share among these N texts is estimate +- z sqrt((1 / n - 1 / N) V). If
-    the N texts are themselves a sample, share (1 - share) / N is added under the root.
-    Therefore
+    The sizes are those at which the interval of `estimate` is expected to have the width:
+    a t interval that allows for skewness and, if few errors are expected, for one unseen
+    error. For many errors they approach
 
         n = 1 / ((width^2 / z^2 - share (1 - share) / N) / V + 1 / N)
 
-    where target="texts" omits the subtracted term. V depends on the method:
+    where N is the number of texts, target="texts" omits the subtracted term, and V is the
+    variance per text that is due to the draw:
 
     * human codes alone: share (1 - share);
     * DSL: the variance of code - label, which is 2 (1 - kappa) share (1 - share) if the
@@ -251,15 +256,26 @@ def gold_size(
                 form="{name}: {problem}",
             )
 
-    def size(factor: float) -> int:
+    def size(method: Literal["dsl", "ppi", "gold"], factor: float) -> int:
         needed = 1 / (left / max(variance * factor, 1e-300) + others)
-        least = 10 if population is None else min(10, population)
-        return max(math.ceil(needed - 1e-9), least)
+        most = _MOST if population is None else population
+        textbook = min(max(math.ceil(needed - 1e-9), _LEAST), most)
+        if textbook > _LARGE or textbook * variance * factor > _MANY:
+            return textbook
+        kappa_used = 1.0 if agreement is None else agreement
+        return _least_n(
+            textbook,
+            most,
+            lambda n: (
+                half_width(n, method, share, kappa_used, population, target, level)
+                <= width
+            ),
+        )
 
     return GoldSize(
-        gold=size(1.0),
-        dsl=None if agreement is None else size(2 * (1 - agreement)),
-        ppi=None if agreement is None else size(1 - agreement**2),
+        gold=size("gold", 1.0),
+        dsl=None if agreement is None else size("dsl", 2 * (1 - agreement)),
+        ppi=None if agreement is None else size("ppi", 1 - agreement**2),
         width=width,
         level=level,
         share=share,
@@ -267,6 +283,17 @@ def gold_size(
         population=population,
         target=target,
     )
+
+
+def _least_n(first: int, most: int, is_enough: Callable[[int], bool]) -> int:
+    """Return about the least number that is enough, to half a percent; at most `most`."""
+    low, high = min(_LEAST, most) - 1, first
+    while high < most and not is_enough(high):
+        low, high = high, min(math.ceil(1.25 * high), most)
+    while high - low > 1 + high // 200:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
 
 
 def _check_use(

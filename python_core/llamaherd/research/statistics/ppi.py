@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.research.statistics.dsl import bread_at, meat_at, rectified, solution_at
-from llamaherd.research.statistics.regression import sandwich
+from llamaherd.research.statistics.regression import FitError, sandwich
 
 if TYPE_CHECKING:
     from llamaherd.research.statistics.dsl import Problem
@@ -73,3 +73,37 @@ def tuned_means(problem: Problem) -> Estimated:
     found = rectified(problem, lam)
     one = float(lam[0]) if len(lam) == 1 else float("nan")
     return replace(found, lam=one, lams=np.asarray(lam))
+
+
+def simple_means(problem: Problem) -> tuple[Problem, Estimated]:
+    """Fit each group's mean by PPI++, with its coded texts as a simple random sample.
+
+    The estimate is that of `rectified` with the weight lam / (1 - share of coded
+    texts) of the labels. The number of codes of a group is taken as given. The mean of a
+    group whose texts are all coded is that of its codes.
+    """
+    is_known = problem.all_coded
+    others = np.ones(len(problem.y_hat), dtype=bool)
+    others[problem.rows] = False
+    if not others.any():
+        raise FitError("all texts have codes: no code remains to be predicted")
+    shares = problem.x.sum(axis=0) / problem.x_hat.sum(axis=0)
+    hat = problem.y_hat[problem.rows]
+    lams = np.zeros(len(shares))
+    for g in np.flatnonzero(~is_known):
+        own, rest = problem.x[:, g] == 1, others & (problem.x_hat[:, g] == 1)
+        lams[g] = best_lam(problem.y[own], hat[own], problem.y_hat[rest])
+    strata = problem.x_hat @ np.arange(1, len(shares) + 1)
+    all_probs = np.where(strata > 0, problem.x_hat @ shares, 1.0)
+    by_group = replace(
+        problem,
+        probs=all_probs[problem.rows],
+        strata=strata[problem.rows].astype(np.int64),
+        all_probs=all_probs,
+        all_strata=None,
+        outside=None,
+    )
+    scaled = lams / np.where(is_known, 1.0, 1 - shares)
+    found = rectified(by_group, scaled)
+    lam = float(lams[0]) if len(lams) == 1 else float("nan")
+    return by_group, replace(found, lam=lam, lams=scaled)

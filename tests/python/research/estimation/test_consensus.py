@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import llamaherd as lh
 import numpy as np
@@ -41,92 +40,6 @@ def gold(rights: tuple[float, ...] = (0.95, 0.8, 0.8)) -> lh.GoldSample:
     return drawn.with_codes(codes)
 
 
-@pytest.mark.parametrize("consensus", ["dawid_skene", "one_coin"])
-def test_intervals_include_that_the_right_code_is_uncertain(consensus: Any) -> None:
-    by = lh.estimate(PLAIN, gold(), outcome="yes", consensus=consensus)
-    plain = lh.estimate(PLAIN, gold(), outcome="yes")
-    widths = [
-        {row.method: row.high - row.low for row in found.rows} for found in (by, plain)
-    ]
-    assert widths[0]["gold"] > widths[1]["gold"]
-    assert widths[0]["naive"] == pytest.approx(widths[1]["naive"])
-    assert any("coder 0 9" in note for note in by.notes)
-    again = lh.estimate(PLAIN, gold(), outcome="yes", consensus=consensus)
-    assert str(again) == str(by)
-
-
-def scored(seed: int, n: int = 500) -> tuple[Any, Any, lh.GoldSample]:
-    """Return numbers from 1 to 5: of the model, right numbers, and codes with errors."""
-    rng = np.random.default_rng(seed)
-    right = rng.choice(5, n, p=[0.1, 0.2, 0.3, 0.25, 0.15]) + 1
-    label = np.clip(right + rng.choice([-1, 0, 1], n, p=[0.2, 0.6, 0.2]), 1, 5)
-    frame = pd.DataFrame({"id": range(n), "label": label})
-    drawn = lh.gold_sample(frame, 150, label="label", seed=seed)
-    codes = {
-        f"coder {j}": np.where(
-            rng.random(150) < p, right[drawn.rows], rng.integers(1, 6, 150)
-        )
-        for j, p in enumerate((0.95, 0.6, 0.6))
-    }
-    return frame, right, drawn.with_codes(codes)
-
-
-def test_quantiles_go_with_a_model_of_coders() -> None:
-    """The true quantiles of the orders 0.2, 0.45 and 0.8 are 2, 3 and 4."""
-    hits = []
-    for seed in range(12):
-        frame, _, sample = scored(seed)
-        found = lh.estimate(
-            frame,
-            sample,
-            outcome="quantile",
-            quantile=[0.2, 0.45, 0.8],
-            consensus="one_coin",
-            n_imputations=4,
-            methods=["dsl"],
-        )
-        hits += [
-            row.low <= value <= row.high
-            for row, value in zip(found.rows, [2, 3, 4], strict=True)
-        ]
-    assert np.mean(hits) > 0.93
-
-
-def test_quantiles_of_coders_without_errors_are_those_of_the_majority() -> None:
-    frame, right, sample = scored(1)
-    own = [int(right[row]) for row in sample.rows]
-    sample = sample.with_codes({f"coder {j}": own for j in range(3)})
-    asked: Any = {"outcome": "median", "methods": ["dsl", "gold"]}
-    base = lh.estimate(frame, sample, **asked)
-    found = lh.estimate(frame, sample, consensus="dawid_skene", **asked)
-    for one, other in zip(base.rows, found.rows, strict=True):
-        assert (one.estimate, one.low, one.high) == (
-            other.estimate,
-            other.low,
-            other.high,
-        )
-    assert any("Dawid-Skene" in note for note in found.notes)
-
-
-def test_coders_without_errors_leave_the_estimate_as_it_is() -> None:
-    sample = gold((1.0, 1.0, 1.0))
-    one = lh.estimate(PLAIN, sample, outcome="yes", consensus="one_coin", methods=["dsl"])
-    other = lh.estimate(PLAIN, sample, outcome="yes", methods=["dsl"])
-    assert one.rows[0].estimate == pytest.approx(other.rows[0].estimate, abs=1e-9)
-    assert one.rows[0].std_error == pytest.approx(other.rows[0].std_error, rel=1e-6)
-
-
-def test_regressions_have_it_too() -> None:
-    formula = "label == 'yes' ~ party"
-    found = lh.estimate(
-        PLAIN, gold(), formula, model="logit", methods=["dsl"], consensus="one_coin"
-    )
-    plain = lh.estimate(PLAIN, gold(), formula, model="logit", methods=["dsl"])
-    assert found.rows[0].std_error > plain.rows[0].std_error
-    errors = np.sqrt(np.diag(found.covariance("dsl")))
-    assert errors == pytest.approx([row.std_error for row in found.rows])
-
-
 def test_labels_and_coders_of_the_model() -> None:
     sample = gold()
     found = lh.dawid_skene(sample)
@@ -144,14 +57,6 @@ def test_labels_and_coders_of_the_model() -> None:
 def test_few_coders_are_refused() -> None:
     with pytest.raises(ValueError, match="3 coders at least"):
         lh.dawid_skene(gold((0.9, 0.8)))
-    with pytest.raises(ValueError, match="codes of several people"):
-        lh.estimate(
-            PLAIN, CODE.tolist(), prob="simple", consensus="one_coin", outcome="yes"
-        )
-    with pytest.raises(ValueError, match="consensus"):
-        lh.estimate(PLAIN, gold(), consensus="first")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="n_imputations"):
-        lh.estimate(PLAIN, gold(), consensus="one_coin", n_imputations=1)
 
 
 def test_agreement_is_printed_beside_estimates() -> None:

@@ -250,8 +250,8 @@ def test_a_good_model_is_said_to_need_no_help() -> None:
     assert found.notes[0].startswith("Recalibration does not help")
 
 
-def test_one_label_for_every_text_is_told() -> None:
-    """The probabilities say nothing about the codes, most of which are equal."""
+def test_probabilities_that_say_nothing_are_no_better_than_a_constant() -> None:
+    """Most codes are equal, and the probabilities say nothing about them."""
     rng = np.random.default_rng(2)
     probs = rng.dirichlet(np.ones(3), N)
     columns = {f"p_{name}": probs[:, j] for j, name in enumerate(NAMES)}
@@ -259,10 +259,15 @@ def test_one_label_for_every_text_is_told() -> None:
     codes = ["neutral" if i % 7 else NAMES[i // 7 % 2 * 2] for i in range(N)]
     drawn = lh.gold_sample(data, N_GOLD, text="text", label="label", seed=3)
     drawn = drawn.with_codes([codes[row] for row in drawn.rows])
-    with pytest.warns(UserWarning, match="The new labels are 'neutral' for every text"):
+    with pytest.warns(UserWarning, match="the head says more than a constant"):
         found = lh.recalibrate(data, drawn)
-    assert {*found.labels} == {"neutral"}
-    assert found.notes[-1].startswith("The new labels are 'neutral' for every text: the")
+    assert found.gain.low > 0  # the head is better than the model, but so is a constant
+    share = np.mean([code == "neutral" for code in drawn.codes[0]])
+    assert found.constant.accuracy.value == pytest.approx(share)
+    assert not found.gain_on_constant.low > 0
+    assert "A constant, the shares of the codes, has an accuracy of" in found.summary()
+    assert "the codes do not show that the head says more" in found.summary()
+    assert "head says more" not in BETTER.summary()
 
 
 def test_recalibrating_again_starts_from_the_model() -> None:

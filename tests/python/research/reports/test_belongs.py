@@ -255,7 +255,6 @@ def test_a_page_has_the_waves_of_the_sample(coded: lh.Coded, tmp_path: Path) -> 
         both,
         methods=["dsl"],
         simultaneous="max_t",
-        consensus="one_coin",
         weights=[1.0 + i % 3 for i in range(len(TEXTS))],
     )
     path = tmp_path / "r.html"
@@ -269,5 +268,3 @@ def test_a_page_has_the_waves_of_the_sample(coded: lh.Coded, tmp_path: Path) -> 
     assert "(Zrnic and Cand\u00e8s 2024b)" in page
     assert "(Farquhar et al. 2021)" in page
     assert "All estimates use survey weights" in page
-    assert "one-coin form of the model of Dawid and Skene" in page
-    assert "@book{rubin1987" in lh.methods_text(coded, estimates=found).bibtex

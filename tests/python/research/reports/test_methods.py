@@ -153,12 +153,6 @@ def test_regressions_cite_labels_on_either_side(
     regression = {**estimates, "formula": "age ~ label", "model": "ols"}
     found = methods_of({**contents, "estimates": regression})
     assert "(Egami et al. 2023) (Egami et al. 2024)" in found.text
-    drawn = methods_of({**contents, "estimates": {**estimates, "consensus": "one_coin"}})
-    assert (
-        "one-coin form of the model of Dawid and Skene (Dawid and Skene 1979), with "
-        in (drawn.text)
-    )
-    assert "combined by multiple imputation (Rubin 1987)" in drawn.text
 
 
 def changed(contents: dict[str, Any], **settings: Any) -> dict[str, Any]:

@@ -7,10 +7,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.statistics import dsl, sampling
 from llamaherd.research.statistics.gold_size import gold_size
 
 DRAWS = 2500
+Z = 1.959963984540054
 
 
 def frequencies(draw: object, n_texts: int, draws: int = DRAWS) -> np.ndarray:
@@ -129,30 +131,32 @@ def test_what_are_no_probabilities_is_refused(probs: list[float], match: str) ->
         sampling.draw_unequal(np.array(probs), np.random.default_rng(0))
 
 
-def test_sizes_by_the_textbook() -> None:
+def test_sizes_are_near_those_of_the_textbook() -> None:
     # Cochran, "Sampling Techniques", 1977, 4.4: share 0.5, +- 0.05 at 95%: 385; with
-    # 1,000 in all 385 / (1 + 384 / 1000).
-    assert gold_size(0.05).gold == 385
-    assert gold_size(0.05, population=1000, target="texts").gold == 278
-    assert gold_size(0.05, population=1000).gold == 385
+    # 1,000 in all 385 / (1 + 384 / 1000). A t interval needs a few codes more.
+    assert gold_size(0.05).gold == pytest.approx(385, rel=0.012)
+    texts = gold_size(0.05, population=1000, target="texts")
+    assert texts.gold == pytest.approx(278, rel=0.015)
+    assert gold_size(0.05, population=1000).gold == gold_size(0.05).gold
     assert gold_size(0.05).dsl is None
+    assert gold_size(0.003).gold == math.ceil(Z**2 * 0.25 / 0.003**2)
 
 
 def test_sizes_with_labels() -> None:
     # Labels are right in 90%, the share is one half: kappa is 0.8, and the variance of
     # errors is 0.1.
     size = gold_size(0.05, accuracy=0.9)
-    z = 1.959963984540054
     assert size.kappa == pytest.approx(0.8)
-    assert size.dsl == math.ceil(z**2 * 0.1 / 0.05**2)
-    assert size.ppi == math.ceil(z**2 * 0.25 * (1 - 0.64) / 0.05**2)
+    assert size.dsl == pytest.approx(Z**2 * 0.1 / 0.05**2, rel=0.04)
+    assert size.ppi == pytest.approx(Z**2 * 0.25 * (1 - 0.64) / 0.05**2, rel=0.04)
     assert size == gold_size(0.05, kappa=0.8) or size.kappa != 0.8
-    assert "154 texts by DSL" in str(size)
+    assert f"{size.dsl} texts by DSL" in str(size)
     perfect = gold_size(0.05, accuracy=1.0)
-    assert (perfect.dsl, perfect.ppi) == (10, 10)
+    assert perfect.dsl == perfect.ppi  # enough that an unseen error hardly matters
+    assert 50 < (perfect.dsl or 0) < 80
     useless = gold_size(0.05, kappa=0.0)
-    # 768.3 instead of 384.1: more than without labels
-    assert useless.dsl == 2 * useless.gold - 1
+    # more than without labels
+    assert useless.dsl == pytest.approx(2 * useless.gold, rel=0.02)
     assert useless.ppi == useless.gold
     with pytest.raises(ValueError, match="not both"):
         gold_size(0.05, accuracy=0.9, kappa=0.8)
@@ -160,18 +164,40 @@ def test_sizes_with_labels() -> None:
         gold_size(0.05, accuracy=0.3)
 
 
-def test_a_size_gives_the_width_that_was_wanted() -> None:
-    rng = np.random.default_rng(5)
-    size = gold_size(0.06, share=0.4, population=3000, target="texts")
-    codes = np.arange(3000) < 1200
-    means = [
-        codes[sampling.draw_simple(3000, size.gold, rng).rows].mean() for _ in range(2000)
-    ]
-    assert np.std(means) * 1.96 == pytest.approx(0.06, rel=0.06)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few codes, few errors
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.03])
+def test_estimates_have_the_width_that_was_planned(share: float) -> None:
+    """Intervals of `estimate` have half the width 0.04 on average, as planned."""
+    n_texts, kappa = 1500, 0.8
+    size = gold_size(0.04, share=share, kappa=kappa, population=n_texts)
+    rng = np.random.default_rng(8)
+    error = (1 - kappa) * share * (1 - share)
+    cells = [1 - share - error, error, error, share - error]
+    counts = np.round(np.cumsum([0, *cells]) * n_texts).astype(int)
+    code = np.repeat([0, 0, 1, 1], np.diff(counts))
+    label = np.repeat([0, 1, 0, 1], np.diff(counts))
+    widths: dict[str, list[float]] = {"gold": [], "dsl": [], "ppi": []}
+    for method, found in widths.items():
+        n = getattr(size, method)
+        for _ in range(25):
+            codes: list[int | None] = [None] * n_texts
+            for row in rng.choice(n_texts, n, replace=False):
+                codes[row] = int(code[row])
+            (row,) = estimate(
+                {"label": label.tolist()},
+                codes,
+                outcome="1",
+                prob="simple",
+                methods=[method],  # type: ignore[list-item] # of the names above
+            ).rows
+            found.append((row.high - row.low) / 2)
+        # With few codes PPI++ gives the labels a random weight, and may be shorter.
+        least = 0.03 if method == "ppi" else 0.038
+        assert least < np.mean(found) < 0.042, method
 
 
 @pytest.mark.parametrize("target", ["population", "texts"])
-def test_estimates_have_the_width_that_was_wanted(target: sampling.Target) -> None:
+def test_sizes_for_given_texts_have_the_width_planned(target: sampling.Target) -> None:
     """A tenth of 1,000 texts has a wrong label, half of them in each direction."""
     n_texts = 1000
     size = gold_size(0.05, accuracy=0.9, population=n_texts, target=target)
@@ -189,13 +215,14 @@ def test_estimates_have_the_width_that_was_wanted(target: sampling.Target) -> No
                 y=code[rows], probs=draw.probs, strata=draw.strata[rows], target=target,
             )  # fmt: skip
             errors.append(method(made).std_errors[0])
-        assert 1.96 * np.mean(errors) == pytest.approx(0.05, rel=0.03)
+        assert 1.97 * np.mean(errors) == pytest.approx(0.05, rel=0.03)
 
 
 def test_widths_that_so_few_texts_cannot_give() -> None:
     with pytest.raises(ValueError, match=r"200 texts are too few .* 0\.0693 even if all"):
         gold_size(0.05, population=200)
-    assert gold_size(0.05, population=200, target="texts").gold == 132
+    assert gold_size(0.05, population=200, target="texts").gold == 133
     # The narrowest possible interval needs nearly all texts.
     size = gold_size(0.0694, population=200, accuracy=0.9)
-    assert (size.gold, size.dsl) == (200, 199)
+    assert size.gold == 200
+    assert (size.dsl or 0) > 195

@@ -1,0 +1,58 @@
+local({
+  set.seed(3)
+  n <- 600
+  truth <- sample(c("no", "yes"), n, TRUE)
+  wrong <- runif(n) < 0.25
+  label <- ifelse(wrong, ifelse(truth == "yes", "no", "yes"), truth)
+  age <- rnorm(n) + (truth == "yes")
+  speeches <<- data.frame(
+    text = sprintf("Text %d.", seq_len(n)),
+    label,
+    age,
+    w = runif(n) + 0.5
+  )
+  codes <<- truth
+})
+
+coded_sample <- function() {
+  gold <- gold_sample(speeches, 200, text = text, label = label, seed = 1)
+  read_gold(data.frame(id = gold$ids, code = codes[gold$rows]), gold)
+}
+
+test_that("a regression of the corrected outcome is that of estimate()", {
+  local_real()
+  gold <- coded_sample()
+  data <- corrected(speeches, gold, "yes")
+  expect_identical(names(data), c(names(speeches), "corrected"))
+  fit <- lm(corrected ~ age, data)
+  found <- estimate(speeches, gold, label == "yes" ~ age, methods = "dsl")
+  expect_equal(unname(coef(fit)), unname(coef(found)), tolerance = 1e-6)
+  weights <- replicate_weights(speeches, gold, n = 300)
+  expect_identical(dim(weights), c(600L, 300L))
+  refit <- \(w) coef(lm(corrected ~ age, cbind(data, weight = w), weights = weight))
+  changes <- apply(weights, 2, refit) - coef(fit)
+  errors <- sqrt(4 * rowMeans(changes^2))
+  expect_equal(unname(errors), as.data.frame(found)$std_error, tolerance = 0.15)
+})
+
+test_that("labels, numbers, weights and errors are those of Python", {
+  local_real()
+  gold <- coded_sample()
+  shares <- corrected(speeches, gold)
+  by <- as.data.frame(estimate(speeches, gold, methods = "dsl"))
+  expect_equal(mean(shares$corrected_yes), by$estimate[by$outcome == "yes"])
+  scores <- c(no = 1, yes = 3)
+  mean_of <- as.data.frame(estimate(speeches, gold, outcome = scores, methods = "dsl"))
+  expect_equal(mean(corrected(speeches, gold, scores)$corrected), mean_of$estimate)
+  plain <- replicate_weights(speeches, gold, n = 3)
+  expect_equal(replicate_weights(speeches, gold, n = 3, weights = w), plain * speeches$w)
+  expect_error(
+    corrected(shares, gold),
+    "corrected_no",
+    class = "llamaherd_error_argument"
+  )
+  expect_error(
+    replicate_weights(speeches, gold, n = 1),
+    class = "llamaherd_error_argument"
+  )
+})
