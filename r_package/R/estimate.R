@@ -186,20 +186,19 @@ estimate <- function(
   cluster <- one_column(rlang::enquo(cluster), coded, "cluster", error_call)
   weights <- column_or_values(rlang::enquo(weights), coded, "weights", error_call)
   methods <- check_methods(methods, error_call)
-  options <- list(
-    label = label,
-    text = text,
-    model = check_model_name(model, formula, error_call),
-    methods = as_py_list(methods),
-    level = check_number(level),
-    target = check_choice(target, c("population", "texts")),
-    prob = check_prob(prob, "simple", error_call),
-    weights = weights_given(weights, coded),
-    consensus = check_choice(consensus, c("majority", "dawid_skene", "one_coin")),
-    n_imputations = check_whole(n_imputations, min = 2),
-    simultaneous = if (!is.null(simultaneous)) {
-      check_choice(simultaneous, c("bonferroni", "max_t"))
-    }
+  options <- c(
+    py_arguments("level", "target", "consensus", "n_imputations"),
+    list(
+      label = label,
+      text = text,
+      model = check_model_name(model, formula, error_call),
+      methods = as_py_list(methods),
+      prob = check_prob(prob, "simple", error_call),
+      weights = weights_given(weights, coded),
+      simultaneous = if (!is.null(simultaneous)) {
+        py_value(simultaneous)
+      }
+    )
   )
   uses <- c(label, text, if (!is.null(design)) gold_columns(gold, coded))
   probs <- probs_used(coded, label, predictions, error_call)

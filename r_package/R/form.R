@@ -22,7 +22,6 @@ from_python <- function(part) {
     json = jsonlite::parse_json(part[["value"]]),
     object = new_object(part),
     codebook = new_codebook(part[["value"]]),
-    gold = new_gold(part[["value"]]),
     ended = with_running(from_python(part[["finished"]]), from_python(part[["running"]])),
     new_vector(part)
   )

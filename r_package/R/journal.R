@@ -33,7 +33,7 @@
 #' close(model)
 journal_read <- function(path) {
   error_call <- rlang::current_env()
-  path <- expand_path(check_string(path))
+  path <- py_path(path)
   columns <- py_call("journal_read", path, error_call = error_call)
   numbers <- function(name) as.double(unlist(columns[[name]]))
   counts <- function(name) as.integer(unlist(columns[[name]]))

@@ -46,7 +46,9 @@ list_cached_models <- function(cache_dir = NULL) {
 #' @rdname list_cached_models
 #' @export
 list_ollama_models <- function(min_size_mb = 50, verify = TRUE) {
-  min_size_mb <- check_number(min_size_mb)
+  if (!is.numeric(min_size_mb) || length(min_size_mb) != 1) {
+    abort_argument("min_size_mb", "a number", min_size_mb, rlang::current_env())
+  }
   check_flag(verify)
   columns <- py_call("ollama_models")
   name <- as_text(columns[["name"]])

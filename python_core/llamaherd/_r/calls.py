@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+from llamaherd._r.arguments import given
 from llamaherd._r.boundary import (
     boundary,
     clean,
@@ -46,10 +47,9 @@ def generate_start(
     names = GenerateSettings.__annotations__
     call |= {name: options[name] for name in names if name in options}
     # R sends seeds above 2^31 as floats.
-    if "seed" in call:
-        call["seed"] = int(call["seed"])
-    if "seed" in each:
-        each["seed"] = [int(seed) for seed in each["seed"]]
+    for part in (call, each):
+        if "seed" in part:
+            part["seed"] = given(part["seed"])
     # all prompts share the choices, so that they are checked once
     if sampling.get("choices") is not None:
         sampling["choices"] = lh.SamplingParams(choices=sampling["choices"]).choices

@@ -96,7 +96,7 @@ def _draws(
     if consensus == "majority" or not isinstance(gold, GoldSample):
         return []
     own = gold.coded_waves()
-    n = int(options["n_imputations"])
+    n = options["n_imputations"]
     return consensuses.imputed_codes(own, consensus, n, compared)
 
 
@@ -186,7 +186,7 @@ def estimate_regression(
         kept,
         is_clustered=matrices["clusters"] is not None,
     )
-    consensus, n = options["consensus"], int(options["n_imputations"])
+    consensus, n = options["consensus"], options["n_imputations"]
     columns_used = _compared(texts, options)
     samples, more = consensuses.samples_of(sample, used, consensus, n, columns_used)
     samples = [each.among(kept, len(texts)) for each in samples]

@@ -775,6 +775,19 @@ def calibration_apply(calibration, probs, names):
     }
 
 
+class _Unreadable:
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
+@_boundary
+def unreadable(text):
+    return _Unreadable(text)
+
+
 @_boundary
 def chat_date_enter(date):
     return None
