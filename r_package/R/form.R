@@ -53,6 +53,7 @@ new_vector <- function(part) {
     integer = as.integer(numbers_of(values)),
     flag = vapply(as.list(values), \(value) value %||% NA, NA),
     date = as.Date(as_text(values)),
+    time = as_time(values),
     factor = {
       levels <- as_text(part[["levels"]])
       factor(levels[replace(values, values == 0, NA)], levels)
