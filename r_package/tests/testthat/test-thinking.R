@@ -135,25 +135,6 @@ test_that("a model that would think says so once where it does not", {
   )
 })
 
-test_that("a prefix starts the answers and is no part of them", {
-  context <- local_model_context()
-  answer <- generate(
-    context,
-    "Say one, two, three.",
-    chat = TRUE,
-    prefix = "One, two,",
-    max_tokens = 4
-  )
-  expect_false(startsWith(answer, "One, two"))
-  expect_true(
-    attr(answer, "usage")$n_prompt_tokens >
-      attr(
-        generate(context, "Say one, two, three.", chat = TRUE, max_tokens = 4),
-        "usage"
-      )$n_prompt_tokens
-  )
-})
-
 test_that("labels are scored after several thoughts", {
   context <- local_model_context()
   prompts <- c(a = "Is a whale a fish?", b = NA, c = "Is a cod a fish?")
@@ -198,32 +179,6 @@ test_that("labels are scored after several thoughts", {
   fitted <- calibrated(found, calibrate_batch(found))
   chosen <- cbind(c(1, 3), as.integer(fitted$label)[c(1, 3)])
   expect_identical(fitted$between[c(1, 3)], unname(spread[chosen]))
-  expect_error(classify(n_thoughts = 2), "without thinking there are no thoughts")
-  expect_error(classify(thinking = 6, n_thoughts = 0), "n_thoughts")
-  expect_error(classify(thinking = 6, seed = -1), "seed")
-  expect_error(
-    classify_calibrated(
-      context,
-      prompts,
-      c("yes", "no"),
-      "contextual",
-      content_free = "N/A",
-      chat = TRUE,
-      thinking = 6
-    ),
-    "method = \"contextual\" cannot be combined with thinking",
-    fixed = TRUE
-  )
-  expect_error(
-    classify(thinking = 6, normalize = "pmi"),
-    "normalize = \"pmi\" subtracts",
-    fixed = TRUE
-  )
-  expect_error(
-    classify_parallel(context, "a", "b", chat = TRUE, thinking = 6),
-    "use thinking(start =, end =)",
-    fixed = TRUE
-  )
 })
 
 test_that("continuations have the thought before them", {
@@ -312,20 +267,6 @@ test_that("texts are coded after thoughts, with the options of a chat", {
       variables = list(mood = "calm")
     ),
     "thinking = 256 lets it think"
-  )
-  expect_error(
-    annotate_texts(data, text, book, context, thinking = 6),
-    "needs chat = TRUE"
-  )
-  expect_error(code(book, n_thoughts = 2), "without thinking")
-  expect_error(code(book, thinking = "on"), "thinking()")
-  expect_error(
-    annotate_texts(data, text, book, context, chat = TRUE, date = "today"),
-    "must be like"
-  )
-  expect_error(
-    annotate_texts(data, text, book, context, chat = TRUE, date = 3),
-    "date must be a date or text"
   )
 })
 
