@@ -98,9 +98,9 @@ agreement <- function(
     known = c(known, known_levels(coders)),
     weights = if (!is.null(weights)) as_py_list(check_numeric(weights, "weights")),
     kappa_weights = kappa_weights_list(kappa_weights, error_call),
-    level = check_number(level),
-    n_bootstrap = check_whole(n_bootstrap, min = 0, max = 1e6),
-    seed = check_whole(seed, min = 0)
+    level = py_value(level),
+    n_bootstrap = py_value(n_bootstrap),
+    seed = py_value(seed)
   )
   options$coders <- as_py_list(as_utf8(rlang::names2(coders)))
   codes <- unname(lapply(coders, as_codes))

@@ -109,7 +109,7 @@ code_data <- function(data, text, quosure, codebook, context, env) {
     abort("Row {texts$bad[[1]]} failed: {invalid_text}.", "generation", env)
   }
   display <- list(
-    verbosity = check_whole(env$verbosity, "verbosity", error_call = env),
+    verbosity = check_whole(env$verbosity, "verbosity", env),
     progress = check_flag(env$progress, "progress", env)
   )
 

@@ -104,25 +104,13 @@ as_option <- function(x, kind, arg, default, error_call) {
   }
   switch(
     kind,
-    whole = check_whole(x, arg, max = 2^53, error_call = error_call),
-    number = check_number(x, arg, error_call = error_call),
-    flag = check_flag(x, arg, error_call),
-    choice = if (length(x) > 1 && identical(x, default)) {
-      x[[1]]
-    } else {
-      check_string(x, arg, error_call = error_call)
-    },
-    text = check_string(x, arg, error_call = error_call),
-    path = if (rlang::is_bool(x)) {
-      x
-    } else {
-      expand_path(check_string(x, arg, error_call = error_call))
-    },
+    path = py_path(x, arg, error_call),
     thinking = check_thinking(x, error_call),
     variables = if (length(x) > 0) check_variables(x, error_call),
     date = check_date(x, arg, error_call),
     evidence = check_evidence(x, error_call),
-    model = check_later(x, arg, error_call)
+    model = check_later(x, arg, error_call),
+    py_value(if (identical(x, default)) x[[1]] else x, arg, error_call)
   )
 }
 
@@ -134,24 +122,13 @@ check_later <- function(x, arg, error_call) {
   if (arg == "embeddings" && inherits(x, "llamaherd_model")) {
     return(check_model(x, arg, error_call))
   }
-  if (!rlang::is_string(x)) {
-    must <- if (arg == "larger") {
-      "a <llamaherd_context> or the path of a model file"
-    } else {
-      "a <llamaherd_model> or the path of a model file"
-    }
-    abort_argument(arg, must, x, error_call)
-  }
-  path.expand(x)
+  py_path(x, arg, error_call)
 }
 
 # Checks the argument `evidence`. Returns TRUE, FALSE, or the minimum and maximum length of a quote.
 check_evidence <- function(x, error_call) {
-  if (rlang::is_bool(x)) {
-    return(x)
-  }
   if (inherits(x, "llamaherd_type") && x$kind == "quote") {
     return(x$rule)
   }
-  abort_argument("evidence", "TRUE, FALSE or a type from type_quote()", x, error_call)
+  py_value(x, "evidence", error_call)
 }

@@ -51,8 +51,8 @@ apply_chat_template <- function(
     }
   )
   check_no_problem(prompts, "messages", error_call)
-  template <- check_string(template, null = TRUE)
-  add_assistant <- check_flag(add_assistant)
+  template <- py_value(template)
+  add_assistant <- py_value(add_assistant)
   variables <- check_variables(variables, error_call)
   given <- is.na(prompts$problems)
   texts <- rep(NA_character_, length(given))
@@ -138,16 +138,9 @@ check_messages <- function(
       must <- "a list with the fields role and content"
       abort_argument(sprintf("%s[[%d]]", arg, i), must, message, error_call)
     }
-    field <- function(name) {
-      value <- message[[name]]
-      if (is.factor(value)) {
-        value <- as.character(value)
-      }
-      check_string(
-        value,
-        sprintf("%s[[%d]]$%s", arg, i, name),
-        error_call = error_call
-      )
+    field <- \(name) {
+      where <- sprintf("%s[[%d]]$%s", arg, i, name)
+      check_string(message[[name]], where, error_call = error_call)
     }
     list(role = field("role"), content = field("content"))
   })

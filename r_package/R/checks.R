@@ -1,5 +1,106 @@
-# Checks of arguments. Each check names the argument and the value in its error, and returns the
-# value in the type that Python needs: reticulate turns 1 into a float and 1L into an int.
+# Conversion of arguments. Python judges values; R only converts types, names, NA and encodings. A
+# value that has no counterpart in Python is sent as an object that prints as describe() shows it,
+# so that the error of Python's check names it.
+
+# Converts a single value for Python. A vector of all choices, the default of an argument, means the
+# first of them.
+py_value <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  check_given(x, arg = arg, error_call = error_call)
+  if (is.character(x) && length(x) > 1 && identical(x, default_of(arg, error_call))) {
+    x <- x[[1]]
+  }
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (is.factor(x)) {
+    x <- as.character(x)
+  }
+  if (!is_simple(x) || length(x) != 1 || is.na(x)) {
+    return(unreadable(x, error_call))
+  }
+  if (is.character(x)) {
+    check_text(x, arg, error_call)
+  } else if (is.numeric(x)) {
+    py_number(x)
+  } else {
+    as.vector(x)
+  }
+}
+
+# Converts a vector to a list for Python.
+py_values <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  check_given(x, arg = arg, error_call = error_call)
+  if (is.null(x)) {
+    return(NULL)
+  }
+  if (is.factor(x)) {
+    x <- as.character(x)
+  }
+  if (!is_simple(x)) {
+    return(unreadable(x, error_call))
+  }
+  args <- if (length(x) == 1) arg else sprintf("%s[%d]", arg, seq_along(x))
+  unname(Map(\(one, name) py_value(one, name, error_call), as.list(unname(x)), args))
+}
+
+# Converts arguments of the function whose frame is `env`, by name.
+py_arguments <- function(..., env = rlang::caller_env()) {
+  names <- c(...)
+  values <- lapply(names, \(name) {
+    if (eval(call("missing", as.name(name)), env)) {
+      formal <- formals(function_of(env))[[name]]
+      if (is.symbol(formal) && !nzchar(formal)) {
+        check_given(arg = name, error_call = env)
+      }
+    }
+    py_value(get(name, env), name, env)
+  })
+  rlang::set_names(values, names)
+}
+
+# Converts a path, which may begin with "~".
+py_path <- function(
+  x,
+  arg = rlang::caller_arg(x),
+  error_call = rlang::caller_env()
+) {
+  value <- py_value(x, arg, error_call)
+  if (is.character(value)) expand_path(value) else value
+}
+
+# Numbers without decimals become integers: reticulate turns 1 into a float and 1L into an int.
+py_number <- function(x) {
+  is_whole <- is.finite(x) && x == trunc(x) && abs(x) <= .Machine$integer.max
+  if (is_whole) as.integer(x) else as.double(x)
+}
+
+# TRUE for logical values, numbers and texts without a class.
+is_simple <- function(x) {
+  is.null(attr(x, "class")) && (is.logical(x) || is.numeric(x) || is.character(x))
+}
+
+unreadable <- function(x, error_call) {
+  py_call("unreadable", describe(x), error_call = error_call)
+}
+
+function_of <- function(env) {
+  at <- which(vapply(as.list(sys.frames()), identical, NA, env))
+  if (length(at) > 0) sys.function(at[[1]])
+}
+
+# Returns the default of an argument of the function whose frame is `env`.
+default_of <- function(arg, env) {
+  formals <- as.list(formals(function_of(env)))
+  if (is.call(formals[[arg]])) eval(formals[[arg]], baseenv())
+}
 
 abort_argument <- function(arg, must, x, error_call, hint = NULL) {
   cli::cli_abort(
@@ -85,6 +186,9 @@ check_string <- function(
   check_given(x, arg = arg, error_call = error_call)
   if (null && is.null(x)) {
     return(NULL)
+  }
+  if (is.factor(x)) {
+    x <- as.character(x)
   }
   if (!is.character(x) || length(x) != 1 || is.na(x)) {
     abort_argument(
@@ -227,56 +331,17 @@ r_path <- function(path, os = .Platform$OS.type) {
   path
 }
 
-# Requires a whole number. If n is above 1, a vector of n whole numbers is also accepted.
+# Requires a whole number, for arguments that R itself uses.
 check_whole <- function(
   x,
   arg = rlang::caller_arg(x),
-  min = -.Machine$integer.max,
-  max = .Machine$integer.max,
-  n = 1L,
   error_call = rlang::caller_env()
 ) {
   check_given(x, arg = arg, error_call = error_call)
-  fits <- is.numeric(x) &&
-    is.null(attr(x, "class")) &&
-    length(x) %in% c(1L, n) &&
-    all(is.finite(x)) &&
-    all(x == trunc(x) & x >= min & x <= max)
-  if (!fits) {
-    range <- if (max < .Machine$integer.max) {
-      sprintf(" from %s to %s", format(min), format(max))
-    } else if (min > -.Machine$integer.max) {
-      sprintf(" of at least %s", format(min))
-    }
-    abort_argument(
-      arg,
-      paste0(one_or_n("a whole number", n), range),
-      x,
-      error_call
-    )
+  if (!is_simple(x) || !is.numeric(x) || length(x) != 1 || !isTRUE(x == trunc(x))) {
+    abort_argument(arg, "a whole number", x, error_call)
   }
-  if (all(x <= .Machine$integer.max)) as.integer(x) else as.double(x)
-}
-
-check_number <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  n = 1L,
-  error_call = rlang::caller_env()
-) {
-  check_given(x, arg = arg, error_call = error_call)
-  fits <- is.numeric(x) &&
-    is.null(attr(x, "class")) &&
-    length(x) %in% c(1L, n) &&
-    !anyNA(x)
-  if (!fits) {
-    abort_argument(arg, one_or_n("a number", n), x, error_call)
-  }
-  as.double(x)
-}
-
-one_or_n <- function(what, n) {
-  if (n > 1) sprintf("%s (or %d of them, one per prompt)", what, n) else what
+  if (abs(x) <= .Machine$integer.max) as.integer(x) else x
 }
 
 check_choice <- function(
@@ -291,46 +356,6 @@ check_choice <- function(
   if (!is.character(x) || length(x) != 1 || !x %in% choices) {
     must <- paste(encodeString(choices, quote = "\""), collapse = " or ")
     abort_argument(arg, must, x, error_call)
-  }
-  x
-}
-
-# Requires one of the choices, which has no default. In check_choice() all choices mean the first.
-check_one_of <- function(x, choices, arg, error_call) {
-  if (length(x) != 1) {
-    abort_argument(
-      arg,
-      paste("one of", toString(encodeString(choices, quote = "\""))),
-      x,
-      error_call
-    )
-  }
-  check_choice(x, choices, arg, error_call)
-}
-
-# Requires a whole number or "auto".
-check_auto <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
-  if (identical(x, "auto")) {
-    return(x)
-  }
-  if (is.character(x) || is.null(x)) {
-    abort_argument(arg, "a whole number or \"auto\"", x, error_call)
-  }
-  check_whole(x, arg, min = 1, error_call = error_call)
-}
-
-# Requires TRUE, FALSE or "auto".
-check_auto_flag <- function(
-  x,
-  arg = rlang::caller_arg(x),
-  error_call = rlang::caller_env()
-) {
-  if (!identical(x, "auto") && !rlang::is_bool(x)) {
-    abort_argument(arg, "TRUE, FALSE or \"auto\"", x, error_call)
   }
   x
 }

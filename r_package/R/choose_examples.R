@@ -77,9 +77,9 @@ choose_examples <- function(
     "choose_examples",
     list(
       gold = gold_given(gold, error_call),
-      k = check_whole(k, min = 1),
+      k = py_value(k),
       codebook = as_python(codebook),
-      by = check_choice(by, c("diverse", "hardest")),
+      by = py_value(by),
       coded = if (!is.null(coded)) labels_given(coded, error_call),
       embeddings = if (!is.null(embeddings)) {
         tagged("array", content = rows_of(unclass(embeddings)))
@@ -107,8 +107,8 @@ disagreements <- function(coded, gold, parts = "explore", peek = FALSE) {
     list(
       coded = labels_given(coded, error_call),
       gold = gold_given(gold, error_call),
-      parts = as_py_list(check_text(parts)),
-      peek = check_flag(peek)
+      parts = py_values(parts),
+      peek = py_value(peek)
     ),
     error_call = error_call
   )

@@ -120,11 +120,11 @@ classify_parallel <- function(
   prompts <- chat_or_prompts(prompts, "prompts", error_call)
   options <- c(
     class_labels(labels, error_call),
-    normalize = check_choice(normalize, c("sum", "token", "byte", "pmi")),
-    pmi_prompt = check_string(pmi_prompt),
-    space = check_auto_flag(space),
-    n_thoughts = check_whole(n_thoughts, min = 1),
-    seed = as.double(check_whole(seed, min = 0, max = 2^32 - 1)),
+    normalize = py_value(normalize),
+    pmi_prompt = py_value(pmi_prompt),
+    space = py_value(space),
+    n_thoughts = py_value(n_thoughts),
+    seed = py_value(seed),
     task_options(prompts, error_call)
   )
   task <- new_task("classify_start", "classify_result", new_classes)
@@ -156,34 +156,21 @@ class_labels <- function(x, error_call) {
   readings <- check_text(x, "labels", error_call)
   names <- as_utf8(rlang::names2(x))
   names <- ifelse(is.na(names) | nzchar(names), names, readings)
-  fits <- length(readings) > 0 && all(nzchar(trimws(readings)))
-  if (!fits || anyNA(names) || anyDuplicated(readings)) {
-    must <- "one or more texts, all different and none empty"
-    twice <- readings[duplicated(readings)]
-    hint <- if (length(twice) > 0) {
-      sprintf("%s occurs twice.", encodeString(twice[[1]], quote = "\""))
-    } else {
-      "Such as c(\"positive\", \"negative\")."
-    }
-    abort_argument("labels", must, x, error_call, hint)
-  }
   list(labels = as_py_list(readings), names = as_py_list(names))
 }
 
 # Returns the options of all tasks except generation.
 task_options <- function(prompts, env) {
-  on_error <- check_choice(env$on_error, c("continue", "return", "stop"), "on_error", env)
-  journal <- check_string(env$journal, "journal", null = TRUE, error_call = env)
   options <- list(
-    parse_special = check_auto_flag(env$parse_special, "parse_special", env),
-    on_error = on_error,
-    journal = expand_path(journal)
+    parse_special = py_value(env$parse_special, "parse_special", env),
+    on_error = py_value(env$on_error, "on_error", env),
+    journal = py_path(env$journal, "journal", env)
   )
   c(options, prompts$options)
 }
 
 run_task <- function(task, object, prompts, options, env) {
-  verbosity <- check_whole(env$verbosity, "verbosity", error_call = env)
+  verbosity <- check_whole(env$verbosity, "verbosity", env)
   progress <- check_flag(env$progress, "progress", env)
   display <- list(verbosity = verbosity)
   result <- run_call(task, object, prompts, options, display, progress, env)

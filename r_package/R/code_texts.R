@@ -88,18 +88,16 @@ code_texts <- function(
     id <- one_column(rlang::enquo(id), data, "id", error_call)
     given <- py_columns(data, c(text, id %||% intersect("id", names(data))))
   }
-  options <- list(
-    codebook = if (!is.null(codebook)) check_codebook(codebook)$content,
-    coders = if (!is.null(coders)) as_py_list(check_text(coders)),
-    tie_coder = if (!is.null(tie_coder)) check_string(tie_coder),
-    path = if (!is.null(path)) expand_path(check_string(path)),
-    text = text,
-    id = id,
-    seed = as.double(check_whole(seed, min = 0)),
-    host = check_string(host),
-    port = as.double(check_whole(port, min = 0, max = 65535)),
-    allowed_hosts = as_py_list(if (!is.null(allowed_hosts)) check_text(allowed_hosts)),
-    keys = check_flag(keys)
+  options <- c(
+    py_arguments("tie_coder", "seed", "host", "port", "keys"),
+    list(
+      codebook = if (!is.null(codebook)) check_codebook(codebook)$content,
+      coders = py_values(coders),
+      path = py_path(path),
+      text = text,
+      id = id,
+      allowed_hosts = as_py_list(if (!is.null(allowed_hosts)) check_text(allowed_hosts))
+    )
   )
   browser <- check_flag(browser)
   made <- function(columns) {
@@ -131,13 +129,13 @@ code_texts <- function(
 # Returns the codes in the same form as the data.
 coded_by_people <- function(found, data) {
   if (!is.null(found[["sample"]])) {
-    return(new_gold(found[["sample"]]))
+    return(from_python(found[["sample"]]))
   }
   if (!is.null(found[["spans"]])) {
     return(new_spans(found[["spans"]]))
   }
   if (!is.null(found[["samples"]])) {
-    return(lapply(found[["samples"]], new_gold))
+    return(lapply(found[["samples"]], from_python))
   }
   columns <- found[["columns"]]
   for (coder in names(columns)) {

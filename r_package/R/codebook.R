@@ -129,7 +129,7 @@ codebook <- function(
     words = words_json(words, error_call),
     system = string_json(system, "system", error_call),
     max_spans = if (!is.null(max_spans)) {
-      value_json(check_whole(max_spans, min = 1), "max_spans", error_call)
+      value_json(py_value(max_spans), "max_spans", error_call)
     },
     quote = if (!is.null(quote)) {
       value_json(check_quote_type(quote, error_call), "quote", error_call)
@@ -158,8 +158,8 @@ read_codebook <- function(path) {
 write_codebook <- function(codebook, path, overwrite = FALSE) {
   error_call <- rlang::current_env()
   check_codebook(codebook)
-  path <- expand_path(check_string(path))
-  overwrite <- check_flag(overwrite)
+  path <- py_path(path)
+  overwrite <- py_value(overwrite)
   py_call("codebook_write", codebook$content, path, overwrite, error_call = error_call)
   invisible(codebook)
 }

@@ -148,9 +148,9 @@ compare_codebooks <- function(
       gold = given,
       context = if (!is.null(context)) as_python(context),
       text = text,
-      measure = check_string(measure, null = TRUE),
-      level = check_number(level),
-      adjust = check_choice(adjust, c("max-t", "none")),
+      measure = py_value(measure),
+      level = py_value(level),
+      adjust = py_value(adjust),
       journal = journal_given(journal, error_call),
       settings = list(...)
     ),
@@ -204,8 +204,8 @@ best_codebook <- function(comparison, prefer = c("value", "speed"), name = NULL)
   }
   arguments <- list(
     comparison = as_python(comparison),
-    prefer = check_choice(prefer, c("value", "speed")),
-    name = if (!is.null(name)) check_string(name)
+    prefer = py_value(prefer),
+    name = py_value(name)
   )
   call_python("best_codebook", arguments, error_call = error_call)
 }
@@ -243,7 +243,7 @@ evaluate_codebook <- function(
       gold = gold_given(gold, error_call),
       context = if (!is.null(context)) as_python(context),
       coded = if (!is.null(coded)) labels_given(coded, error_call),
-      level = check_number(level),
+      level = py_value(level),
       journal = journal_given(journal, error_call)
     ),
     check_flag(progress),

@@ -126,24 +126,23 @@ compare_pairs <- function(
   options <- chat_or_prompts(character(), "texts", error_call)$options
   call_python(
     "compare_pairs",
-    list(
-      texts = pair_texts(texts, error_call),
-      question = check_string(question),
-      context = check_context(context),
-      n_pairs = if (!is.null(n_pairs)) check_whole(n_pairs, min = 1),
-      design = check_choice(design, c("adaptive", "random")),
-      labels = as_py_list(check_text(label_set(labels), "labels")),
-      level = check_number(level),
-      settings = Filter(
-        Negate(is.null),
-        c(
-          list(
-            layout = check_string(layout, null = TRUE),
-            seed = as.double(check_whole(seed, min = 0, max = 2^32 - 1)),
-            journal = expand_path(check_string(journal, null = TRUE)),
-            n_thoughts = check_whole(n_thoughts, min = 1)
-          ),
-          options
+    c(
+      py_arguments("question", "n_pairs", "design", "level"),
+      list(
+        texts = pair_texts(texts, error_call),
+        context = check_context(context),
+        labels = as_py_list(check_text(label_set(labels), "labels")),
+        settings = Filter(
+          Negate(is.null),
+          c(
+            list(
+              layout = py_value(layout),
+              seed = py_value(seed),
+              journal = py_path(journal),
+              n_thoughts = py_value(n_thoughts)
+            ),
+            options
+          )
         )
       )
     ),
@@ -202,7 +201,7 @@ pair_agreement <- function(comparison, pairs = NULL, known = NULL, level = 0.95)
         tagged("frame", content = lapply(pairs[columns], \(x) text_list(as_utf8(x))))
       },
       known = known,
-      level = check_number(level)
+      level = py_value(level)
     ),
     error_call = error_call
   )

@@ -86,21 +86,10 @@ context_create <- function(
 ) {
   object <- check_model(model)
   verbosity <- check_whole(verbosity)
-  count <- function(
-    x,
-    arg = rlang::caller_arg(x),
-    error_call = rlang::caller_env()
-  ) {
-    if (!is.null(x)) check_whole(x, arg, min = 1, error_call = error_call)
-  }
-  options <- list(
-    n_ctx = check_auto(n_ctx),
-    n_threads = auto_threads(n_threads),
-    n_seq_max = check_auto(n_seq_max),
-    kv_layout = check_choice(kv_layout, c("auto", "unified", "per_sequence")),
-    n_batch = count(n_batch)
-  )
-  options <- c(options, context_dots(list(...), count))
+  options <- py_arguments("n_ctx", "n_threads", "n_seq_max", "kv_layout", "n_batch")
+  # Python treats NULL as "auto".
+  options["n_threads"] <- list(if (!identical(n_threads, "auto")) options$n_threads)
+  options <- c(options, context_dots(list(...)))
   cluster <- check_cluster(cluster)
   actors <- check_actors(n_actors, num_cpus, cluster)
 
@@ -126,42 +115,30 @@ context_create <- function(
   context
 }
 
-# Checks the number of threads. Python treats NULL as "auto".
-auto_threads <- function(n_threads, error_call = rlang::caller_env()) {
-  if (!is.null(n_threads) && !identical(n_threads, "auto")) {
-    check_auto(n_threads, "n_threads", error_call)
-  }
-}
+# Further arguments of Context in Python.
+context_options <- c(
+  "n_ubatch",
+  "n_threads_batch",
+  "flash_attn",
+  "type_k",
+  "type_v",
+  "offload_kqv",
+  "swa_full",
+  "keep_prefixes",
+  "deterministic",
+  "rope_scaling_type",
+  "rope_freq_base",
+  "rope_freq_scale",
+  "yarn_ext_factor",
+  "yarn_attn_factor",
+  "yarn_beta_fast",
+  "yarn_beta_slow",
+  "yarn_orig_ctx"
+)
 
-context_dots <- function(dots, count, error_call = rlang::caller_env()) {
-  checks <- list(
-    n_ubatch = count,
-    n_threads_batch = count,
-    flash_attn = \(x, ...) if (identical(x, "auto")) x else check_flag(x, ...),
-    type_k = check_string,
-    type_v = check_string,
-    offload_kqv = check_flag,
-    swa_full = check_flag,
-    keep_prefixes = check_flag,
-    deterministic = check_flag,
-    rope_scaling_type = check_string,
-    rope_freq_base = check_number,
-    rope_freq_scale = check_number,
-    yarn_ext_factor = check_number,
-    yarn_attn_factor = check_number,
-    yarn_beta_fast = check_number,
-    yarn_beta_slow = check_number,
-    yarn_orig_ctx = count
-  )
-  check_dots(dots, names(checks), error_call)
-  for (name in names(dots)) {
-    dots[[name]] <- checks[[name]](
-      dots[[name]],
-      arg = name,
-      error_call = error_call
-    )
-  }
-  dots
+context_dots <- function(dots, error_call = rlang::caller_env()) {
+  check_dots(dots, context_options, error_call)
+  Map(\(value, name) py_value(value, name, error_call), dots, names(dots))
 }
 
 #' @export

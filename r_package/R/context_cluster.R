@@ -29,10 +29,10 @@ check_actors <- function(n_actors, num_cpus, cluster, error_call = rlang::caller
     text <- "{.arg n_actors} must be a number; NULL starts one process on each machine."
     abort(text, "argument", error_call)
   } else if (!is.null(n_actors)) {
-    actors$n_actors <- check_whole(n_actors, min = 1, error_call = error_call)
+    actors$n_actors <- py_value(n_actors, error_call = error_call)
   }
   if (!is.null(num_cpus)) {
-    actors$num_cpus <- check_number(num_cpus, error_call = error_call)
+    actors$num_cpus <- py_value(num_cpus, error_call = error_call)
   }
   actors
 }

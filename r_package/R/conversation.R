@@ -63,7 +63,7 @@ chat <- function(context, system = NULL, ..., turns = NULL, echo = interactive()
   } else {
     check_context(context)
   }
-  system <- check_string(system, null = TRUE)
+  system <- py_value(system)
   settings <- chat_settings(list(...), error_call)
   turns <- earlier_turns(turns, error_call)
   echo <- check_flag(echo)
@@ -145,10 +145,12 @@ new_chat <- function(python, owner, echo_default) {
   self$last <- function() last
   self$fork <- function(n = NULL) {
     object <- python_of(rlang::current_env())
-    count <- if (is.null(n)) 1L else check_whole(n, min = 1)
-    forks <- lapply(py_call("chat_fork", object, count)[["pythons"]], \(fork) {
-      new_chat(fork, self, echo_default) # its context may be the context of this conversation
-    })
+    forks <- lapply(
+      py_call("chat_fork", object, if (is.null(n)) 1L else py_value(n))[["pythons"]],
+      \(fork) {
+        new_chat(fork, self, echo_default) # its context may be the context of this conversation
+      }
+    )
     if (is.null(n)) forks[[1]] else forks
   }
   self$undo <- function() {
@@ -159,7 +161,7 @@ new_chat <- function(python, owner, echo_default) {
   }
   self$forget <- function(n = 1L) {
     object <- python_of(rlang::current_env())
-    gone <- turns_frame(py_call("chat_forget", object, check_whole(n, min = 1)))
+    gone <- turns_frame(py_call("chat_forget", object, py_value(n)))
     keep()
     gone
   }
@@ -168,7 +170,7 @@ new_chat <- function(python, owner, echo_default) {
     if (missing(text)) {
       return(py_call("chat_turns", object)[["system"]])
     }
-    py_call("chat_set_system", object, check_string(text, null = TRUE))
+    py_call("chat_set_system", object, py_value(text))
     keep()
     invisible(self)
   }
@@ -282,9 +284,9 @@ chat_settings <- function(dots, error_call) {
         thinking = check_thinking(value, error_call),
         variables = check_variables(value, error_call),
         template = ,
-        prefix = check_string(value, name, null = TRUE, error_call = error_call),
+        prefix = ,
         show_schema = ,
-        merge_system = check_flag(value, name, error_call),
+        merge_system = py_value(value, name, error_call),
         check_sampling(value, kinds[[name]], name, 1L, error_call)
       )
     },

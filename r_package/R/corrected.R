@@ -114,18 +114,13 @@ replicate_weights <- function(
     is_stated = TRUE,
     error_call
   )
-  n <- check_whole(n, min = 2)
   options <- c(
     read$options,
-    list(
-      cluster = read$cluster,
-      weights = weights_given(read$weights, read$coded),
-      n = n,
-      seed = as.double(check_whole(seed, min = 0, max = 2^53))
-    )
+    py_arguments("n", "seed"),
+    list(cluster = read$cluster, weights = weights_given(read$weights, read$coded))
   )
   columns <- py_columns(read$coded, c(read$uses, read$cluster))
   found <- py_call("replicate_weights", columns, read$codes, options)
-  numbers <- readBin(as.raw(found), "numeric", n * nrow(read$coded), endian = "little")
-  matrix(numbers, nrow(read$coded), n)
+  numbers <- readBin(as.raw(found), "numeric", length(found) / 8, endian = "little")
+  matrix(numbers, nrow(read$coded))
 }

@@ -52,7 +52,7 @@ coverage_curve <- function(x, correct = NULL, weights = NULL, level = 0.95) {
     as_py_list(x),
     as_py_list(correct),
     weights,
-    check_number(level),
+    py_value(level),
     error_call = error_call
   )
   new_coverage(found, level)
@@ -79,8 +79,8 @@ texts_for_people <- function(x, accuracy, prob = NULL, sure = FALSE) {
     "for_people",
     c(columns, n = attr(x, "n")),
     as_py_list(check_numeric(prob)),
-    check_number(accuracy),
-    check_flag(sure),
+    py_value(accuracy),
+    py_value(sure),
     error_call = error_call
   )
   structure(as.integer(unlist(found$rows)), threshold = found$threshold)

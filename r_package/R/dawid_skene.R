@@ -40,7 +40,7 @@
 dawid_skene <- function(gold, one_coin = FALSE) {
   error_call <- rlang::current_env()
   json <- check_gold(gold, error_call)
-  found <- py_call("dawid_skene", json, check_flag(one_coin), error_call = error_call)
+  found <- py_call("dawid_skene", json, py_value(one_coin), error_call = error_call)
   names <- as_text(found[["names"]])
   coders <- as_text(found[["coders"]])
   probs <- rlang::set_names(lapply(found[["probs"]], numbers_of), paste0("p_", names))

@@ -66,12 +66,12 @@ embed_parallel <- function(
     check_model(model)
   }
   texts <- as_prompts(texts, "texts", error_call)
-  options <- list(
-    pooling = check_choice(pooling, c("auto", "mean", "cls", "last")),
-    normalize = check_flag(normalize),
-    truncate = check_flag(truncate),
-    deterministic = check_flag(deterministic),
-    n_threads = if (!is.null(n_threads)) check_whole(n_threads, min = 1)
+  options <- py_arguments(
+    "pooling",
+    "normalize",
+    "truncate",
+    "deterministic",
+    "n_threads"
   )
   progress <- check_flag(progress)
   verbosity <- check_whole(verbosity)
@@ -195,7 +195,7 @@ print.llamaherd_vectors <- function(x, ..., n = 6L) {
     big(ncol(x)),
     if (n_failed > 0) sprintf(", %s failed", big(n_failed)) else ""
   ))
-  n <- check_whole(n, min = 0)
+  n <- check_whole(n)
   shown <- utils::head(plain_matrix(x), n)
   if (length(shown) > 0) {
     cells <- matrix(formatC(shown, digits = 3L, format = "f", width = 7L), nrow(shown))

@@ -171,14 +171,13 @@ estimate <- function(
   methods <- check_methods(methods, error_call)
   options <- c(
     read$options,
+    py_arguments("level", "target"),
     list(
       model = check_model_name(model, formula, error_call),
       methods = as_py_list(methods),
-      level = check_number(level),
-      target = check_choice(target, c("population", "texts")),
       weights = weights_given(read$weights, coded),
       simultaneous = if (!is.null(simultaneous)) {
-        check_choice(simultaneous, c("bonferroni", "max_t"))
+        py_value(simultaneous)
       }
     )
   )

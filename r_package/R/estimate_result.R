@@ -72,7 +72,7 @@ widths_of <- function(widths) {
 # have no common coefficients.
 rows_by <- function(object, methods, error_call) {
   method <- methods %||% object$methods[[1]]
-  method <- check_one_of(method, object$methods, "methods", error_call)
+  method <- check_choice(method, object$methods, "methods", error_call)
   rows <- object$rows[object$rows$method == method, , drop = FALSE]
   parts <- if (object$model == "mean") {
     several <- length(unique(rows$outcome)) > 1
@@ -98,8 +98,8 @@ coef.llamaherd_estimates <- function(object, methods = NULL, ...) {
 #' @export
 confint.llamaherd_estimates <- function(object, parm, level = NULL, methods = NULL, ...) {
   rows <- rows_by(object, methods, rlang::current_env())
-  level <- check_number(level %||% object$level)
-  if (level <= 0 || level >= 1) {
+  level <- level %||% object$level
+  if (!is.numeric(level) || length(level) != 1 || !isTRUE(level > 0 && level < 1)) {
     abort_argument("level", "above 0 and below 1", level, rlang::current_env())
   }
   if (!is.null(object$simultaneous) && level != object$level) {
@@ -158,7 +158,7 @@ vcov.llamaherd_estimates <- function(object, methods = NULL, outcome = NULL, ...
   rows <- rows[rows$term != "difference", , drop = FALSE]
   outcomes <- unique(rows$outcome)
   if (!is.null(outcome)) {
-    outcomes <- check_one_of(outcome, outcomes, "outcome", error_call)
+    outcomes <- check_choice(outcome, outcomes, "outcome", error_call)
     rows <- rows[rows$outcome == outcomes, , drop = FALSE]
   }
   # Covariances of the estimates of different outcomes are not computed.

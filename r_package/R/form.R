@@ -22,7 +22,6 @@ from_python <- function(part) {
     json = jsonlite::parse_json(part[["value"]]),
     object = new_object(part),
     codebook = new_codebook(part[["value"]]),
-    gold = new_gold(part[["value"]]),
     ended = with_running(from_python(part[["finished"]]), from_python(part[["running"]])),
     new_vector(part)
   )
@@ -54,6 +53,7 @@ new_vector <- function(part) {
     integer = as.integer(numbers_of(values)),
     flag = vapply(as.list(values), \(value) value %||% NA, NA),
     date = as.Date(as_text(values)),
+    time = as_time(values),
     factor = {
       levels <- as_text(part[["levels"]])
       factor(levels[replace(values, values == 0, NA)], levels)

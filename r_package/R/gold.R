@@ -224,10 +224,10 @@ gold_sample <- function(
     label = label,
     id = id,
     confidence = if (is.numeric(confidence)) as_py_numbers(confidence) else confidence,
-    floor = check_number(floor),
+    floor = py_value(floor),
     allocation = check_allocation(allocation, error_call),
     names = as_py_list(check_names_of(names %||% known$names, error_call)),
-    seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53)),
+    seed = py_value(seed),
     several = several,
     codebook = known$codebook,
     each = as_py_list(each),
@@ -237,7 +237,7 @@ gold_sample <- function(
     weights = if (is.numeric(weights)) as_py_numbers(weights) else weights
   )
   columns <- py_columns(data, uses)
-  drawn <- new_gold(py_call("gold_draw", columns, check_whole(n, min = 1), options))
+  drawn <- from_python(py_call("gold_draw", columns, py_value(n), options))
   document_event("gold_sample", \() {
     list(
       n_texts = nrow(data),
@@ -270,11 +270,12 @@ gold_columns <- function(gold, data) {
 
 check_gold <- function(x, error_call, arg = "gold") {
   check_given(x, arg = arg, error_call = error_call)
-  if (!inherits(x, "llamaherd_gold") || !is.character(attr(x, "json"))) {
+  json <- if (inherits(x, "llamaherd_gold")) x$json
+  if (!is.character(json)) {
     must <- "a <llamaherd_gold> made by gold_sample() or read_gold()"
     abort_argument(arg, must, x, error_call)
   }
-  attr(x, "json")
+  json
 }
 
 check_prob <- function(x, choices, error_call) {

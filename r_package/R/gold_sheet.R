@@ -16,18 +16,21 @@ write_gold <- function(
 ) {
   error_call <- rlang::current_env()
   json <- check_gold(gold, error_call)
-  path <- check_string(path)
-  options <- list(
-    coders = if (!is.null(coders)) as_py_list(check_text(coders)),
-    blind = check_flag(blind),
-    shuffle = check_flag(shuffle),
-    bom = check_flag(bom),
-    delimiter = check_choice(delimiter, c(",", ";", "\t")),
-    overwrite = check_flag(overwrite),
-    uncoded = check_flag(uncoded),
-    spreadsheet = check_flag(spreadsheet)
+  options <- c(
+    py_arguments(
+      "blind",
+      "shuffle",
+      "bom",
+      "delimiter",
+      "overwrite",
+      "uncoded",
+      "spreadsheet"
+    ),
+    list(
+      coders = py_values(coders)
+    )
   )
-  py_call("gold_write", json, expand_path(path), options)
+  py_call("gold_write", json, py_path(path), options)
   document_event("write_gold", \() list(path = log_path(path), n = length(gold$ids)))
   invisible(path)
 }
@@ -38,18 +41,18 @@ read_gold <- function(path, gold = NULL, coders = NULL) {
   error_call <- rlang::current_env()
   check_given(path)
   json <- if (!is.null(gold)) check_gold(gold, error_call)
-  coders <- if (!is.null(coders)) as_py_list(check_text(coders))
+  coders <- py_values(coders)
   if (is.data.frame(path)) {
     if (is.null(json)) {
       abort("Codes in a data frame need {.arg gold}, the sample.", "argument", error_call)
     }
     names <- as_py_list(as_utf8(names(path)))
     columns <- lapply(as.list(path), as_codes)
-    return(new_gold(py_call("gold_read", columns, json, coders, names)))
+    return(from_python(py_call("gold_read", columns, json, coders, names)))
   }
   names <- as_py_list(as_utf8(rlang::names2(path)))
   paths <- vapply(check_text(path), expand_path, "", USE.NAMES = FALSE)
-  read <- new_gold(py_call("gold_read", as_py_list(paths), json, coders, names))
+  read <- from_python(py_call("gold_read", as_py_list(paths), json, coders, names))
   document_event("read_gold", \() {
     list(
       paths = lapply(paths, log_path),

@@ -82,23 +82,23 @@ gold_size <- function(
   correlation = 0.5,
   spread = NULL
 ) {
-  options <- list(
-    share = check_number(share),
-    level = check_number(level),
-    accuracy = if (!is.null(accuracy)) check_number(accuracy),
-    kappa = if (!is.null(kappa)) check_number(kappa),
-    population = if (!is.null(population)) check_whole(population, min = 1),
-    target = check_choice(target, c("population", "texts")),
-    compare = if (!is.null(compare)) check_number(compare),
-    differ = check_number(differ),
-    power = check_number(power),
-    candidates = check_whole(candidates, min = 2),
-    measure = check_choice(measure, c("accuracy", "mae", "rmse")),
-    error = if (!is.null(error)) check_number(error),
-    correlation = check_number(correlation),
-    spread = if (!is.null(spread)) check_number(spread)
+  options <- py_arguments(
+    "share",
+    "level",
+    "accuracy",
+    "kappa",
+    "population",
+    "target",
+    "compare",
+    "differ",
+    "power",
+    "candidates",
+    "measure",
+    "error",
+    "correlation",
+    "spread"
   )
-  found <- py_call("gold_size", if (!is.null(width)) check_number(width), options)
+  found <- py_call("gold_size", py_value(width), options)
   structure(
     list(
       gold = found[["gold"]],

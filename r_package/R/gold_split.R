@@ -37,12 +37,11 @@
 gold_split <- function(gold, explore = 0.2, select = 0.5, evaluate = 0.3, seed = NULL) {
   error_call <- rlang::current_env()
   check_given(gold)
-  arguments <- list(
-    gold = gold_given(gold, error_call),
-    explore = check_number(explore),
-    select = check_number(select),
-    evaluate = check_number(evaluate),
-    seed = if (!is.null(seed)) as.double(check_whole(seed, min = 0, max = 2^53))
+  arguments <- c(
+    py_arguments("explore", "select", "evaluate", "seed"),
+    list(
+      gold = gold_given(gold, error_call)
+    )
   )
   call_python("gold_split", arguments, error_call = error_call)
 }
@@ -53,7 +52,7 @@ gold_part <- function(gold, part = c("explore", "select", "evaluate")) {
   error_call <- rlang::current_env()
   arguments <- list(
     gold = tagged("gold", content = check_gold(gold, error_call)),
-    part = check_choice(part, c("explore", "select", "evaluate"))
+    part = py_value(part)
   )
   call_python("gold_part", arguments, error_call = error_call)
 }

@@ -33,28 +33,8 @@
 #' close(model)
 journal_read <- function(path) {
   error_call <- rlang::current_env()
-  path <- expand_path(check_string(path))
-  columns <- py_call("journal_read", path, error_call = error_call)
-  numbers <- function(name) as.double(unlist(columns[[name]]))
-  counts <- function(name) as.integer(unlist(columns[[name]]))
-  journal <- data.frame(
-    prompt = as_text(columns[["prompts"]]),
-    text = as_text(columns[["texts"]]),
-    finish_reason = as_text(columns[["finish_reasons"]]),
-    complete = as.logical(unlist(columns[["complete"]])),
-    error = as_text(columns[["errors"]]),
-    n_prompt_tokens = counts("n_prompt_tokens"),
-    n_generated_tokens = counts("n_generated_tokens"),
-    seed = numbers("seeds"),
-    thoughts_of(columns),
-    model = as_text(columns[["models"]]),
-    model_sha256 = as_text(columns[["model_sha256s"]]),
-    settings = as_text(columns[["settings"]]),
-    created = as.POSIXct(numbers("created"), origin = "1970-01-01", tz = "UTC"),
-    version = as_text(columns[["versions"]])
-  )
-  class(journal) <- c("llamaherd_journal", "data.frame")
-  journal
+  path <- py_path(path)
+  from_python(py_call("journal_read", path, error_call = error_call))
 }
 
 #' @export

@@ -25,9 +25,6 @@
 #' subset(llamaherd_models(memory_gb = 16), fits)$source
 llamaherd_models <- function(memory_gb = NULL) {
   error_call <- rlang::current_env()
-  if (!is.null(memory_gb)) {
-    check_number(memory_gb)
-  }
-  columns <- py_call("models_recommended", memory_gb, error_call = error_call)
+  columns <- py_call("models_recommended", py_value(memory_gb), error_call = error_call)
   as.data.frame(lapply(columns, unlist))
 }

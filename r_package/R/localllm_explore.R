@@ -21,7 +21,7 @@ explore <- function(
   check_given(models)
   settings <- list(
     engine = check_choice(engine, c("auto", "parallel", "single")),
-    batch_size = check_whole(batch_size, min = 1),
+    batch_size = max(check_whole(batch_size), 1L),
     reuse_models = check_flag(reuse_models),
     progress = check_flag(progress),
     clean = check_flag(clean),

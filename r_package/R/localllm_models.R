@@ -23,7 +23,7 @@ compute_confusion_matrices <- function(
   )
   columns <- columns_of_models(annotations, quos, error_call)
   options <- list(
-    pairwise = check_flag(pairwise),
+    pairwise = py_value(pairwise),
     levels = check_levels(label_levels, error_call, "label_levels")
   )
   found <- py_call("confusion_tables", columns, options, error_call = error_call)
@@ -55,7 +55,7 @@ intercoder_reliability <- function(
     label_col = label_col
   )
   options <- list(
-    method = check_choice(method, c("auto", "cohen", "krippendorff")),
+    method = py_value(method),
     levels = check_levels(label_levels, error_call, "label_levels")
   )
   columns <- columns_of_models(annotations, quos, error_call)

@@ -1,9 +1,5 @@
 # The argument `logprobs` of generate(), and its results.
 
-check_logprobs <- function(x, error_call) {
-  if (!is.null(x)) check_whole(x, "logprobs", min = 0, error_call = error_call)
-}
-
 # Returns a data frame per prompt, NULL for a prompt without an answer; with the column `top` if
 # alternatives were requested.
 logprob_frames <- function(parts, k, model) {

@@ -79,29 +79,25 @@ model_load <- function(
   tensor_split = NULL
 ) {
   error_call <- rlang::current_env()
-  check_string(model_path)
+  model_path <- check_string(model_path)
   verify <- check_flag(verify_integrity)
   cache_dir <- expand_path(check_string(cache_dir, null = TRUE))
-  options <- list(
-    n_gpu_layers = gpu_layers(n_gpu_layers),
-    use_mmap = check_flag(use_mmap),
-    use_mlock = check_flag(use_mlock),
-    check_memory = check_flag(check_memory),
-    split_mode = check_string(split_mode),
-    main_gpu = check_whole(main_gpu)
+  options <- c(
+    py_arguments("use_mmap", "use_mlock", "split_mode", "main_gpu"),
+    list(
+      n_gpu_layers = gpu_layers(n_gpu_layers),
+      check_memory = check_flag(check_memory)
+    )
   )
   if (!is.null(tensor_split)) {
-    if (!is.numeric(tensor_split) || anyNA(tensor_split)) {
-      abort_argument("tensor_split", "a vector of numbers", tensor_split, error_call)
-    }
-    options$tensor_split <- as.list(as.double(tensor_split))
+    options$tensor_split <- py_values(tensor_split)
   }
   options$lora <- check_lora(lora)
   verbosity <- check_whole(verbosity)
   optimize <- check_flag(optimize)
   fetching <- fetch_options(
     cache_dir,
-    check_flag(force_redownload),
+    py_value(force_redownload),
     check_memory && options$n_gpu_layers == 0L,
     check_string(hf_token, null = TRUE)
   )
@@ -143,15 +139,6 @@ model_load <- function(
 gpu_layers <- function(n_gpu_layers, error_call = rlang::caller_env()) {
   if (identical(n_gpu_layers, "auto")) {
     return(if (py_call("supports_gpu", error_call = error_call)) -1L else 0L)
-  }
-  if (is.character(n_gpu_layers)) {
-    abort_argument(
-      "n_gpu_layers",
-      "a whole number or \"auto\"",
-      n_gpu_layers,
-      error_call,
-      "-1 stands for all layers."
-    )
   }
   check_whole(n_gpu_layers, error_call = error_call)
 }

@@ -25,14 +25,8 @@
 #' get_model_cache_dir()
 list_cached_models <- function(cache_dir = NULL) {
   cache_dir <- expand_path(check_string(cache_dir, null = TRUE))
-  columns <- py_call("cached_models", cache_dir)
-  models <- data.frame(
-    name = as_text(columns[["name"]]),
-    path = r_path(as_text(columns[["path"]])),
-    size_bytes = as.double(unlist(columns[["size_bytes"]])),
-    modified = as_time(columns[["modified"]]),
-    source = as_text(columns[["source"]])
-  )
+  models <- from_python(py_call("cached_models", cache_dir))
+  models$path <- r_path(models$path)
   models$source[!nzchar(models$source)] <- NA
   if (nrow(models) == 0) {
     cli::cli_inform(c(
@@ -46,22 +40,20 @@ list_cached_models <- function(cache_dir = NULL) {
 #' @rdname list_cached_models
 #' @export
 list_ollama_models <- function(min_size_mb = 50, verify = TRUE) {
-  min_size_mb <- check_number(min_size_mb)
+  if (!is.numeric(min_size_mb) || length(min_size_mb) != 1) {
+    abort_argument("min_size_mb", "a number", min_size_mb, rlang::current_env())
+  }
   check_flag(verify)
-  columns <- py_call("ollama_models")
-  name <- as_text(columns[["name"]])
-  size <- as.double(unlist(columns[["size_bytes"]]))
+  found <- from_python(py_call("ollama_models"))
   models <- data.frame(
-    name = name,
-    path = r_path(as_text(columns[["path"]])),
-    size_mb = size / 1e6,
-    size_gb = size / 1e9,
-    size_bytes = size,
-    sha256 = as_text(columns[["sha256"]]),
-    modified = as_time(columns[["modified"]]),
-    source = rep("ollama", length(name)),
-    tag = sub("^.*:", "", name),
-    model = sub(":[^:]*$", "", name)
+    name = found$name,
+    path = r_path(found$path),
+    size_mb = found$size_bytes / 1e6,
+    size_gb = found$size_bytes / 1e9,
+    found[c("size_bytes", "sha256", "modified")],
+    source = rep("ollama", nrow(found)),
+    tag = sub("^.*:", "", found$name),
+    model = sub(":[^:]*$", "", found$name)
   )
   models <- models[models$size_mb >= min_size_mb, , drop = FALSE]
   row.names(models) <- NULL

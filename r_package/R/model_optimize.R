@@ -58,21 +58,20 @@ model_optimize <- function(
   n_threads = NULL,
   progress = interactive()
 ) {
-  path <- path.expand(check_string(path))
-  out <- check_string(out, null = TRUE)
-  options <- list(max_kl = check_number(max_kl))
+  path <- py_path(path)
+  options <- list(max_kl = py_value(max_kl))
   if (!is.null(types)) {
-    options$types <- as_py_list(check_text(types))
+    options$types <- py_values(types)
   }
   if (!is.null(text)) {
     options$text <- paste(check_text(text), collapse = "\n")
   }
   if (!is.null(n_threads)) {
-    options$n_threads <- check_whole(n_threads, min = 1)
+    options$n_threads <- py_value(n_threads)
   }
   value <- run_optimize(
     path,
-    if (!is.null(out)) path.expand(out),
+    py_path(out),
     options,
     check_flag(progress),
     rlang::current_env()

@@ -31,15 +31,15 @@ download_model <- function(
   check_memory = TRUE
 ) {
   error_call <- rlang::current_env()
-  check_string(model_url)
+  model_url <- check_string(model_url)
   output_path <- expand_path(check_string(output_path, null = TRUE))
-  check_whole(max_retries, min = 0)
+  check_whole(max_retries)
   progress <- check_flag(show_progress)
   verify <- check_flag(verify_integrity)
   options <- fetch_options(
-    expand_path(check_string(cache_dir, null = TRUE)),
-    check_flag(force_redownload),
-    check_flag(check_memory),
+    py_path(cache_dir),
+    py_value(force_redownload),
+    py_value(check_memory),
     check_string(hf_token, null = TRUE)
   )
   path <- find_model(model_url, options, progress, 1L, error_call)

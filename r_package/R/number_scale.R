@@ -25,11 +25,7 @@ number_scale <- function(low, high, step = 1, names = NULL) {
   error_call <- rlang::current_env()
   check_given(low, "The lowest number, such as 0.")
   check_given(high, "The highest number, such as 10.")
-  numbers <- list(
-    low = check_number(low),
-    high = check_number(high),
-    step = check_number(step)
-  )
+  numbers <- py_arguments("low", "high", "step")
   made <- py_call(
     "scale_make",
     numbers$low,
@@ -41,9 +37,9 @@ number_scale <- function(low, high, step = 1, names = NULL) {
   content <- jsonlite::parse_json(made[["json"]])
   fixed(
     list(
-      low = numbers$low,
-      high = numbers$high,
-      step = numbers$step,
+      low = as.double(content$from),
+      high = as.double(content$to),
+      step = as.double(content$step),
       names = unlist(content$names),
       values = as.double(unlist(made[["values"]])),
       content = made[["json"]]

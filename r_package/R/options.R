@@ -1,5 +1,4 @@
-# Arguments of generate() and generate_parallel(), converted for Python. R checks types. Python
-# checks ranges, and its errors name the argument and the value.
+# Arguments of generate() and generate_parallel(), converted for Python.
 
 # `env` is the frame of the function that the user called.
 call_options <- function(env, dots, n) {
@@ -12,19 +11,15 @@ call_options <- function(env, dots, n) {
     kinds,
     names(values)
   )
-  each <- n > 1 &
-    (kinds %in%
-      c("limit", "whole", "number", "seed", "strings") &
-      lengths(values) == n |
-      vapply(values, is_per_prompt, logical(1)))
+  each <- vapply(values, inherits, NA, "per_prompt")
   list(
     sampling = values[!each],
-    each = lapply(values[each], \(value) as_py_list(unclass(value))),
-    parse_special = check_auto_flag(env$parse_special, "parse_special", env),
-    strict = check_flag(env$strict, "strict", env),
-    show_schema = check_flag(env$show_schema, "show_schema", env),
-    retries = check_whole(env$retries, "retries", min = 0, error_call = env),
-    logprobs = check_logprobs(env$logprobs, env)
+    each = lapply(values[each], unclass),
+    parse_special = py_value(env$parse_special, "parse_special", env),
+    strict = py_value(env$strict, "strict", env),
+    show_schema = py_value(env$show_schema, "show_schema", env),
+    retries = py_value(env$retries, "retries", env),
+    logprobs = py_value(env$logprobs, "logprobs", env)
   )
 }
 
@@ -43,56 +38,27 @@ is_bound <- function(grammar, regex, choices, n) {
 check_sampling <- function(x, kind, arg, n, error_call) {
   switch(
     kind,
-    limit = if (!is.null(x)) {
-      check_whole(x, arg, min = 1, n = n, error_call = error_call)
-    },
-    whole = check_whole(x, arg, n = n, error_call = error_call),
-    seed = check_seed(x, arg, n, error_call),
-    number = check_number(x, arg, n = n, error_call = error_call),
-    flag = check_flag(x, arg, error_call = error_call),
-    texts = check_texts(x, arg, error_call),
-    strings = check_grammar(x, arg, n, error_call),
+    seed = if (is.null(x)) -1L else one_or_each(x, arg, n, error_call),
+    limit = ,
+    whole = ,
+    number = ,
+    strings = one_or_each(x, arg, n, error_call),
+    texts = py_values(x, arg, error_call),
     choices = check_choices(x, arg, n, error_call),
     schema = check_schema(x, arg, n, error_call),
     sources = check_sources(x, arg, n, error_call),
     bias = check_bias(x, arg, error_call),
-    tokens = as_py_list(if (!is.null(x)) check_tokens(x, arg, error_call))
+    tokens = as_py_list(if (!is.null(x)) check_tokens(x, arg, error_call)),
+    py_value(x, arg, error_call)
   )
 }
 
-check_texts <- function(x, arg, error_call) {
-  if (is.null(x)) {
-    return(NULL)
+# Converts a value for all prompts, or a vector with a value for each prompt.
+one_or_each <- function(x, arg, n, error_call) {
+  if (n == 1 || length(x) != n) {
+    return(py_value(x, arg, error_call))
   }
-  x <- check_text(x, arg, error_call)
-  if (!all(nzchar(x))) {
-    abort_argument(arg, "texts that are not empty", x, error_call)
-  }
-  as_py_list(x)
-}
-
-# Checks seeds, which are unsigned in C and so may exceed R's integers.
-check_seed <- function(x, arg, n, error_call) {
-  if (is.null(x)) {
-    return(-1L)
-  }
-  check_whole(x, arg, max = 2^32 - 1, n = n, error_call = error_call)
-}
-
-check_grammar <- function(x, arg, n, error_call) {
-  if (is.null(x)) {
-    return(NULL)
-  }
-  if (!is.character(x) || !length(x) %in% c(1L, n)) {
-    abort_argument(
-      arg,
-      paste(one_or_n("a string", n), "or NULL"),
-      x,
-      error_call,
-      if (is.character(x)) "For answers that are one of some labels use `choices`."
-    )
-  }
-  check_text(x, arg, error_call)
+  structure(py_values(x, arg, error_call), class = "per_prompt")
 }
 
 # Requires one vector of texts for all prompts, or a list with one vector per prompt.
@@ -101,14 +67,14 @@ check_choices <- function(x, arg, n, error_call) {
     x <- x[[1]]
   }
   if (!is.list(x)) {
-    return(check_labels(x, arg, error_call))
+    return(py_values(label_set(x), arg, error_call))
   }
   if (length(x) != n) {
     must <- sprintf("a list with one character vector for each prompt (%d)", n)
     abort_argument(arg, must, x, error_call)
   }
   arg <- sprintf("%s[[%d]]", arg, seq_along(x))
-  x <- Map(\(labels, name) check_labels(labels, name, error_call), unname(x), arg)
+  x <- Map(\(labels, name) py_values(label_set(labels), name, error_call), unname(x), arg)
   structure(unname(x), class = "per_prompt")
 }
 
@@ -122,7 +88,7 @@ check_sources <- function(x, arg, n, error_call) {
     return(NULL)
   }
   if (!is.character(x) || !length(x) %in% c(1L, n)) {
-    abort_argument(arg, paste(one_or_n("a string", n), "or NULL"), x, error_call)
+    return(unreadable(x, error_call))
   }
   missing <- is.na(x)
   x[missing] <- ""
@@ -130,19 +96,6 @@ check_sources <- function(x, arg, n, error_call) {
   texts[missing] <- list(NULL)
   if (length(texts) == 1) texts[[1]] else structure(texts, class = "per_prompt")
 }
-
-check_labels <- function(x, arg, error_call) {
-  if (is.null(x)) {
-    return(NULL)
-  }
-  x <- check_text(label_set(x), arg, error_call)
-  if (length(x) == 0 || !all(nzchar(x))) {
-    abort_argument(arg, "texts that are not empty", x, error_call)
-  }
-  as_py_list(x)
-}
-
-is_per_prompt <- function(x) inherits(x, "per_prompt")
 
 check_bias <- function(x, arg, error_call) {
   tokens <- suppressWarnings(as.integer(names(x)))
@@ -161,13 +114,13 @@ check_bias <- function(x, arg, error_call) {
 chat_or_prompts <- function(x, arg, env) {
   check_given(x, arg = arg, error_call = env)
   chat <- check_flag(env$chat, "chat", env)
-  system <- check_string(env$system, "system", null = TRUE, error_call = env)
+  system <- py_value(env$system, "system", env)
   options <- list(
     thinking = check_thinking(env$thinking, env),
     variables = if (length(env$variables) > 0) check_variables(env$variables, env),
-    template = check_string(env$template, "template", null = TRUE, error_call = env),
-    prefix = check_string(env$prefix, "prefix", null = TRUE, error_call = env),
-    merge_system = check_flag(env$merge_system, "merge_system", env)
+    template = py_value(env$template, "template", env),
+    prefix = py_value(env$prefix, "prefix", env),
+    merge_system = py_value(env$merge_system, "merge_system", env)
   )
   options <- Filter(Negate(is.null), options)
   given <- c(
@@ -186,7 +139,7 @@ chat_or_prompts <- function(x, arg, env) {
 # Checks the arguments that control messages and the form of the result.
 check_display <- function(env) {
   list(
-    verbosity = check_whole(env$verbosity, "verbosity", error_call = env),
+    verbosity = check_whole(env$verbosity, "verbosity", env),
     clean = check_flag(env$clean, "clean", error_call = env),
     hash = check_flag(env$hash, "hash", error_call = env)
   )

@@ -22,7 +22,7 @@
 prompt_preview <- function(codebook, text, model = NULL, chat = FALSE) {
   error_call <- rlang::current_env()
   check_codebook(codebook)
-  text <- check_string(text)
+  text <- py_value(text)
   chat <- check_flag(chat)
   if (is.null(model)) {
     if (chat) {

@@ -26,8 +26,8 @@
 #' write_codebook(stance, path)
 ready_codebook <- function(name, target = NULL) {
   error_call <- rlang::current_env()
-  name <- check_string(name)
-  target <- check_string(target, null = TRUE)
+  name <- py_value(name)
+  target <- py_value(target)
   new_codebook(py_call("codebook_ready", name, target, error_call = error_call))
 }
 

@@ -129,12 +129,12 @@ recalibrate <- function(
       ordered = is_ordered_column(coded, label),
       run = if (inherits(coded, "llamaherd_coded")) attr(coded, "llamaherd")$run_json
     ),
-    features = as_py_list(features),
-    n_folds = check_whole(n_folds),
-    seed = as.double(check_whole(seed, min = 0, max = 2^53)),
+    features = features,
+    n_folds = py_value(n_folds),
+    seed = py_value(seed),
     prob = check_prob(prob, "simple", error_call),
     cluster = cluster,
-    level = check_number(level)
+    level = py_value(level)
   )
   if (!is.null(vectors)) {
     arguments$embeddings <- tagged("array", content = rows_of(unclass(vectors)))
@@ -155,11 +155,6 @@ recalibrate <- function(
 }
 
 check_features <- function(x, embeddings, error_call) {
-  known <- c("probs", "embeddings")
-  if (!is.character(x) || length(x) == 0 || !all(x %in% known)) {
-    must <- "\"probs\", \"embeddings\" or both"
-    abort_argument("features", must, x, error_call)
-  }
   if (is.null(embeddings) == ("embeddings" %in% x)) {
     abort(
       "{.arg embeddings} is needed if {.arg features} contains {.val embeddings}, and only then.",
@@ -167,7 +162,7 @@ check_features <- function(x, embeddings, error_call) {
       error_call
     )
   }
-  unique(x)
+  py_values(x, "features", error_call)
 }
 
 # Returns the columns that a coding added, by role, other than labels and their probabilities.

@@ -71,11 +71,7 @@ report <- function(
   if (!dir_exists(dir_name(path))) {
     abort_argument("path", "a file in a folder that exists", path, error_call)
   }
-  options <- list(
-    title = check_string(title, null = TRUE),
-    texts = check_flag(texts),
-    n_examples = check_whole(n_examples, min = 0)
-  )
+  options <- py_arguments("title", "texts", "n_examples")
   written <- r_path(py_call(
     "report",
     coded_for_report(x, error_call),

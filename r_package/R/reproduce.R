@@ -53,7 +53,7 @@ reproduce <- function(
   progress = interactive()
 ) {
   error_call <- rlang::current_env()
-  path <- expand_path(check_string(path))
+  path <- py_path(path)
   result <- call_python(
     "reproduce",
     list(
@@ -61,8 +61,8 @@ reproduce <- function(
       model = model_for_reproduce(model, error_call),
       data = texts_for_reproduce(data, text, error_call),
       text = if (!is.null(data)) "text",
-      n_seq_max = if (!is.null(n_seq_max)) check_whole(n_seq_max, min = 1),
-      n_threads = if (!is.null(n_threads)) check_whole(n_threads, min = 1)
+      n_seq_max = py_value(n_seq_max),
+      n_threads = py_value(n_threads)
     ),
     check_flag(progress),
     ended = "Interrupted: not all texts were coded again.",

@@ -133,18 +133,18 @@ robustness <- function(
   }
   places <- listed(contexts, "llamaherd_context", "contexts", error_call)
   verbosity <- check_whole(verbosity)
-  settings <- checked_counts(settings, error_call)
+  settings <- settings_given(settings, error_call)
   arguments <- list(
     frame = frame,
     text = given$name,
     codebooks = if (length(books) > 0) lapply(books, as_python),
     contexts = lapply(places, as_python, "contexts", error_call),
     orders = check_orders(orders, error_call),
-    seeds = as_py_list(as.double(seeds)),
+    seeds = py_values(seeds),
     thinking = check_budgets(thinking, error_call),
-    n_texts = if (!is.null(n_texts)) check_whole(n_texts, min = 1),
-    seed = as.double(check_whole(seed, min = 0)),
-    crossed = check_flag(crossed),
+    n_texts = py_value(n_texts),
+    seed = py_value(seed),
+    crossed = py_value(crossed),
     settings = settings
   )
   name <- if (given$name %in% names(data)) given$name
@@ -191,7 +191,8 @@ check_judge <- function(gold, data, text, arguments, formula, outcome, error_cal
   }
   # Removes the labels from the sample, because the labels of variants differ from the labels by
   # which it was drawn.
-  attr(gold, "json") <- py_call("gold_unlabelled", check_gold(gold, error_call))
+  json <- py_call("gold_unlabelled", check_gold(gold, error_call))
+  gold <- with_element(gold, "json", json)
   gold <- joined_gold(gold, data, NULL, text, error_call)
   drawn <- call_python(
     "drawn_rows",
@@ -296,35 +297,23 @@ check_budgets <- function(x, error_call) {
   if (is.null(x) || inherits(x, "llamaherd_thinking") || length(x) == 1) {
     return(check_thinking(if (is.list(x) && is.null(names(x))) x[[1]] else x, error_call))
   }
-  if (!is.list(x) && !is.numeric(x) || length(x) == 0) {
-    must <- "NULL, one value, or several such as list(FALSE, 128, 512)"
-    abort_argument("thinking", must, x, error_call)
-  }
   lapply(unname(as.list(x)), check_thinking, error_call)
 }
 
 check_orders <- function(x, error_call) {
   if (is.list(x)) {
     return(lapply(unname(x), \(order) {
-      as_py_list(check_text(as_plain(label_values(order)), "orders", error_call))
+      py_values(as_plain(label_values(order)), "orders", error_call)
     }))
   }
-  check_whole(x, "orders", min = 0, error_call = error_call)
+  py_value(x, "orders", error_call)
 }
 
-# Checks the settings that must be whole numbers.
-checked_counts <- function(settings, error_call) {
-  for (name in intersect(c("max_tokens", "part_tokens", "n_thoughts"), names(settings))) {
-    settings[[name]] <- check_whole(
-      settings[[name]],
-      name,
-      min = 1,
-      error_call = error_call
-    )
-  }
-  if (!is.null(settings$variables)) {
-    settings$variables <- check_variables(settings$variables, error_call)
-  }
-  settings$date <- check_date(settings$date, "date", error_call)
-  settings
+# Converts settings of annotate_texts() for Python.
+settings_given <- function(settings, error_call) {
+  Map(
+    \(value, name) as_option(value, annotate_kinds[[name]], name, NULL, error_call),
+    settings,
+    names(settings)
+  )
 }

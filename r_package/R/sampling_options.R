@@ -31,16 +31,12 @@
 #' close(model)
 NULL
 
-# Returns the settings that the call of sampling_options() gave.
+# Returns the settings that the call of sampling_options() gave. The call that uses them checks them.
 given_settings <- function(dots, call, env) {
   check_dots(dots, character(), env)
   given <- as.character(intersect(names(further_kinds), names(call)))
   values <- mget(given, env)
   values <- values[!vapply(values, is.null, NA)]
-  for (name in names(values)) {
-    n <- max(length(values[[name]]), 1L) # the number of prompts is not known yet
-    check_sampling(values[[name]], further_kinds[[name]], name, n, env)
-  }
   structure(values, class = "llamaherd_sampling")
 }
 

@@ -95,28 +95,13 @@ read_schema <- function(path, arg, error_call) {
   check_json(text, arg, error_call)
 }
 
-# jsonlite parses nested values recursively, so texts that are nested too deeply cause an error
-# before parsing.
-max_depth <- 500L
-
 check_json <- function(text, arg, error_call) {
   valid <- jsonlite::validate(text)
   if (!valid) {
     reason <- strsplit(attr(valid, "err"), "\n", fixed = TRUE)[[1]][[1]]
     abort_argument(arg, "valid JSON", text, error_call, escape_cli(reason))
   }
-  if (json_depth(text) > max_depth) {
-    must <- sprintf("JSON with at most %d levels", max_depth)
-    abort_argument(arg, must, text, error_call)
-  }
   text
-}
-
-json_depth <- function(text) {
-  brackets <- gsub("\"(?:[^\"\\\\]++|\\\\.)*+\"|[^]{}[]", "", text, perl = TRUE)
-  codes <- utf8ToInt(brackets)
-  opens <- codes %in% utf8ToInt("[{")
-  max(0, cumsum(ifelse(opens, 1, -1)))
 }
 
 # ---- converting lists and types to JSON

@@ -79,7 +79,7 @@ score_parallel <- function(
     list(
       # Continuations are also checked if their prompt fails.
       continuations = ifelse(missing, list(list("NA")), lapply(texts, as_py_list)),
-      space = check_auto_flag(space)
+      space = py_value(space)
     ),
     task_options(prompts, error_call)
   )
@@ -162,9 +162,6 @@ check_continuations <- function(x, n, error_call) {
     texts,
     seq_along(texts)
   )
-  if (!all(nzchar(unlist(texts))) || !all(lengths(texts) > 0)) {
-    abort_argument(arg, "texts that are not empty", x, error_call)
-  }
   rep_len(texts, n)
 }
 

@@ -81,8 +81,8 @@ server_start <- function(
     abort_argument("lora", "paths with names", lora, rlang::current_env())
   }
   check_string(memory, null = TRUE)
-  check_string(name)
-  check_flag(stay)
+  name <- py_value(name)
+  stay <- py_value(stay)
   sizes <- list(
     `--n-ctx` = size_text(n_ctx),
     `--n-seq-max` = size_text(n_seq_max),
@@ -102,7 +102,7 @@ server_start <- function(
     if (layers != 0L) "model.n_gpu_layers"
   )
   options <- c(options, setting_flags(settings, taken))
-  port <- as.integer(check_whole(port, min = 0))
+  port <- py_value(port)
   error_call <- rlang::current_env()
   # The start may take minutes, for example to download a model.
   run <- run_in_slices(
@@ -216,8 +216,13 @@ size_text <- function(
   arg = rlang::caller_arg(x),
   error_call = rlang::caller_env()
 ) {
-  x <- check_auto(x %||% "auto", arg, error_call)
-  if (!identical(x, "auto")) format(x, scientific = FALSE)
+  if (is.null(x) || identical(x, "auto")) {
+    return(NULL)
+  }
+  if (check_whole(x, arg, error_call) < 1) {
+    abort_argument(arg, "at least 1", x, error_call)
+  }
+  format(x, scientific = FALSE)
 }
 
 new_server <- function(value) {
@@ -251,8 +256,7 @@ key_of <- function(name, pid) {
 #' @rdname server_start
 #' @export
 server_stop <- function(name = "default") {
-  check_string(name)
-  invisible(remote_call("remote_stop", name))
+  invisible(remote_call("remote_stop", py_value(name)))
 }
 
 #' @rdname server_start

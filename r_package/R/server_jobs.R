@@ -74,8 +74,8 @@ job_submit <- function(
     abort_argument("texts", "a character vector", texts, error_call, hint)
   }
   task <- rlang::arg_match(task)
-  check_string(server)
-  check_string(model, null = TRUE)
+  server <- check_string(server)
+  model <- py_value(model)
   options <- list(...)
   if (length(options) > 0 && !rlang::is_named(options)) {
     abort("Options of a job are given by name.", "argument", error_call)
@@ -219,7 +219,7 @@ option_json <- function(name, value, error_call) {
 #' @export
 job_status <- function(job, cancel = FALSE) {
   check_job(job)
-  value <- remote_call("remote_job", job$server, job$id, check_flag(cancel))
+  value <- remote_call("remote_job", job$server, job$id, py_value(cancel))
   list(
     status = value[["status"]],
     done = value[["is_done"]],

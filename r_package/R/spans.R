@@ -86,8 +86,8 @@ read_spans <- function(
   found <- py_call(
     "spans_read",
     as_py_list(paths),
-    check_choice(format, c("auto", "jsonl", "doccano", "labelstudio", "brat")),
-    check_string(text),
+    py_value(format),
+    py_value(text),
     error_call = error_call
   )
   new_spans(found)
@@ -140,7 +140,7 @@ validate_spans <- function(
     abort_argument("gold", "what read_spans() returns", gold, error_call)
   }
   known <- attr(coded, "llamaherd")
-  level <- check_number(level)
+  level <- py_value(level)
   text <- check_string(text, null = TRUE) %||% known$text
   spans <- coded[[known$columns[["spans"]] %||% "spans"]]
   if (is.list(spans) && is.null(coded[[text %||% ""]])) {
@@ -158,10 +158,10 @@ validate_spans <- function(
     lapply(unname(spans), passages_json),
     attr(gold, "content"),
     list(
-      gamma = check_flag(gamma),
+      gamma = py_value(gamma),
       level = level,
-      n_bootstrap = check_whole(n_bootstrap, min = 0, max = 1e6),
-      seed = check_whole(seed, min = 0)
+      n_bootstrap = py_value(n_bootstrap),
+      seed = py_value(seed)
     ),
     error_call = error_call
   )

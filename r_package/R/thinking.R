@@ -47,7 +47,7 @@
 #' close(model)
 thinking <- function(budget = 1024L, start = NULL, end = NULL, message = NULL) {
   values <- list(
-    budget = check_whole(budget, min = 0),
+    budget = check_whole(budget),
     start = check_string(start, null = TRUE),
     end = check_string(end, null = TRUE),
     message = check_string(message, null = TRUE)
@@ -76,14 +76,7 @@ check_thinking <- function(x, error_call) {
   if (inherits(x, "llamaherd_thinking")) {
     return(unclass(x))
   }
-  if (is.null(x) || rlang::is_bool(x)) {
-    return(x)
-  }
-  if (!is.numeric(x) || length(x) != 1) {
-    must <- "NULL, TRUE, FALSE, a number of tokens or made by thinking()"
-    abort_argument("thinking", must, x, error_call)
-  }
-  check_whole(x, "thinking", min = 0, error_call = error_call)
+  py_value(x, "thinking", error_call)
 }
 
 # Names of the arguments for rendering a chat, for functions that render it themselves.
@@ -101,10 +94,7 @@ check_date <- function(x, arg = "date", error_call = rlang::caller_env()) {
   if (inherits(x, "Date") && length(x) == 1 && is.finite(x)) {
     return(format(x, "%Y-%m-%d"))
   }
-  if (is.null(x) || rlang::is_string(x)) {
-    return(check_string(x, arg, null = TRUE, error_call = error_call))
-  }
-  abort_argument(arg, "a Date or a string like \"2026-01-31\"", x, error_call)
+  py_value(x, arg, error_call)
 }
 
 check_variables <- function(x, error_call) {

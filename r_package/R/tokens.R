@@ -39,8 +39,8 @@ tokenize <- function(model, text, add_special = TRUE, parse_special = FALSE) {
     )
   }
   there <- !is.na(texts)
-  add_special <- check_flag(add_special)
-  parse_special <- check_flag(parse_special)
+  add_special <- py_value(add_special)
+  parse_special <- py_value(parse_special)
   value <- py_call(
     "tokenize",
     object,
@@ -82,8 +82,8 @@ detokenize <- function(
     arg = "tokens",
     error_call = rlang::current_env()
   )
-  remove_special <- check_flag(remove_special)
-  unparse_special <- check_flag(unparse_special)
+  remove_special <- py_value(remove_special)
+  unparse_special <- py_value(unparse_special)
   value <- py_call(
     "detokenize",
     object,

@@ -120,8 +120,8 @@ type_quote <- function(
   unit <- check_choice(unit, c("words", "characters"))
   longest <- c(words = 30, characters = 300)[[unit]]
   lengths <- list(
-    least = if (!is.null(least)) check_whole(least, min = 1, max = longest),
-    most = if (!is.null(most)) check_whole(most, min = 1, max = 1e4)
+    least = if (!is.null(least)) check_whole(least),
+    most = if (!is.null(most)) check_whole(most)
   )
   if (!is.null(least) && !is.null(most) && least > most) {
     must <- sprintf("at most `most`, which is %d", most)

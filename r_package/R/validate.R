@@ -176,15 +176,13 @@ validate <- function(
   }
   levels <- label_levels %||% coded$names
   levels <- check_levels(levels, error_call, "label_levels")
-  options <- list(
-    scale = scale,
-    level = check_number(level),
-    n_bootstrap = check_whole(n_bootstrap, min = 0, max = 1e6),
-    seed = check_whole(seed, min = 0),
-    several = several,
-    weights = weights_given(weights, of_columns),
-    consensus = check_choice(consensus, c("majority", "dawid_skene", "one_coin")),
-    n_imputations = check_whole(n_imputations, min = 2)
+  options <- c(
+    py_arguments("level", "n_bootstrap", "seed", "consensus", "n_imputations"),
+    list(
+      scale = scale,
+      several = several,
+      weights = weights_given(weights, of_columns)
+    )
   )
   found <- py_call(
     "validate",

@@ -12,15 +12,6 @@ interface <- list(
   ),
   context = names(formals(llamaherd::context_create)),
   embed = names(formals(llamaherd::embed_parallel)),
-  context_dots = eval(
-    body(llamaherd:::context_dots)[[2]][[3]],
-    list(
-      count = 1,
-      check_string = 1,
-      check_number = 1,
-      check_flag = 1
-    )
-  ) |>
-    names()
+  context_dots = llamaherd:::context_options
 )
 jsonlite::write_json(interface, commandArgs(TRUE)[[1]], auto_unbox = TRUE)

@@ -210,12 +210,13 @@ def test_the_fake_reads_journals_in_the_real_module_s_shape(
     real = value(_r.journal_read(str(path)))
     pretended = value(fake.journal_read("run.sqlite"))
     kinds = [
-        {name: type(column[0]) for name, column in columns.items()}
-        for columns in (real, pretended)
+        {column["name"]: column["type"] for column in found["columns"]}
+        for found in (real, pretended)
     ]
     assert kinds[0] == kinds[1]
-    assert real["prompts"] == ["NUL \ufffd"]  # R's strings contain no NUL
-    assert real["created"] == [1.5e9]
+    columns = {column["name"]: column["values"] for column in real["columns"]}
+    assert columns["prompt"] == ["NUL \ufffd"]  # R's strings contain no NUL
+    assert columns["created"] == [1.5e9]
     assert empty == value(fake.journal_read("empty.sqlite"))
     status = _r.journal_read(str(tmp_path))
     assert (status["ok"], status["error_type"]) == (False, "JournalError")

@@ -8,6 +8,7 @@ Numbers that may be large are floats, because reticulate converts integers of mo
 bits to 0.
 """
 
+from llamaherd._r.arguments import unreadable
 from llamaherd._r.calls import (
     generate_start,
     job_result,
@@ -258,6 +259,7 @@ __all__ = [
     "spans_validate",
     "supports_gpu",
     "tokenize",
+    "unreadable",
     "validate",
     "vote",
 ]

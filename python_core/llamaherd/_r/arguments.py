@@ -13,12 +13,35 @@ from typing import Any
 import numpy as np
 
 import llamaherd as lh
+from llamaherd._r.boundary import boundary
 from llamaherd.core.errors import BadArgumentError
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.selection.candidates import CodebookCandidate
 from llamaherd.research.selection.given_labels import GivenLabels
 
 _CLASS = ".class"
+
+
+class Unreadable:
+    """A value of R without a counterpart in Python, such as NA: no check accepts it.
+
+    Args:
+        text: The value, as errors show it.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+@boundary
+def unreadable(text: str) -> Unreadable:
+    """Return a value that R shows as `text`."""
+    return Unreadable(text)
 
 
 def given(value: Any) -> Any:  # noqa: ANN401 - any argument

@@ -87,7 +87,7 @@ def status_of(function: Callable[[], object]) -> Status:
     none: Status = {"warnings": [], "notices": []}
     with spoken_in(R):
         try:
-            return {"ok": True, "value": function(), **none}
+            return {"ok": True, "value": form_of(function()), **none}
         except Exception as error:  # noqa: BLE001 -- R raises it again
             return {
                 "ok": False,
@@ -97,6 +97,12 @@ def status_of(function: Callable[[], object]) -> Status:
                 **described(error),
                 "traceback": clean(traceback.format_exc()),
             }
+
+
+@functools.singledispatch
+def form_of(found: Any) -> Any:  # noqa: ANN401 - plain data stay as they are
+    """Return a result in the form that R reads, see `forms`."""
+    return found
 
 
 @contextmanager

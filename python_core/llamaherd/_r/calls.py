@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+from llamaherd._r.arguments import given
 from llamaherd._r.boundary import (
     boundary,
-    clean,
     clean_or_none,
     given_prompts,
     numbers_of,
     thoughts_of,
     timing_of,
 )
+from llamaherd._r.forms import Part, table_of_objects
 from llamaherd._r.quotes import text_of
 from llamaherd.asks.keywords import GenerateSettings
 from llamaherd.asks.votes import counted
@@ -46,10 +47,9 @@ def generate_start(
     names = GenerateSettings.__annotations__
     call |= {name: options[name] for name in names if name in options}
     # R sends seeds above 2^31 as floats.
-    if "seed" in call:
-        call["seed"] = int(call["seed"])
-    if "seed" in each:
-        each["seed"] = [int(seed) for seed in each["seed"]]
+    for part in (call, each):
+        if "seed" in part:
+            part["seed"] = given(part["seed"])
     # all prompts share the choices, so that they are checked once
     if sampling.get("choices") is not None:
         sampling["choices"] = lh.SamplingParams(choices=sampling["choices"]).choices
@@ -121,28 +121,26 @@ def _logprobs(results: Sequence[lh.Result]) -> list[dict[str, Any] | None]:
     ]
 
 
+_JOURNAL = {
+    **dict.fromkeys(("prompt", "text", "finish_reason"), "text"),
+    "complete": "flag",
+    "error": "text",
+    "n_prompt_tokens": "integer",
+    "n_generated_tokens": "integer",
+    "seed": "number",
+    "thinking": "text",
+    "n_thinking_tokens": "integer",
+    "thinking_complete": "flag",
+    **dict.fromkeys(("model", "model_sha256", "settings"), "text"),
+    "created": "time",
+    "version": "text",
+}
+
+
 @boundary
-def journal_read(path: str) -> dict[str, list[Any]]:
-    """Return the content of a journal, as columns."""
-    entries = lh.journal_read(path)
-    return {
-        "prompts": [clean(entry.prompt) for entry in entries],
-        "texts": [clean_or_none(entry.text) for entry in entries],
-        "finish_reasons": [entry.finish_reason for entry in entries],
-        "complete": [entry.complete for entry in entries],
-        "errors": [clean_or_none(entry.error) for entry in entries],
-        "n_prompt_tokens": [entry.n_prompt_tokens for entry in entries],
-        "n_generated_tokens": [entry.n_generated_tokens for entry in entries],
-        "seeds": [float(entry.seed) for entry in entries],
-        "thinking": [clean_or_none(entry.thinking) for entry in entries],
-        "n_thinking_tokens": [entry.n_thinking_tokens for entry in entries],
-        "thinking_complete": [entry.thinking_complete for entry in entries],
-        "models": [clean(entry.model) for entry in entries],
-        "model_sha256s": [entry.model_sha256 for entry in entries],
-        "settings": [clean(entry.settings) for entry in entries],
-        "created": [entry.created.timestamp() for entry in entries],
-        "versions": [entry.version for entry in entries],
-    }
+def journal_read(path: str) -> Part:
+    """Return the content of a journal as a table."""
+    return table_of_objects(lh.journal_read(path), _JOURNAL, "journal")
 
 
 @boundary

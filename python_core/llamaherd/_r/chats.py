@@ -12,7 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean, clean_or_none, given_prompts
+from llamaherd._r.arguments import given as _given
+from llamaherd._r.boundary import (
+    boundary,
+    clean,
+    clean_or_none,
+    given_prompts,
+    renamed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,7 +126,8 @@ def chat_turns(chat: lh.Chat) -> dict[str, Any]:
 @boundary
 def chat_set_system(chat: lh.Chat, text: str | None) -> None:
     """Set the system message for later questions; None removes it."""
-    chat.system = text
+    with renamed(system="text"):
+        chat.system = text
 
 
 @boundary
@@ -172,5 +180,5 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     settings = {k: v for k, v in given.items() if k != "sampling"}
     settings |= given.get("sampling", {})
     if settings.get("seed") is not None:  # R sends seeds above 2^31 as floats
-        settings["seed"] = int(settings["seed"])
+        settings["seed"] = _given(settings["seed"])
     return settings

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean
+from llamaherd._r.boundary import boundary, clean, renamed
 from llamaherd._r.starts import StartWork
 from llamaherd.core.errors import ClusterError
 from llamaherd.ray import connect
@@ -76,12 +76,13 @@ def cluster_start(
         options: Arguments of `Context`; optionally `n_actors` and `num_cpus`.
     """
     context = dict(options)
-    config = Config(
-        model,
-        concurrency=context.pop("n_actors", None),
-        num_cpus=context.pop("num_cpus", None),
-        context=context,
-    )
+    with renamed(concurrency="n_actors"):
+        config = Config(
+            model,
+            concurrency=context.pop("n_actors", None),
+            num_cpus=context.pop("num_cpus", None),
+            context=context,
+        )
     address = None if cluster == "local" else cluster
     return {"job": lh.Job(StartWork(partial(_started, config, address)))}
 

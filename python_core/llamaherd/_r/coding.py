@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+from llamaherd._r.arguments import given
 from llamaherd._r.boundary import (
     boundary,
     clean,
@@ -177,12 +178,11 @@ def annotate_result(job: lh.Job[lh.Coded]) -> dict[str, Any]:
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    given = {
-        name: options[name] for name in CodingSettings.__annotations__ if name in options
-    }
-    if "seed" in given:
-        given["seed"] = int(given["seed"])  # R sends seeds above 2^31 as floats
-    return given
+    names = CodingSettings.__annotations__
+    settings = {name: options[name] for name in names if name in options}
+    if "seed" in settings:
+        settings["seed"] = given(settings["seed"])  # R sends seeds above 2^31 as floats
+    return settings
 
 
 def _coded(job: lh.Job[lh.Coded]) -> lh.Coded:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llamaherd as lh
-from llamaherd._r.boundary import boundary, clean, clean_or_none
-from llamaherd._r.gold import for_r
+from llamaherd._r import arguments
+from llamaherd._r.boundary import boundary, clean, clean_or_none, form_of
 from llamaherd._r.spans import spans_for_r
 from llamaherd.coding_page.code_texts import first_link, make_page, path_for, results_of
 from llamaherd.coding_page.desk import Desk
@@ -103,7 +103,7 @@ def code_start(
         of["tie_coder"],
         text=of["text"],
         id=of["id"],
-        seed=int(of["seed"]),
+        seed=arguments.given(of["seed"]),
     )
     store = CodeStore(Path(path_for(given, sheet, of["path"])), sheet)
     try:
@@ -112,7 +112,7 @@ def code_start(
             desk,
             store,
             host=of["host"],
-            port=int(of["port"]),
+            port=of["port"],
             allowed_hosts=of["allowed_hosts"],
             keys=of["keys"],
         )
@@ -135,11 +135,11 @@ def code_result(job: lh.Job[CodingPageResult]) -> dict[str, Any]:
     made: dict[str, Any] = dict.fromkeys(("sample", "spans", "samples", "columns"))
     made["notes"] = {name: [clean(x) for x in column] for name, column in notes.items()}
     if isinstance(found, lh.GoldSample):
-        made["sample"] = for_r(found)
+        made["sample"] = form_of(found)
     elif isinstance(found, lh.SpanCodes):
         made["spans"] = spans_for_r(found)
     elif all(isinstance(each, lh.GoldSample) for each in found.values()):
-        made["samples"] = {name: for_r(each) for name, each in found.items()}
+        made["samples"] = {name: form_of(each) for name, each in found.items()}
     else:
         made["columns"] = {
             name: [clean_or_none(cell) for cell in column]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
-from llamaherd._r.boundary import clean
+from llamaherd._r.boundary import clean, form_of
 from llamaherd._r.coding import described_codebook
 from llamaherd._r.forms import (
     Part,
@@ -20,7 +19,6 @@ from llamaherd._r.forms import (
     value,
     vector,
 )
-from llamaherd._r.gold import for_r
 from llamaherd._r.recalibration import recalibrate_columns
 from llamaherd.research.estimation.robustness import drawn_rows
 from llamaherd.research.estimation.robustness_result import estimate_lines
@@ -56,12 +54,6 @@ def _rows(rows: Any, names: Any = None, **kinds: str) -> Part:  # noqa: ANN401 -
     return table_of(
         rows, {name: {**_KINDS, **kinds}.get(name, "number") for name in names}
     )
-
-
-@singledispatch
-def form_of(found: Any) -> Any:  # noqa: ANN401 - plain data stay as they are
-    """Return a result in the form that R reads."""
-    return found
 
 
 @form_of.register
@@ -194,7 +186,7 @@ def _(found: lh.PairComparison) -> Part:
     return r_object("pairs", parts, page=found, json=found.to_json())
 
 
-@form_of.register
+@form_of.register(ComparisonAgreement)
 def _(found: ComparisonAgreement) -> Part:
     parts = {
         "table": _rows(found.to_dicts(), n="integer"),
@@ -203,7 +195,7 @@ def _(found: ComparisonAgreement) -> Part:
     return r_object("pair_agreement", parts, page=found)
 
 
-@form_of.register
+@form_of.register(Reproduction)
 def _(found: Reproduction) -> Part:
     changed = [{"row": e.row + 1, "then": e.then, "now": e.now} for e in found.changed]
     versions = [
@@ -224,7 +216,7 @@ def _(found: Reproduction) -> Part:
     return r_object("reproduction", parts, page=found)
 
 
-@form_of.register
+@form_of.register(Disagreements)
 def _(found: Disagreements) -> Part:
     texts = {name: "text" for name in found.columns if name.startswith("code_")}
     parts = {
@@ -253,12 +245,7 @@ def _(found: lh.Codebook) -> Part:
     return {"type": "codebook", "value": described_codebook(found)}
 
 
-@form_of.register
-def _(found: lh.GoldSample) -> Part:
-    return {"type": "gold", "value": for_r(found)}
-
-
-@form_of.register
+@form_of.register(CodebookCandidate)
 def _(_found: CodebookCandidate) -> None:
     """Return nothing: R keeps the candidate, which was only checked."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from llamaherd._r.arguments import given
 from llamaherd._r.boundary import boundary, clean, clean_or_none
 from llamaherd._r.gold import with_levels
 from llamaherd.core.errors import ArgumentError
@@ -148,7 +149,7 @@ def replicate_weights(
     options: Mapping[str, Any],
 ) -> bytearray:
     """Return replicate weights as bytes of float64, column by column."""
-    arguments = {**_arguments(options), "seed": int(options["seed"])}
+    arguments = {name: given(value) for name, value in _arguments(options).items()}
     del arguments["predictions"]
     data = with_levels(columns, options)
     found = weights_of_replicates(data, _gold(gold), **arguments)

@@ -2,8 +2,8 @@
 
 A part is a dict with a `type`:
 
-- text, number, integer, flag, date: a vector; `values`, with None or NaN for NA, and
-  perhaps `names`
+- text, number, integer, flag, date, time: a vector; `values`, with None or NaN for NA,
+  and perhaps `names`
 - factor: a vector; `values` count the `levels` from 1, 0 for NA
 - table: `columns`, vectors that have a `name`; `n` rows; perhaps `class` and `attributes`
 - list: `parts` that have a `name`
@@ -47,6 +47,7 @@ _CONVERTED: dict[str, Callable[[Iterable[Any]], list[Any]]] = {
     "integer": _numbers,  # R makes integers of them, because R's NA is no Python integer
     "flag": lambda values: [None if each is None else bool(each) for each in values],
     "date": _texts,
+    "time": lambda values: [each.timestamp() for each in values],
 }
 
 
@@ -115,6 +116,24 @@ def table_of(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> Par
         vector(kind, [row[name] for row in rows], name) for name, kind in kinds.items()
     ]
     return table(made, len(rows))
+
+
+def table_of_objects(
+    objects: Iterable[object], kinds: Mapping[str, str], cls: str = ""
+) -> Part:
+    """Return a table from objects with the same attributes.
+
+    Args:
+        objects: The objects, one for each row.
+        kinds: Type of each column, by the name of the attribute.
+        cls: As in `table`.
+    """
+    rows = list(objects)
+    columns = [
+        vector(kind, [getattr(row, name) for row in rows], name)
+        for name, kind in kinds.items()
+    ]
+    return table(columns, len(rows), cls)
 
 
 def value(given: object) -> Part:

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd._r.boundary import boundary, clean, clean_or_none, renamed
+from llamaherd._r.arguments import given
+from llamaherd._r.boundary import boundary, form_of, renamed
+from llamaherd._r.forms import Part, r_object, table_of, value, vector
 from llamaherd.core.caller import one_warning
+from llamaherd.core.plurals import count_of
 from llamaherd.research.codes import check_names
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.label_sets import confidence_of
@@ -48,7 +51,7 @@ def gold_size(width: float | None, options: Mapping[str, Any]) -> dict[str, Any]
 @boundary
 def gold_draw(
     columns: Mapping[str, Sequence[Any]], n: int, options: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> GoldSample:
     """Draw a gold sample.
 
     Args:
@@ -69,7 +72,7 @@ def gold_draw(
         probs = np.array(each, dtype=np.float64).T  # None becomes NaN
         arguments["confidence"] = confidence_of(probs).tolist()
     if arguments.get("seed") is not None:
-        arguments["seed"] = int(arguments["seed"])
+        arguments["seed"] = given(arguments["seed"])
     if isinstance(arguments.get("allocation"), dict):
         sizes = arguments["allocation"]
         arguments["allocation"] = {name: int(size) for name, size in sizes.items()}
@@ -83,7 +86,7 @@ def gold_draw(
         if codebook.kind.is_ordered:
             design = {**drawn.design, "scale": codebook.kind.measured}
             drawn = replace(drawn, design=design)
-    return for_r(drawn)
+    return drawn
 
 
 @boundary
@@ -127,7 +130,7 @@ def gold_read(
     sample: str | None,
     coders: Sequence[str] | None,
     names: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> GoldSample:
     """Read the codes of human coders.
 
     Args:
@@ -141,10 +144,10 @@ def gold_read(
     with renamed(sample="gold"):
         check_names(names, "path")
         if isinstance(source, Mapping):
-            return for_r(read_gold(source, known, coders=coders))
+            return read_gold(source, known, coders=coders)
         given = list(names) or [""] * len(source)
         with one_warning():
-            return for_r(read_files(source, given, known, coders))
+            return read_files(source, given, known, coders)
 
 
 class ColumnsOfR(dict[str, Any]):
@@ -176,38 +179,64 @@ def with_levels(
     return made
 
 
-def for_r(sample: GoldSample) -> dict[str, Any]:
-    """Return the columns of a sample, in which row indices start at 0."""
+@form_of.register
+def _(found: GoldSample) -> Part:
+    """Return a sample; row indices start at 1."""
+    waves = {"wave": "integer", "kind": "text"}
+    waves |= dict.fromkeys(("n", "N", "seed", "n_coded"), "number")
+    codes = [
+        vector("text", own, name)
+        for own, name in zip(found.codes, found.coders, strict=True)
+    ]
     design = {
         name: value if isinstance(value, (str, bool, type(None))) else _plain(value)
-        for name, value in sample.design.items()
+        for name, value in found.design.items()
         if name != "history"
     }
-    return {
-        "json": sample.to_json(),
-        "rows": [float(row) for row in sample.rows],
-        "ids": [clean(each) for each in sample.ids],
-        "texts": [clean_or_none(text) for text in sample.texts],
-        "probs": sample.probs.tolist(),
-        "all_probs": sample.all_probs.tolist(),
-        "strata": [float(stratum) for stratum in sample.strata[sample.rows]],
-        "names": list(sample.names),
-        "labels": list(sample.labels),
-        "gold": list(sample.gold),
-        "coders": list(sample.coders),
-        "codes": [list(codes) for codes in sample.codes],
-        "none": sample.word_of(""),
-        "parts": sample.parts,
-        "design": design,
-        "history": {
-            "wave": [float(each["wave"]) for each in sample.history],
-            "kind": [str(each["kind"]) for each in sample.history],
-            "n": [float(each["n"]) for each in sample.history],
-            "N": [float(each["N"]) for each in sample.history],
-            "seed": [float(each["seed"]) for each in sample.history],
-            "n_coded": [float(each["n_coded"]) for each in sample.history],
-        },
+    parts = {
+        "rows": vector("integer", [row + 1 for row in found.rows]),
+        "ids": vector("text", found.ids),
+        "texts": vector("text", found.texts),
+        "labels": vector("text", found.labels),
+        "probs": vector("number", found.probs),
+        "all_probs": vector("number", found.all_probs),
+        "strata": vector("integer", [row + 1 for row in found.strata[found.rows]]),
+        "names": vector("text", found.names),
+        "codes": {"type": "list", "parts": codes},
+        "gold": vector("text", found.gold),
+        "parts": value(None) if found.parts is None else vector("text", found.parts),
+        "none": value(found.word_of("")),
+        "design": value(design),
+        "history": table_of(found.history, waves),
     }
+    return r_object("gold", parts, page="\n".join(_page(found)), json=found.to_json())
+
+
+_DRAWN = {
+    "simple": "simply",
+    "stratified": "in strata",
+    "uncertainty": "by uncertainty",
+    "weights": "by weights",
+    "given": "by the probabilities given",
+    "waves": "in waves of different designs",
+}
+
+
+def _page(found: GoldSample) -> list[str]:
+    """Return the lines that R prints before the rows of a sample."""
+    n_coded = sum(code is not None for code in found.gold)
+    ends = (float(found.probs.min()), float(found.probs.max()))
+    n_decimals = max(len(f"{p:.3g}".partition(".")[2]) for p in ends)
+    least, most = (f"{p:.{n_decimals}f}" for p in ends)
+    sizes = ", ".join(str(each["n"]) for each in found.history)
+    n = f"{len(found.ids)} of {count_of(len(found.all_probs), 'text')}"
+    lines = [
+        f"<GoldSample: {n}, drawn {_DRAWN[found.design['kind']]}>",
+        f"inclusion probabilities from {least} to {most}, seed {found.design['seed']}",
+    ]
+    if len(found.history) > 1:
+        lines.append(f"waves of {sizes} texts")
+    return [*lines, f"{n_coded} coded, by {count_of(len(found.coders), 'coder')}"]
 
 
 def _plain(value: object) -> object:

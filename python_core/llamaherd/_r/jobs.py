@@ -20,10 +20,11 @@ from llamaherd._r.boundary import (
     boundary,
     clean,
     clean_or_none,
+    form_of,
     recorded_warnings,
     unrecorded,
 )
-from llamaherd._r.composites import FUNCTIONS, form_of, named_journal
+from llamaherd._r.composites import FUNCTIONS, named_journal
 from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.core.keeping import keep, kept
 from llamaherd.core.progress import JobProgress

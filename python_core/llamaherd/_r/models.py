@@ -9,6 +9,7 @@ import llamaherd as lh
 from llamaherd._r.boundary import (
     boundary,
     clean,
+    renamed,
 )
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError
@@ -131,18 +132,19 @@ def apply_chat_template(
     variables: Mapping[str, object],
 ) -> list[str]:
     """Format conversations as prompts with a model's chat template."""
-    return [
-        clean(
-            lh.apply_chat_template(
-                model,
-                messages,
-                add_generation_prompt=add_assistant,
-                template=template,
-                variables=dict(variables),
+    with renamed(add_generation_prompt="add_assistant"):
+        return [
+            clean(
+                lh.apply_chat_template(
+                    model,
+                    messages,
+                    add_generation_prompt=add_assistant,
+                    template=template,
+                    variables=dict(variables),
+                )
             )
-        )
-        for messages in conversations
-    ]
+            for messages in conversations
+        ]
 
 
 @boundary

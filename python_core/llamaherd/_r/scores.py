@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 import llamaherd as lh
+from llamaherd._r.arguments import given
 from llamaherd._r.boundary import (
     boundary,
     clean,
@@ -19,7 +20,7 @@ from llamaherd._r.boundary import (
 )
 from llamaherd.api.classify import check_contextual
 from llamaherd.asks.keywords import ClassifySettings, PerplexitySettings, ScoreSettings
-from llamaherd.core.errors import ArgumentError
+from llamaherd.core import checks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,9 +49,9 @@ def classify_start(
     arguments = _given(options, ClassifySettings)
     arguments["labels"] = _labels(options["labels"], options["names"])
     if "seed" in arguments:
-        arguments["seed"] = int(arguments["seed"])  # R sends seeds above 2^31 as floats
-    given = given_prompts(prompts, chat=bool(options.get("chat")))
-    return {"job": lh.start_classify(context, given, **arguments)}
+        arguments["seed"] = given(arguments["seed"])  # R sends seeds above 2^31 as floats
+    texts = given_prompts(prompts, chat=bool(options.get("chat")))
+    return {"job": lh.start_classify(context, texts, **arguments)}
 
 
 def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
@@ -59,14 +60,8 @@ def _labels(readings: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     Raises:
         ValueError: A label text occurs twice.
     """
-    labels = dict(zip(readings, names, strict=True))
-    if len(labels) < len(readings):
-        raise ArgumentError(
-            "must be different texts: one occurs twice",
-            argument="labels",
-            code="duplicate",
-        )
-    return labels
+    checks.distinct("labels", readings)
+    return dict(zip(readings, names, strict=True))
 
 
 @boundary

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 from llamaherd._r.boundary import boundary, clean
+from llamaherd._r.forms import Part, table_of_objects
 from llamaherd.core.files import sha256_of
 from llamaherd.hub.cache import OPTIMIZED, cache_folder
 from llamaherd.hub.fetch import FetchWork
@@ -53,30 +54,21 @@ def cache_dir() -> str:
     return str(lh.model_cache_dir())
 
 
-@boundary
-def cached_models(folder: str | None) -> dict[str, list[Any]]:
-    """Return the models in the cache, as columns."""
-    models = lh.list_cached_models(folder)
-    return {
-        "name": [clean(model.name) for model in models],
-        "path": [clean(str(model.path)) for model in models],
-        "size_bytes": [float(model.size_bytes) for model in models],
-        "modified": [model.modified.timestamp() for model in models],
-        "source": [clean(model.source) for model in models],
-    }
+_FILE = {"name": "text", "path": "text", "size_bytes": "number"}
 
 
 @boundary
-def ollama_models() -> dict[str, list[Any]]:
-    """Return the models of Ollama, as columns."""
-    models = lh.list_ollama_models()
-    return {
-        "name": [clean(model.name) for model in models],
-        "path": [clean(str(model.path)) for model in models],
-        "size_bytes": [float(model.size_bytes) for model in models],
-        "sha256": [model.sha256 for model in models],
-        "modified": [model.modified.timestamp() for model in models],
-    }
+def cached_models(folder: str | None) -> Part:
+    """Return the models in the cache as a table."""
+    kinds = {**_FILE, "modified": "time", "source": "text"}
+    return table_of_objects(lh.list_cached_models(folder), kinds)
+
+
+@boundary
+def ollama_models() -> Part:
+    """Return the models of Ollama as a table."""
+    kinds = {**_FILE, "sha256": "text", "modified": "time"}
+    return table_of_objects(lh.list_ollama_models(), kinds)
 
 
 @boundary

@@ -80,10 +80,7 @@ def spans_validate(
     found = lh.validate_spans(
         model,
         gold,
-        gamma=bool(options["gamma"]),
-        level=options["level"],
-        n_bootstrap=int(options["n_bootstrap"]),
-        seed=int(options["seed"]),
+        **options,
     )
     rows = found.to_dicts()
     return {

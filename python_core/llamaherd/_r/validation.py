@@ -172,7 +172,7 @@ def validate(
         several=options["several"],
         weights=options.get("weights"),
         consensus=options.get("consensus", "majority"),
-        n_imputations=int(options.get("n_imputations", N_IMPUTATIONS)),
+        n_imputations=options.get("n_imputations", N_IMPUTATIONS),
     )
     return _validation(found)
 

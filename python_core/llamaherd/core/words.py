@@ -125,6 +125,9 @@ class _R(LanguageTerms):
     def constant(self, value: bool | None) -> str:
         return "NULL" if value is None else str(value).upper()
 
+    def literal(self, value: object) -> str:
+        return self.value(value, repr(value))
+
     def number(self, text: str) -> str:
         return {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}.get(text, text)
 
@@ -136,6 +139,8 @@ class _R(LanguageTerms):
     def value(self, value: object, text: str) -> str:
         if value is None or isinstance(value, bool):
             return self.constant(value)
+        if isinstance(value, str):
+            return json.dumps(value, ensure_ascii=False)
         if isinstance(value, dict):
             return f"a named list of length {len(value)}"
         if isinstance(value, (list, tuple)):

@@ -52,3 +52,13 @@ local_real <- function(env = parent.frame()) {
   the$module <- NULL
   withr::defer(the$module <- old, envir = env)
 }
+
+# Returns a context of a real model, whose answers have no meaning.
+local_model_context <- function(env = parent.frame()) {
+  local_real(env)
+  path <- llamaherd_example_model()
+  skip_if(is.null(path), "the example model is missing")
+  model <- model_load(path)
+  withr::defer(close(model), envir = env)
+  context_create(model, n_ctx = 1024L, n_seq_max = 4L)
+}

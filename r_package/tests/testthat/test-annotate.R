@@ -390,9 +390,6 @@ test_that("wrong arguments of annotate_texts() are named", {
     annotate_texts(data, t, "book", context)
     annotate_texts(data, t, book, "context")
     annotate_texts(data, t, book, context, columns = 1)
-    annotate_texts(data, t, book, context, calibrate = TRUE)
-    annotate_texts(data, t, book, context, seed = "a")
-    annotate_texts(data, t, book, context, seed = NULL)
     annotate_texts(data, t, book, context, top_k = 3)
   })
 })
@@ -438,7 +435,6 @@ test_that("variants are compared", {
     robustness(data_of(), text, "book", context)
     robustness(data_of(), text, book_of(), list(context, 1))
     robustness(data_of(), text, book_of(), context, columns = "x")
-    robustness(data_of(), text, book_of(), context, orders = -1)
   })
 })
 

@@ -51,11 +51,6 @@ test_that("bad arguments are named", {
   expect_snapshot(error = TRUE, {
     embed_parallel("model", "x")
     embed_parallel(model, 1)
-    embed_parallel(model, "x", pooling = "max")
-    embed_parallel(model, "x", normalize = NA)
-    embed_parallel(model, "x", truncate = 1)
-    embed_parallel(model, "x", deterministic = "no")
-    embed_parallel(model, "x", n_threads = 0)
   })
   close(model)
   expect_error(embed_parallel(model, "x"), class = "llamaherd_error_model")

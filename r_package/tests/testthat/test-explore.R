@@ -171,7 +171,6 @@ test_that("wrong arguments are explained", {
     explore(list(rule("a", "x")), prompts = 1)
     explore(list(rule("a", "x")), prompts = list(prompts = "a", truth = c("x", "y")))
     explore(list(rule("a", "x")), prompts = "a", sink = "file.csv")
-    explore(list(rule("a", "x")), prompts = "a", batch_size = 0)
   })
 })
 

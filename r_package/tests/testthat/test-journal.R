@@ -16,18 +16,6 @@ test_that("the path of a journal reaches Python", {
   expect_no_match(the$module$seen("generate_start"), "journal", fixed = TRUE)
 })
 
-test_that("a journal is one path", {
-  context <- local_context()
-  for (journal in list(1, c("a", "b"), NA_character_, TRUE)) {
-    expect_error(
-      generate_parallel(context, "x", journal = journal),
-      class = "llamaherd_error_argument"
-    )
-    expect_error(journal_read(journal), class = "llamaherd_error_argument")
-  }
-  expect_error(journal_read(NULL), class = "llamaherd_error_argument")
-})
-
 test_that("a journal becomes a data frame", {
   local_fake()
   table <- journal_read("run.sqlite")

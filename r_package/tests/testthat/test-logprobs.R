@@ -22,12 +22,3 @@ test_that("log-probabilities are a data frame for each prompt", {
   answers <- generate_parallel(context, "json {}", schema = type_object(), logprobs = 1)
   expect_identical(attr(answers, "logprobs")[[1]]$token, c("{", "}"))
 })
-
-test_that("wrong numbers of log-probabilities are named", {
-  context <- local_context()
-  expect_snapshot(error = TRUE, {
-    generate_parallel(context, "x", logprobs = -1)
-    generate_parallel(context, "x", logprobs = TRUE)
-    generate_parallel(context, c("x", "y"), logprobs = c(1, 2))
-  })
-})

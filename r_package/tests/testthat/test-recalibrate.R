@@ -47,45 +47,6 @@ test_that("labels get better, and the model's stay", {
   expect_identical(levels(recalibrate(factors, gold)$label), levels(factors$label))
 })
 
-test_that("embeddings are a matrix", {
-  local_real()
-  speeches <- made_speeches()
-  gold <- made_gold(speeches)
-  names <- c("against", "neutral", "for")
-  vectors <- matrix(stats::rnorm(1200, sd = 0.4), 400) +
-    outer(speeches$truth, names, "==")
-  both <- recalibrate(speeches, gold, c("probs", "embeddings"), vectors)
-  alone <- recalibrate(speeches, gold, "embeddings", vectors)
-  right <- \(x) mean(x$label == speeches$truth)
-  expect_gt(right(both), right(recalibrate(speeches, gold)))
-  expect_gt(right(alone), right(speeches))
-})
-
-test_that("estimate() takes probabilities", {
-  local_real()
-  speeches <- made_speeches()
-  gold <- made_gold(speeches)
-  better <- recalibrate(speeches, gold)
-  found <- estimate(better, gold, outcome = "against")
-  expect_identical(found$predictions, "recalibrated")
-  rows <- gold$rows
-  y <- as.numeric(speeches$truth == "against")[rows]
-  dsl <- mean(better$p_against) + mean(y - better$p_against[rows])
-  expect_equal(unname(coef(found)), dsl)
-  expect_setequal(found$widths$predictions, c("", "labels", "probs", "recalibrated"))
-  expect_output(print(found), "by recalibrated probabilities")
-
-  by_probs <- estimate(speeches, gold, outcome = "against", predictions = "probs")
-  dsl <- mean(speeches$p_against) + mean(y - speeches$p_against[rows])
-  expect_equal(unname(coef(by_probs)), dsl)
-  plain <- estimate(speeches, gold, outcome = "against")
-  expect_identical(plain$predictions, "labels")
-  expect_identical(nrow(plain$widths), 0L)
-  by_labels <- estimate(better, gold, outcome = "against", predictions = "labels")
-  expect_identical(by_labels$predictions, "labels")
-  expect_length(grep("another label", found$notes), 0)
-})
-
 test_that("regressions average over labels", {
   local_real()
   speeches <- made_speeches()

@@ -46,7 +46,6 @@ test_that("what is no part of a report is named", {
   expect_snapshot(error = TRUE, {
     report(data.frame(a = 1))
     report(coded, validation = 3)
-    report(coded, texts = NA)
     report(coded, 3)
   })
 })
@@ -143,7 +142,6 @@ test_that("texts go along for a report without them", {
     reproduce("r.html", data = data, text = "nothing")
     reproduce("r.html", data = 3)
     reproduce("r.html", 3)
-    reproduce(3)
   })
 })
 

@@ -84,7 +84,6 @@ test_that("wrong arguments are named with their values", {
     tokenize("model", "a")
     tokenize(model, NA_character_)
     tokenize(model, 1)
-    tokenize(model, "a", add_special = "yes")
     detokenize(model, "a")
     detokenize(model, c(1, NA))
     detokenize(model, list(1, "a"))
@@ -101,11 +100,6 @@ test_that("wrong arguments are named with their values", {
       list(list(role = "user", content = NA_character_))
     )
     apply_chat_template(model, list(list(role = "user", content = 1)))
-    apply_chat_template(
-      model,
-      list(list(role = "user", content = "Hi")),
-      template = 1
-    )
     apply_chat_template(
       model,
       list(list(role = "user", content = "Hi")),

@@ -190,7 +190,6 @@ test_that("schemas may be texts and files", {
 })
 
 test_that("what is no schema is named", {
-  deep <- paste0(strrep("[", 600), strrep("]", 600))
   large <- withr::local_tempfile()
   check <- function(schema, n = 1L) {
     check_schema(schema, "schema", n, rlang::current_env())
@@ -226,10 +225,6 @@ test_that("what is no schema is named", {
     check(c("true", "true"), 3L)
     check(list(type_string(), 5), 2L)
   })
-  expect_error(check(deep), "at most 500 levels")
-  expect_error(check(sprintf('{"a": "%s", "b": %s}', strrep("[", 600), deep)), "levels")
-  expect_no_error(check(sprintf('{"a": "%s\\"["}', strrep("[", 600))))
-  expect_error(check(paste0(strrep("[", 2e5), strrep("]", 2e5))), "levels")
 })
 
 test_that("the functions have ellmer's arguments", {
@@ -270,8 +265,6 @@ test_that("a list of schemas may have none for some prompts", {
 })
 
 test_that("lengths of quotes are checked", {
-  expect_error(type_quote(least = 0), class = "llamaherd_error_argument")
-  expect_error(type_quote(least = 31), class = "llamaherd_error_argument")
   expect_error(type_quote(least = 5, most = 4), "at most `most`", fixed = TRUE)
   expect_error(type_quote(unit = "lines"), class = "llamaherd_error_argument")
   expect_equal(
@@ -288,10 +281,6 @@ test_that("texts to quote from are one, or one for each prompt", {
   expect_equal(
     unclass(check_sources(c("a", NA), "quote_from", 2, NULL)),
     list("a", NULL)
-  )
-  expect_error(
-    check_sources(1:2, "quote_from", 2, rlang::current_env()),
-    "quote_from"
   )
 })
 

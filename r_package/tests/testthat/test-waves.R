@@ -36,52 +36,6 @@ test_that("a second simple wave makes one simple sample", {
   expect_equal(nrow(utils::read.csv(path)), 80)
 })
 
-test_that("a wave that depends on codes has weighted estimates", {
-  skip_if_no_llamaherd()
-  both <- gold_sample(
-    speeches,
-    60,
-    after = first_wave(),
-    prob = ifelse(speeches$party == "B", 3, 1),
-    seed = 2
-  )
-  both <- coded_by(both)
-  expect_equal(both$design$kind, "waves")
-  found <- suppressWarnings(estimate(speeches, both, outcome = "against"))
-  weights <- 1 / both$probs
-  share <- sum(weights * (both$gold == "against")) / sum(weights)
-  expect_equal(unname(coef(found, "gold")), share)
-  part <- suppressWarnings(estimate(subset(speeches, party == "A"), both))
-  expect_equal(part$n_texts, sum(party == "A"))
-  expect_match(part$notes, "texts from which the sample was drawn", all = FALSE)
-})
-
-test_that("survey weights are those of lm()", {
-  skip_if_no_llamaherd()
-  gold <- first_wave()
-  found <- suppressWarnings(estimate(speeches, gold, label == "for" ~ party, weights = w))
-  fit <- stats::lm(I(label == "for") ~ party, speeches, weights = w)
-  expect_equal(coef(found, "naive"), coef(fit))
-  means <- suppressWarnings(estimate(speeches, gold, outcome = "for", weights = "w"))
-  by_hand <- stats::weighted.mean(speeches$label == "for", speeches$w)
-  expect_equal(unname(coef(means, "naive")), by_hand)
-  checked <- validate(speeches, gold, weights = w)
-  right <- (speeches$label == truth)[gold$rows]
-  accuracy <- subset(as.data.frame(checked), measure == "accuracy" & part == "accuracy")
-  expect_equal(accuracy$value, stats::weighted.mean(right, speeches$w[gold$rows]))
-  drawn <- gold_sample(
-    speeches,
-    50,
-    prob = "weights",
-    weights = w,
-    floor = 0,
-    label = label,
-    seed = 1
-  )
-  expect_equal(drawn$all_probs, 50 * speeches$w / sum(speeches$w))
-  expect_error(estimate(speeches, gold, weights = -speeches$w), "at least 0")
-})
-
 test_that("a model of coders says how often each errs", {
   skip_if_no_llamaherd()
   drawn <- gold_sample(speeches, 150, text = text, label = label, seed = 1)
@@ -108,20 +62,4 @@ test_that("intervals that hold together are wider, and have one level", {
   expect_true(all(width(simultaneous = "bonferroni") >= width(simultaneous = "max_t")))
   found <- suppressWarnings(estimate(speeches, gold, simultaneous = "max_t"))
   expect_error(confint(found, level = 0.9), "simultaneous")
-})
-
-test_that("picked texts are hardly a simple sample, and clusters are noted", {
-  skip_if_no_llamaherd()
-  picked <- ifelse(speeches$label == "for" & speeches$id %% 2 == 0, truth, NA)
-  expect_warning(
-    found <- estimate(speeches, picked, prob = "simple", outcome = "for"),
-    "hardly a simple sample"
-  )
-  expect_equal(found$label_check$n_coded[[1]], 0)
-  expect_lt(attr(found$label_check, "p_value"), 0.01)
-  clustered <- speeches
-  by_label <- order(speeches$label)
-  clustered$speaker <- sprintf("s%d", match(speeches$id, by_label) %/% 20)
-  noted <- suppressWarnings(estimate(clustered, first_wave(), outcome = "for"))
-  expect_match(noted$notes, "'speaker'", all = FALSE)
 })

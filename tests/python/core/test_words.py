@@ -42,7 +42,7 @@ _CASES: list[tuple[Callable[[], object], str, str]] = [
     (
         lambda: checks.choice("scale", "nominl", ["nominal", "ordinal"]),
         "scale must be one of 'nominal', 'ordinal', not 'nominl' (str)",
-        "scale must be one of 'nominal', 'ordinal', not 'nominl'",
+        'scale must be one of "nominal", "ordinal", not "nominl"',
     ),
     (
         lambda: SamplingParams(choices=3),  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ _CASES: list[tuple[Callable[[], object], str, str]] = [
     (
         lambda: checked_thinking("thinking", "on"),
         f"thinking must be None, True, False, {_REST} Thinking, not 'on' (str)",
-        f"thinking must be NULL, TRUE, FALSE, {_REST} thinking(), not 'on'",
+        f'thinking must be NULL, TRUE, FALSE, {_REST} thinking(), not "on"',
     ),
 ]
 

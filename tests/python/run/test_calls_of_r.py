@@ -172,7 +172,7 @@ def test_codebooks_are_compared_chosen_and_evaluated(
         evaluate=0.5,
         seed=2.0,
     )
-    sample = {".class": "gold", "content": split["value"]["json"]}
+    sample = {".class": "gold", "content": split["json"]}
     status = _r.call_start(
         "compare_codebooks",
         {
@@ -200,7 +200,7 @@ def test_codebooks_are_compared_chosen_and_evaluated(
         context=context,
     )
     assert part(made, "first")["value"] is True
-    assert part(made, "gold")["type"] == "gold"
+    assert part(made, "gold")["class"] == "llamaherd_gold"
     assert part(made, "n")["values"] == [30]
 
 

@@ -340,7 +340,16 @@ class GoldSample:
             OSError: The file cannot be written.
         """
         checks.choice("delimiter", delimiter, gold_file.DELIMITERS)
-        checks.flag("spreadsheet", spreadsheet)
+        for name, value in {
+            "blind": blind,
+            "shuffle": shuffle,
+            "bom": bom,
+            "overwrite": overwrite,
+            "uncoded": uncoded,
+            "spreadsheet": spreadsheet,
+        }.items():
+            checks.flag(name, value)
+        checks.path("path", path)
         given = [coders] if isinstance(coders, str) else coders
         names = list(given) if given is not None else self.coders or ["code"]
         for name in names:

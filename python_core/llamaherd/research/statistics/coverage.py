@@ -59,6 +59,7 @@ class CoverageCurve:
             ValueError: `accuracy` is not in [0, 1].
         """
         checks.real("accuracy", accuracy, 0, 1)
+        checks.flag("sure", sure)
         reached = (self.low if sure else self.accuracy) >= accuracy
         return float(self.threshold[reached][-1]) if reached.any() else math.inf
 

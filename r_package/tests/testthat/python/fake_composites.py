@@ -43,15 +43,15 @@ def _drawn_rows(texts, n_texts, seed):
     return [i for i, text in enumerate(texts) if text is not None]
 
 
-def _vector(kind, name, values, **more):
+def vector(kind, name, values, **more):
     return {"type": kind, "name": name, "values": values, **more}
 
 
-def _table(name, n, *columns):
+def table(name, n, *columns):
     return {"type": "table", "name": name, "n": n, "columns": list(columns)}
 
 
-def _object(cls, page, *parts, json=None):
+def object_of(cls, page, *parts, json=None):
     return {
         "type": "object",
         "class": f"llamaherd_{cls}",
@@ -70,21 +70,21 @@ def _robustness(frame, text, codebooks, **options):
     rows = [i for i, each in enumerate(columns[text]) if each is not None]
     n, v = len(rows), len(names)
     ones = [1] * n
-    return _object(
+    return object_of(
         "robustness",
         [f"<llamaherd_robustness> {n} texts, {v} variants"],
-        _table(
+        table(
             "summary",
             v,
-            _vector("text", "variant", names),
-            _vector("number", "flips", [0.0] * v),
+            vector("text", "variant", names),
+            vector("number", "flips", [0.0] * v),
         ),
-        _table(
+        table(
             "labels",
             n,
-            _vector("integer", "row", [float(i + 1) for i in rows]),
-            _vector("number", "unstable", [0.0] * n),
-            *(_vector("factor", name, ones, levels=labels) for name in names),
+            vector("integer", "row", [float(i + 1) for i in rows]),
+            vector("number", "unstable", [0.0] * n),
+            *(vector("factor", name, ones, levels=labels) for name in names),
         ),
         {"type": "value", "name": "alpha", "value": None},
         json="{}",
@@ -93,17 +93,17 @@ def _robustness(frame, text, codebooks, **options):
 
 def _reproduced(path, **options):
     def texts(name, values):
-        return _vector("text", name, values)
+        return vector("text", name, values)
 
-    return _object(
+    return object_of(
         "reproduction",
         ["2 of 3 labels and probabilities are the same", "more"],
         {"type": "value", "name": "same", "value": False},
-        _vector("integer", "n", [3.0]),
-        _table(
+        vector("integer", "n", [3.0]),
+        table(
             "changed",
             1,
-            _vector("integer", "row", [2.0]),
+            vector("integer", "row", [2.0]),
             texts("then", [None]),
             texts("now", ["n"]),
         ),

@@ -6,6 +6,8 @@ A sample contains the first texts, all coded "yes"; estimates are 0.5, 1.5 and s
 import json
 import math
 
+from fake_composites import object_of, vector
+
 NAN = math.nan
 
 __all__ = [
@@ -25,28 +27,31 @@ __all__ = [
 def _gold(ids, texts, labels, n_texts, *, codes, kind="simple"):
     """Return a sample in the form for R, with the JSON that other functions need."""
     known = {"ids": ids, "texts": texts, "labels": labels, "n": n_texts, "kind": kind}
-    coded = list(codes.values())
-    return {
-        "json": json.dumps({**known, "codes": codes}),
-        "rows": [float(int(i) - 1) for i in ids],
-        "ids": ids,
-        "texts": texts,
-        "probs": [len(ids) / n_texts] * len(ids),
-        "all_probs": [len(ids) / n_texts] * n_texts,
-        "strata": [0.0] * len(ids),
-        "names": ["no", "yes"],
-        "labels": labels,
-        "gold": coded[0] if coded else [None] * len(ids),
-        "coders": list(codes),
-        "codes": coded,
-        "design": {
-            "kind": kind,
-            "seed": 7.0,
-            "text": "text",
-            "label": "label",
-            "id": None,
-        },
-    }
+    coded = next(iter(codes.values()), [None] * len(ids))
+    share = len(ids) / n_texts
+    design = {"kind": kind, "seed": 7.0, "text": "text", "label": "label", "id": None}
+    own = [vector("text", coder, each) for coder, each in codes.items()]
+    n_coded = sum(code is not None for code in coded)
+    return object_of(
+        "gold",
+        [
+            f"<llamaherd_gold> {len(ids)} of {n_texts} texts, drawn simply",
+            f"{n_coded} coded, by {len(codes)} coder",
+        ],
+        vector("integer", "rows", [float(each) for each in ids]),
+        vector("text", "ids", ids),
+        vector("text", "texts", texts),
+        vector("text", "labels", labels),
+        vector("number", "probs", [share] * len(ids)),
+        vector("number", "all_probs", [share] * n_texts),
+        vector("integer", "strata", [1.0] * len(ids)),
+        vector("text", "names", ["no", "yes"]),
+        {"type": "list", "name": "codes", "parts": own},
+        vector("text", "gold", coded),
+        {"type": "value", "name": "parts", "value": None},
+        {"type": "value", "name": "design", "value": design},
+        json=json.dumps({**known, "codes": codes}),
+    )
 
 
 def _stored(sample, codes):

@@ -431,27 +431,36 @@ def cache_dir():
     return "/cache"
 
 
+def _table(n, cls=None, **columns):
+    made = []
+    for name, (kind, *values) in columns.items():
+        made.append({"type": kind, "name": name, "values": values[:n]})
+    attributes = {"class": f"llamaherd_{cls}", "attributes": []} if cls else {}
+    return {"type": "table", "columns": made, "n": n, **attributes}
+
+
 @_boundary
 def cached_models(folder):
-    n = 0 if folder == "/empty" else 2
-    return {
-        "name": ["base.gguf", "small-Instruct.gguf"][:n],
-        "path": ["/cache/base.gguf", "/cache/small-Instruct.gguf"][:n],
-        "size_bytes": [5e9, 1e9][:n],
-        "modified": [1.7e9, 1.6e9][:n],
-        "source": ["hf:a/b", ""][:n],
-    }
+    return _table(
+        0 if folder == "/empty" else 2,
+        name=("text", "base.gguf", "small-Instruct.gguf"),
+        path=("text", "/cache/base.gguf", "/cache/small-Instruct.gguf"),
+        size_bytes=("number", 5e9, 1e9),
+        modified=("time", 1.7e9, 1.6e9),
+        source=("text", "hf:a/b", ""),
+    )
 
 
 @_boundary
 def ollama_models():
-    return {
-        "name": ["llama3.2:1b", "tiny:latest"],
-        "path": ["/o/a", "/o/b"],
-        "size_bytes": [1.3e9, 1e6],
-        "sha256": ["a" * 64, "b" * 64],
-        "modified": [1.7e9, 1.7e9],
-    }
+    return _table(
+        2,
+        name=("text", "llama3.2:1b", "tiny:latest"),
+        path=("text", "/o/a", "/o/b"),
+        size_bytes=("number", 1.3e9, 1e6),
+        sha256=("text", "a" * 64, "b" * 64),
+        modified=("time", 1.7e9, 1.7e9),
+    )
 
 
 @_boundary
@@ -775,6 +784,19 @@ def calibration_apply(calibration, probs, names):
     }
 
 
+class _Unreadable:
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
+@_boundary
+def unreadable(text):
+    return _Unreadable(text)
+
+
 @_boundary
 def chat_date_enter(date):
     return None
@@ -789,25 +811,26 @@ def chat_date_leave(before):
 def journal_read(path):
     if path == "bad.sqlite":
         raise JournalError("path: 'bad.sqlite' is {damaged}")
-    n = 0 if path == "empty.sqlite" else 2
-    return {
-        "prompts": ["a", "größe"][:n],
-        "texts": ["a!", None][:n],
-        "finish_reasons": ["stop", "error"][:n],
-        "complete": [True, False][:n],
-        "errors": [None, "too long"][:n],
-        "n_prompt_tokens": [1, 2][:n],
-        "n_generated_tokens": [3, 0][:n],
-        "seeds": [4e9, 5.0][:n],
-        "thinking": [None, None][:n],
-        "n_thinking_tokens": [0, 0][:n],
-        "thinking_complete": [None, None][:n],
-        "models": ["fake.gguf"] * n,
-        "model_sha256s": ["ab" * 32] * n,
-        "settings": ['{"max_tokens": 3}'] * n,
-        "created": [1.5e9, 1.5e9][:n],
-        "versions": ["0.1.0"] * n,
-    }
+    return _table(
+        0 if path == "empty.sqlite" else 2,
+        "journal",
+        prompt=("text", "a", "größe"),
+        text=("text", "a!", None),
+        finish_reason=("text", "stop", "error"),
+        complete=("flag", True, False),
+        error=("text", None, "too long"),
+        n_prompt_tokens=("integer", 1.0, 2.0),
+        n_generated_tokens=("integer", 3.0, 0.0),
+        seed=("number", 4e9, 5.0),
+        thinking=("text", None, None),
+        n_thinking_tokens=("integer", 0.0, 0.0),
+        thinking_complete=("flag", None, None),
+        model=("text", "fake.gguf", "fake.gguf"),
+        model_sha256=("text", "ab" * 32, "ab" * 32),
+        settings=("text", '{"max_tokens": 3}', '{"max_tokens": 3}'),
+        created=("time", 1.5e9, 1.5e9),
+        version=("text", "0.1.0", "0.1.0"),
+    )
 
 
 # ---- functions of the other files ----
