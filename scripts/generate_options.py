@@ -58,6 +58,12 @@ KEYWORDS: dict[str, tuple[type[Options], str, str]] = {
 _OWN_ARGUMENTS = ("progress", "stream")
 # Only a call with many prompts can have settings for each prompt.
 _OF_ONE = {"params": "SamplingParams | None"}
+_OF_EACH = {
+    "schema": "AnswerSchema | Sequence[AnswerSchema | None] | None",
+    "regex": "str | Sequence[str | None] | None",
+    "grammar": "str | Sequence[str | None] | None",
+    "choices": "Collection[str] | Sequence[Collection[str] | None] | None",
+}
 
 
 def keywords() -> str:
@@ -68,8 +74,9 @@ def keywords() -> str:
         lines = [f"class {name}(TypedDict, total=False):", head, ""]
         for each in options_of(options, interface).values():
             if each.name not in _OWN_ARGUMENTS and each.default is not REQUIRED:
-                written = each.type if interface == "many" else None
-                written = written or _OF_ONE.get(each.name, each.type)
+                of_prompts = _OF_EACH if name == "GenerateSettings" else {}
+                own = of_prompts if interface == "many" else _OF_ONE
+                written = own.get(each.name, each.type)
                 lines.append(f"    {each.name}: {written}")
                 used |= set(
                     re.findall(r"(?<![.\w])[A-Za-z]\w*", re.sub('".*?"', "", written))

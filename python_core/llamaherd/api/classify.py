@@ -27,7 +27,7 @@ from llamaherd.model.tokens import detokenize
 from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @takes(ClassifyOptions, ClassifySettings)
 def classify_parallel(
     ctx: Host | Llama,
-    prompts: Sequence[Prompt | Messages],
+    prompts: Iterable[Prompt | Messages | None],
     labels: LabelOption,
     *,
     progress: ProgressOption = False,
@@ -111,7 +111,7 @@ def classify_parallel(
 @takes(ClassifyOptions, ClassifySettings)
 def start_classify(
     ctx: Host | Llama,
-    prompts: Sequence[Prompt | Messages],
+    prompts: Iterable[Prompt | Messages | None],
     labels: LabelOption,
     **settings: Unpack[ClassifySettings],
 ) -> Job[ClassifyResults]:
@@ -171,7 +171,7 @@ def prepare_classify(
 @takes(ClassifyOptions, ClassifySettings)
 def classify_calibrated(
     ctx: Host | Llama,
-    prompts: Sequence[Prompt | Messages],
+    prompts: Iterable[Prompt | Messages | None],
     labels: LabelOption,
     *,
     method: Method = "batch",
@@ -217,7 +217,9 @@ def classify_calibrated(
     if calibration is not None:
         calibration.check_names(checked_labels(labels).names)
 
-    def run(some: Sequence[Prompt | Messages], show: ProgressOption) -> ClassifyResults:
+    def run(
+        some: Iterable[Prompt | Messages | None], show: ProgressOption
+    ) -> ClassifyResults:
         return classify_parallel(ctx, some, labels, progress=show, **settings)
 
     if content_free is not None:

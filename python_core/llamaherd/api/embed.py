@@ -21,7 +21,7 @@ from llamaherd.run.embedding import EmbedCall, EmbedSizes
 from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
@@ -47,7 +47,7 @@ _RANK = "4"
 @takes(EmbedOptions, EmbedSettings)
 def embed_parallel(
     model: Model | Host | Llama,
-    texts: Sequence[Prompt],
+    texts: Iterable[Prompt | None],
     *,
     progress: EmbedProgressOption = False,
     **settings: Unpack[EmbedSettings],
@@ -88,7 +88,7 @@ def embed_parallel(
 @takes(EmbedOptions, EmbedSettings)
 def start_embed(
     model: Model | Host | Llama,
-    texts: Sequence[Prompt],
+    texts: Iterable[Prompt | None],
     **settings: Unpack[EmbedSettings],
 ) -> EmbedJob:
     """Start `embed_parallel` in the background and return at once.
@@ -99,7 +99,7 @@ def start_embed(
 
 
 def prepare_embed(
-    model: Model | Host | Llama, texts: Sequence[Prompt], settings: EmbedSettings
+    model: Model | Host | Llama, texts: Iterable[Prompt | None], settings: EmbedSettings
 ) -> EmbedWork:
     """Check the arguments and create the work of the job of `start_embed`."""
     options = EmbedOptions.of(EmbedSettings, settings)

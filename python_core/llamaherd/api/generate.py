@@ -20,7 +20,7 @@ from llamaherd.run.context import as_context
 from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from llama_cpp import Llama
     from typing_extensions import Unpack
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @takes(GenerateOptions, GenerateSettings)
 def generate_parallel(
     ctx: Host | Llama,
-    prompts: Sequence[Prompt | Messages],
+    prompts: Iterable[Prompt | Messages | None],
     *,
     progress: ProgressOption = False,
     **settings: Unpack[GenerateSettings],
@@ -100,7 +100,7 @@ def generate_parallel(
 @takes(GenerateOptions, GenerateSettings)
 def start_parallel(
     ctx: Host | Llama,
-    prompts: Sequence[Prompt | Messages],
+    prompts: Iterable[Prompt | Messages | None],
     **settings: Unpack[GenerateSettings],
 ) -> Job[Results]:
     """Start `generate_parallel` in the background and return at once.
@@ -113,7 +113,7 @@ def start_parallel(
 
 def prepare_generate(
     ctx: Host | Llama,
-    prompts: Sequence[Prompt | Messages],
+    prompts: Iterable[Prompt | Messages | None],
     options: GenerateOptions,
     *,
     journal: Journal | None = None,

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @takes(ScoreOptions, ScoreSettings)
 def score_parallel(
     ctx: Host | Llama,
-    prompts: Sequence[Prompt | Messages],
+    prompts: Iterable[Prompt | Messages | None],
     continuations: str | Sequence[str | Sequence[str]],
     *,
     progress: ProgressOption = False,
@@ -81,7 +81,7 @@ def score_parallel(
 @takes(ScoreOptions, ScoreSettings)
 def start_score(
     ctx: Host | Llama,
-    prompts: Sequence[Prompt | Messages],
+    prompts: Iterable[Prompt | Messages | None],
     continuations: str | Sequence[str | Sequence[str]],
     **settings: Unpack[ScoreSettings],
 ) -> Job[ScoreResults]:
@@ -190,7 +190,7 @@ def _nothing_scored(n: int) -> ScoreResults:
 @takes(PerplexityOptions, PerplexitySettings)
 def perplexity(
     ctx: Host | Llama,
-    texts: Sequence[Prompt],
+    texts: Iterable[Prompt | None],
     *,
     progress: ProgressOption = False,
     **settings: Unpack[PerplexitySettings],
@@ -223,7 +223,9 @@ def perplexity(
 
 @takes(PerplexityOptions, PerplexitySettings)
 def start_perplexity(
-    ctx: Host | Llama, texts: Sequence[Prompt], **settings: Unpack[PerplexitySettings]
+    ctx: Host | Llama,
+    texts: Iterable[Prompt | None],
+    **settings: Unpack[PerplexitySettings],
 ) -> Job[PerplexityResults]:
     """Start `perplexity` in the background and return at once."""
     options = PerplexityOptions.of(PerplexitySettings, settings)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from llamaherd.asks.annotate_options import Calibrate, Embedder, Larger, Method, Split
     from llamaherd.asks.options import OnError, Path, PoolingOption, Space
     from llamaherd.asks.scores import Normalize
-    from llamaherd.core.sampling import SamplingParams
+    from llamaherd.core.sampling import AnswerSchema, SamplingParams
     from llamaherd.core.thinking import ThinkingOption
     from llamaherd.model.tokens import ParseSpecial
 
@@ -48,7 +48,7 @@ class SamplingSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: str | Mapping[str, object] | None
+    schema: AnswerSchema | None
     regex: str | None
     grammar: str | None
     choices: Collection[str] | None
@@ -103,10 +103,10 @@ class GenerateSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: str | Mapping[str, object] | None
-    regex: str | None
-    grammar: str | None
-    choices: Collection[str] | None
+    schema: AnswerSchema | Sequence[AnswerSchema | None] | None
+    regex: str | Sequence[str | None] | None
+    grammar: str | Sequence[str | None] | None
+    choices: Collection[str] | Sequence[Collection[str] | None] | None
     quote_from: str | None
     ignore_eos: bool
     min_tokens: int
@@ -155,7 +155,7 @@ class PromptSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: str | Mapping[str, object] | None
+    schema: AnswerSchema | None
     regex: str | None
     grammar: str | None
     choices: Collection[str] | None
@@ -207,7 +207,7 @@ class SubmitSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: str | Mapping[str, object] | None
+    schema: AnswerSchema | None
     regex: str | None
     grammar: str | None
     choices: Collection[str] | None
@@ -255,7 +255,7 @@ class ChatSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: str | Mapping[str, object] | None
+    schema: AnswerSchema | None
     regex: str | None
     grammar: str | None
     choices: Collection[str] | None
