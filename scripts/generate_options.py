@@ -58,8 +58,10 @@ KEYWORDS: dict[str, tuple[type[Options], str, str]] = {
 _OWN_ARGUMENTS = ("progress", "stream")
 # Only a call with many prompts can have settings for each prompt.
 _OF_ONE = {"params": "SamplingParams | None"}
+_WITHOUT_SCHEMA = {"GenerateSettings": "GenerateRest", "PromptSettings": "PromptRest"}
 _OF_EACH = {
-    "schema": "AnswerSchema | Sequence[AnswerSchema | None] | None",
+    "schema": "str | Mapping[str, object] | type[object] | "
+    "Sequence[str | Mapping[str, object] | type[object] | None] | None",
     "regex": "str | Sequence[str | None] | None",
     "grammar": "str | Sequence[str | None] | None",
     "choices": "Collection[str] | Sequence[Collection[str] | None] | None",
@@ -72,16 +74,28 @@ def keywords() -> str:
     for name, (options, interface, functions) in KEYWORDS.items():
         head = f'    """Keyword arguments of {functions}, see `{options.__name__}`."""'
         lines = [f"class {name}(TypedDict, total=False):", head, ""]
+        own_lines = lines
+        if name in _WITHOUT_SCHEMA:  # overloads declare the schema themselves
+            rest = _WITHOUT_SCHEMA[name]
+            own_lines[0] = f"class {name}({rest}, total=False):"
+            lines = [
+                f"class {rest}(TypedDict, total=False):",
+                f'    """Keyword arguments of {functions}, without the schema."""',
+                "",
+            ]
         for each in options_of(options, interface).values():
             if each.name not in _OWN_ARGUMENTS and each.default is not REQUIRED:
                 of_prompts = _OF_EACH if name == "GenerateSettings" else {}
                 own = of_prompts if interface == "many" else _OF_ONE
                 written = own.get(each.name, each.type)
-                lines.append(f"    {each.name}: {written}")
+                to = own_lines if each.name == "schema" else lines
+                to.append(f"    {each.name}: {written}")
                 used |= set(
                     re.findall(r"(?<![.\w])[A-Za-z]\w*", re.sub('".*?"', "", written))
                 )
-        classes.append("\n".join(lines))
+        if lines is not own_lines:
+            classes.append("\n".join(lines))
+        classes.append("\n".join(own_lines))
     imports = _imports(used)
     runtime = [line for line in imports if line.startswith("from collections.abc")]
     imports = [line for line in imports if line not in runtime]

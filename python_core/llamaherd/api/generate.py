@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 from llamaherd.api.cut_off import warn_of_cut
 from llamaherd.api.running import none_answered, run_to_end, start, stream_pieces
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
     from typing_extensions import Unpack
 
+    from llamaherd.asks.keywords import GenerateRest, PromptRest
     from llamaherd.asks.options import Stream
     from llamaherd.core.pieces import TextPiece
     from llamaherd.core.results import Result, Results
@@ -35,8 +36,26 @@ if TYPE_CHECKING:
     from llamaherd.run.job import Job
 
     Messages = Sequence[Mapping[str, object]]
+    T = TypeVar("T")
 
 
+@overload
+def generate_parallel(
+    ctx: Host | Llama,
+    prompts: Iterable[Prompt | Messages | None],
+    *,
+    schema: type[T],
+    progress: ProgressOption = False,
+    **settings: Unpack[GenerateRest],
+) -> Results[T]: ...
+@overload
+def generate_parallel(
+    ctx: Host | Llama,
+    prompts: Iterable[Prompt | Messages | None],
+    *,
+    progress: ProgressOption = False,
+    **settings: Unpack[GenerateSettings],
+) -> Results: ...
 @takes(GenerateOptions, GenerateSettings)
 def generate_parallel(
     ctx: Host | Llama,
@@ -97,6 +116,20 @@ def generate_parallel(
     )
 
 
+@overload
+def start_parallel(
+    ctx: Host | Llama,
+    prompts: Iterable[Prompt | Messages | None],
+    *,
+    schema: type[T],
+    **settings: Unpack[GenerateRest],
+) -> Job[Results[T]]: ...
+@overload
+def start_parallel(
+    ctx: Host | Llama,
+    prompts: Iterable[Prompt | Messages | None],
+    **settings: Unpack[GenerateSettings],
+) -> Job[Results]: ...
 @takes(GenerateOptions, GenerateSettings)
 def start_parallel(
     ctx: Host | Llama,
@@ -151,6 +184,15 @@ def _warn_of_cut(results: Results) -> None:
     warn_of_cut([result for samples in results.samples for result in samples])
 
 
+@overload
+def generate(
+    ctx: Host | Llama,
+    prompt: Prompt | Messages,
+    *,
+    schema: type[T],
+    stream: Literal[False] = False,
+    **settings: Unpack[PromptRest],
+) -> Result[T]: ...
 @overload
 def generate(
     ctx: Host | Llama,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from llamaherd.asks.annotate_options import Calibrate, Embedder, Larger, Method, Split
     from llamaherd.asks.options import OnError, Path, PoolingOption, Space
     from llamaherd.asks.scores import Normalize
-    from llamaherd.core.sampling import AnswerSchema, SamplingParams
+    from llamaherd.core.sampling import SamplingParams
     from llamaherd.core.thinking import ThinkingOption
     from llamaherd.model.tokens import ParseSpecial
 
@@ -48,7 +48,7 @@ class SamplingSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: AnswerSchema | None
+    schema: str | Mapping[str, object] | type[object] | None
     regex: str | None
     grammar: str | None
     choices: Collection[str] | None
@@ -61,8 +61,8 @@ class SamplingSettings(TypedDict, total=False):
     seed: int | None
 
 
-class GenerateSettings(TypedDict, total=False):
-    """Keyword arguments of `generate_parallel`, see `GenerateOptions`."""
+class GenerateRest(TypedDict, total=False):
+    """Keyword arguments of `generate_parallel`, without the schema."""
 
     parse_special: ParseSpecial
     on_error: OnError
@@ -103,7 +103,6 @@ class GenerateSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: AnswerSchema | Sequence[AnswerSchema | None] | None
     regex: str | Sequence[str | None] | None
     grammar: str | Sequence[str | None] | None
     choices: Collection[str] | Sequence[Collection[str] | None] | None
@@ -116,8 +115,20 @@ class GenerateSettings(TypedDict, total=False):
     seed: int | None
 
 
-class PromptSettings(TypedDict, total=False):
-    """Keyword arguments of `generate`, see `GenerateOptions`."""
+class GenerateSettings(GenerateRest, total=False):
+    """Keyword arguments of `generate_parallel`, see `GenerateOptions`."""
+
+    schema: (
+        str
+        | Mapping[str, object]
+        | type[object]
+        | Sequence[str | Mapping[str, object] | type[object] | None]
+        | None
+    )
+
+
+class PromptRest(TypedDict, total=False):
+    """Keyword arguments of `generate`, without the schema."""
 
     parse_special: ParseSpecial
     chat: bool
@@ -155,7 +166,6 @@ class PromptSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: AnswerSchema | None
     regex: str | None
     grammar: str | None
     choices: Collection[str] | None
@@ -166,6 +176,12 @@ class PromptSettings(TypedDict, total=False):
     max_tokens: int | None
     stop: str | Sequence[str] | None
     seed: int | None
+
+
+class PromptSettings(PromptRest, total=False):
+    """Keyword arguments of `generate`, see `GenerateOptions`."""
+
+    schema: str | Mapping[str, object] | type[object] | None
 
 
 class SubmitSettings(TypedDict, total=False):
@@ -207,7 +223,7 @@ class SubmitSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: AnswerSchema | None
+    schema: str | Mapping[str, object] | type[object] | None
     regex: str | None
     grammar: str | None
     choices: Collection[str] | None
@@ -255,7 +271,7 @@ class ChatSettings(TypedDict, total=False):
     mirostat_tau: float
     mirostat_eta: float
     logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
-    schema: AnswerSchema | None
+    schema: str | Mapping[str, object] | type[object] | None
     regex: str | None
     grammar: str | None
     choices: Collection[str] | None

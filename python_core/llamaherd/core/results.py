@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, overload
 
 from llamaherd.core.failure import CANCELLED, code_of
 from llamaherd.core.table import (
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import RequestStats, Stats
     from llamaherd.core.table import Layout
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # has defaults
+
+    T_co = TypeVar("T_co", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
+
 # Columns of thoughts and of reasons, with their kinds.
 THOUGHT_COLUMNS = ("thinking", "n_thinking_tokens", "thinking_complete")
 KINDS = dict(zip(THOUGHT_COLUMNS, ("string", "integer", "boolean"), strict=True))
@@ -31,7 +40,7 @@ FinishReason = Literal["stop", "length", "cancelled", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(Generic[T_co]):
     """Result of one prompt, or of one sample of a prompt.
 
     Attributes:
@@ -92,7 +101,7 @@ class Result:
     thinking: str | None = None
     n_thinking_tokens: int = 0
     thinking_complete: bool | None = None
-    parsed: Any = field(default=None, repr=False)
+    parsed: T_co | None = field(default=None, repr=False)
     stats: RequestStats | None = field(default=None, compare=False, repr=False)
     logprobs: list[float] | None = field(default=None, repr=False)
     top_logprobs: list[dict[int, float]] | None = field(default=None, repr=False)
@@ -117,8 +126,11 @@ class Result:
         return self.text is not None
 
 
-class Results(Sequence[Result]):
+class Results(Sequence[Result[T_co]]):
     """Results of a call, in the order of its prompts.
+
+    `Results[T]` are the results of a call whose schema is a type T, such as a pydantic
+    model.
 
     With several samples per prompt (`n`), the sequence has the first sample of each
     prompt. The first sample equals the result of a call with n = 1. `samples` has all
@@ -141,7 +153,7 @@ class Results(Sequence[Result]):
 
     def __init__(
         self,
-        results: Sequence[Result],
+        results: Sequence[Result[T_co]],
         stats: Stats,
         n: int = 1,
         *,
@@ -176,7 +188,7 @@ class Results(Sequence[Result]):
         return [result.thinking_complete for result in self._results]
 
     @property
-    def parsed(self) -> list[Any]:
+    def parsed(self) -> list[T_co | None]:
         """Parsed value of each answer under a schema; None for a missing value."""
         return [result.parsed for result in self._results]
 

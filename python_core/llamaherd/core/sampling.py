@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # At run time, for typing.get_type_hints.
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence  # noqa: TC003
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_TOKENS = 100
 DEFAULT_SEED = 1234  # default seed of a call
-# JSON Schema, as JSON or a mapping; a pydantic model, a dataclass or a TypedDict.
-AnswerSchema = str | Mapping[str, object] | type[Any]
 MAX_TOKENS_OF_SCHEMA = 512  # default of max_tokens with a schema
 MAX_TOKENS_OF_CHAT = 1024  # a chat model ends its answers by itself
 
@@ -293,7 +291,7 @@ class SamplingParams(Options):
         "as names, such as ``c(`42` = -Inf)`` to forbid token 42. NULL adds nothing.",
         doc="Numbers to add to the logits of tokens, by token id. -inf forbids a token.",
     )
-    schema: AnswerSchema | None = option(
+    schema: str | Mapping[str, object] | type[object] | None = option(
         Checked(checked_schema, {"type": ["object", "boolean", "string"]}, "schema"),
         default=None,
         interfaces=_LIBRARY,

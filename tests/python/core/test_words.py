@@ -108,7 +108,8 @@ def test_functions_have_the_name_of_the_caller() -> None:
         assert call("validate") == "validate()"
     with spoken_in(COMMAND_LINE):
         assert call("best_codebook") == "`llamaherd codebooks best`"
-        assert call("validate") == "validate() of Python or R"
+        assert call("validate") == "`llamaherd validate`"
+        assert call("report") == "report() of Python or R"
 
 
 def test_settings_have_the_form_of_a_call() -> None:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 _MAJORITY = (
-    "the right code is that of the majority. `dawid_skene()` estimates how often each "
+    "the right code is that of the majority. A model of coders estimates how often each "
     "coder errs; let one more coder decide the texts on which coders disagree"
 )
 
