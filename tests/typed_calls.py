@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_type
 
 import llamaherd as lh
 from pydantic import BaseModel
-from typing_extensions import assert_type
 
 if TYPE_CHECKING:
     import pandas as pd
