@@ -63,7 +63,7 @@ def compare_codebooks(
     text: str | None = None,
     measure: SelectionMeasure | None = None,
     level: float = LEVEL,
-    adjust: Adjust = "max-t",
+    adjust: Adjust = "bonferroni",
     journal: bool | str | os.PathLike[str] | None = None,
     progress: ProgressOption = False,
     **settings: Any,  # noqa: ANN401 - those of annotate
@@ -90,7 +90,7 @@ def compare_codebooks(
             the mean of the coders' numbers. None: "mae" for the type "scale", else
             "accuracy".
         level: Confidence level.
-        adjust: "max-t" gives simultaneous intervals: the intervals of all differences
+        adjust: "bonferroni" gives simultaneous intervals: those of all differences
             together contain the true differences with probability `level`. The
             intervals are valid even if you choose the best candidate by them. "none":
             each interval alone has this level.

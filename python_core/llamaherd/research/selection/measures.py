@@ -57,7 +57,7 @@ def measured(
     measure: SelectionMeasure,
     *,
     level: float,
-    adjust: Adjust = "max-t",
+    adjust: Adjust = "bonferroni",
 ) -> paired.Paired:
     """Return the value of the measure for each candidate, and their differences."""
     if measure == "mae" or measure == "rmse" or measure == "pearson":  # noqa: PLR1714 - mypy

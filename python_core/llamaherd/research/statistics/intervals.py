@@ -66,6 +66,14 @@ def _gauss() -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=1024)
+def bonferroni(level: float, n: int) -> float:
+    """Return the level of each of n intervals that together have the level `level`.
+
+    Source: Dunn, "Multiple Comparisons Among Means", J. Am. Stat. Assoc. 56, 1961.
+    """
+    return 1 - (1 - level) / max(n, 1)
+
+
 def student_quantile(level: float, df: float) -> float:
     """Return the quantile of Student's t with `df` degrees of freedom; inf for 0.
 

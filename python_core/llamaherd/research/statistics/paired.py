@@ -8,8 +8,7 @@ design.
 Sources: Särndal, Swensson, Wretman, "Model Assisted Survey Sampling", 1992, section 5.5
 (linearization); Bonett, Price, "Adjusted Wald Confidence Interval for a Difference of
 Binomial Proportions Based on Paired Data", J. Educ. Behav. Stat. 37, 2012; Edwards, Hsu,
-"Multiple Comparisons with the Best Treatment", J. Am. Stat. Assoc. 78, 1983; Hothorn,
-Bretz, Westfall, "Simultaneous Inference in General Parametric Models", Biom. J. 50, 2008.
+"Multiple Comparisons with the Best Treatment", J. Am. Stat. Assoc. 78, 1983.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -27,13 +26,13 @@ from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
     LEVEL,
     Measure,
+    bonferroni,
     kish_n,
     level_of,
     on_z_scale,
     share,
     student_quantile,
 )
-from llamaherd.research.statistics.simultaneous import symmetric_root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +41,8 @@ if TYPE_CHECKING:
 
 MeasureName = Literal["accuracy", "balanced_accuracy", "macro_f1", "kappa"]
 MEASURES: tuple[MeasureName, ...] = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
-Adjust = Literal["max-t", "none"]
-ADJUST: tuple[Adjust, ...] = ("max-t", "none")
-_N_DRAWS = 20_000  # draws of the largest difference, for simultaneous intervals
+Adjust = Literal["bonferroni", "none"]
+ADJUST: tuple[Adjust, ...] = ("bonferroni", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +118,13 @@ def compare(
     measure: MeasureName = "accuracy",
     *,
     level: float = LEVEL,
-    adjust: Adjust = "max-t",
-    seed: int = 0,
+    adjust: Adjust = "bonferroni",
 ) -> Paired:
     """Compare classifiers on the same units.
 
-    With `adjust="max-t"` the intervals of all differences together contain the true
+    With `adjust="bonferroni"` the intervals of all differences together contain the true
     differences with probability `level`. These intervals include the intervals of
-    differences from the best classifier, whichever classifier is the best. The critical
-    value is the quantile of the largest studentized difference, drawn from the joint
-    distribution.
+    differences from the best classifier, whichever classifier is the best.
 
     Intervals of differences of accuracies are adjusted Wald intervals: one unit is added
     to each of both kinds of disagreement. With weights, these intervals use the
@@ -142,9 +137,8 @@ def compare(
         units: Correct labels.
         measure: Measure to compare.
         level: Confidence level.
-        adjust: "max-t" for simultaneous intervals, "none" if each interval alone has the
-            level.
-        seed: Seed of the random draws.
+        adjust: "bonferroni" for simultaneous intervals, "none" if each interval alone has
+            the level.
 
     Raises:
         ValueError: An argument is out of range; or the measure is "kappa", but units have
@@ -167,9 +161,7 @@ def compare(
     influences = np.array([own for _, own in made]).reshape(len(made), -1)
     covariance, df = covariance_of(influences, units.strata)
     m = len(made)
-    critical = student_quantile(level, df)
-    if adjust == "max-t" and m > 2:
-        critical = critical_of(covariance, df, level, seed)
+    critical = critical_of(level, m, df, adjust)
     values = tuple(
         share(hit, units.weights, level)
         if measure == "accuracy"
@@ -315,17 +307,7 @@ def covariance_of(influences: Floats, strata: Integers) -> tuple[Floats, float]:
     return covariance, float(max(n - len(names), 1))
 
 
-def critical_of(covariance: Floats, df: float, level: float, seed: int) -> float:
-    """Return the quantile of the largest studentized difference among all pairs."""
-    generator = np.random.default_rng(seed)
-    root = symmetric_root(covariance)
-    drawn = generator.standard_normal((_N_DRAWS, len(covariance))) @ root.T
-    drawn /= np.sqrt(generator.chisquare(df, (_N_DRAWS, 1)) / df)
-    largest: Any = np.zeros(_N_DRAWS)
-    for i, j in combinations(range(len(covariance)), 2):
-        variance = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
-        if variance > LEAST_SPREAD**2:
-            np.maximum(
-                largest, abs(drawn[:, i] - drawn[:, j]) / math.sqrt(variance), out=largest
-            )
-    return max(float(np.quantile(largest, level)), student_quantile(level, df))
+def critical_of(level: float, m: int, df: float, adjust: Adjust) -> float:
+    """Return half the width of intervals of m measures' differences, in errors."""
+    n_pairs = m * (m - 1) // 2 if adjust == "bonferroni" else 1
+    return student_quantile(bonferroni(level, n_pairs), df)

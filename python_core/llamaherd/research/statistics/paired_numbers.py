@@ -31,7 +31,6 @@ from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
     LEVEL,
     level_of,
-    student_quantile,
 )
 from llamaherd.research.statistics.number_agreement import number_agreement
 from llamaherd.research.statistics.paired import (
@@ -85,14 +84,13 @@ def compare_numbers(
     measure: NumberMeasure = "mae",
     *,
     level: float = LEVEL,
-    adjust: Adjust = "max-t",
-    seed: int = 0,
+    adjust: Adjust = "bonferroni",
 ) -> Paired:
     """Compare raters' numbers with the right numbers of the same units.
 
     Limits that cannot be estimated are NaN (see above). Intervals of differences are t
-    intervals, for correlations by Zou's method; simultaneous with `adjust="max-t"` as in
-    `paired.compare`. `PairedDifference.differ` is the weighted share of units on which
+    intervals, for correlations by Zou's method; see `paired.compare` for
+    `adjust`. `PairedDifference.differ` is the weighted share of units on which
     the absolute errors of both raters differ.
 
     Args:
@@ -102,9 +100,8 @@ def compare_numbers(
         measure: "mae" and "rmse": mean absolute and root mean squared error. "pearson":
             Pearson's correlation.
         level: Confidence level.
-        adjust: "max-t" for simultaneous intervals, "none" if each interval alone has the
-            level.
-        seed: Seed of the random draws.
+        adjust: "bonferroni" for simultaneous intervals, "none" if each interval alone has
+            the level.
 
     Raises:
         ValueError: An argument is out of range.
@@ -116,10 +113,7 @@ def compare_numbers(
     made = [_Estimated.of(measure, each, units) for each in filled]
     influences = np.array([each.influence for each in made]).reshape(len(made), -1)
     covariance, df = covariance_of(influences, units.strata)
-    critical = student_quantile(level, df)
-    if adjust == "max-t" and len(made) > 2:
-        known = np.isfinite(np.diag(covariance))
-        critical = critical_of(covariance[np.ix_(known, known)], df, level, seed)
+    critical = critical_of(level, len(made), df, adjust)
     bounds = _Bounds.of(measure, made, covariance, units.strata)
     values = tuple(
         number_agreement(

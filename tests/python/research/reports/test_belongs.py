@@ -254,7 +254,7 @@ def test_a_page_has_the_waves_of_the_sample(coded: lh.Coded, tmp_path: Path) -> 
         coded,
         both,
         methods=["dsl"],
-        simultaneous="max_t",
+        simultaneous="bonferroni",
         weights=[1.0 + i % 3 for i in range(len(TEXTS))],
     )
     path = tmp_path / "r.html"
