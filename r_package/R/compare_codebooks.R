@@ -41,9 +41,9 @@
 #'   not set a context.
 #' @param text Column of texts. `NULL` uses the column of the sample.
 #' @param measure `"accuracy"`, `"balanced_accuracy"`, `"macro_f1"` or `"kappa"`. For labels that
-#'   are numbers `"mae"` (mean absolute error), `"rmse"` (root mean squared error) or `"pearson"`
-#'   (correlation), between the expected values and the means of the coders' numbers. `NULL` uses
-#'   `"mae"` for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
+#'   are numbers `"mae"`, the mean absolute difference between the expected values and the means of
+#'   the coders' numbers. `NULL` uses `"mae"` for a codebook with `type = "scale"`, and `"accuracy"`
+#'   otherwise.
 #' @param level Confidence level.
 #' @param adjust `"bonferroni"`: intervals of all differences are simultaneous; `"none"`: each single
 #'   interval has the confidence level.

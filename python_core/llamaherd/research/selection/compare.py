@@ -85,8 +85,7 @@ def compare_codebooks(
         context: Context of the candidates that have no context of their own.
         text: Column of texts in `data`; None for the column of the sample.
         measure: "accuracy", "balanced_accuracy", "macro_f1" or "kappa". For labels that
-            are numbers: "mae", the mean absolute error, "rmse", the root mean squared
-            error, or "pearson", the correlation; each compares the expected values with
+            are numbers: "mae", the mean absolute difference of the expected values from
             the mean of the coders' numbers. None: "mae" for the type "scale", else
             "accuracy".
         level: Confidence level.

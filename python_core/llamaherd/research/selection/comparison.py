@@ -15,6 +15,7 @@ from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of, first_rows, percent
 from llamaherd.core.words import call
 from llamaherd.research.selection.effect import (
+    ERRORS,
     TITLES,
     ExamplesEffect,
     SelectionMeasure,
@@ -23,7 +24,6 @@ from llamaherd.research.selection.effect import (
 )
 from llamaherd.research.statistics.intervals import Measure
 from llamaherd.research.statistics.paired import PairedDifference
-from llamaherd.research.statistics.paired_numbers import ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -65,7 +65,6 @@ def _gauss() -> tuple[Floats, Floats]:
     return nodes, weights
 
 
-@lru_cache(maxsize=1024)
 def bonferroni(level: float, n: int) -> float:
     """Return the level of each of n intervals that together have the level `level`.
 
@@ -74,6 +73,7 @@ def bonferroni(level: float, n: int) -> float:
     return 1 - (1 - level) / max(n, 1)
 
 
+@lru_cache(maxsize=1024)
 def student_quantile(level: float, df: float) -> float:
     """Return the quantile of Student's t with `df` degrees of freedom; inf for 0.
 
