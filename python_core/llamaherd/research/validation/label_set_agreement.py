@@ -19,6 +19,7 @@ from llamaherd.research.coding.label_sets import (
     words_for_none,
 )
 from llamaherd.research.statistics.agreement import Agreement
+from llamaherd.research.statistics.ratings import CodesByCoder, ModelAndPerson
 from llamaherd.research.validation.inputs import with_codes
 
 if TYPE_CHECKING:
@@ -99,11 +100,8 @@ def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:
 class Coefficients(Protocol):
     """Protocol of the settings of coefficients, with the functions for `by_label`."""
 
-    def of_model(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return the coefficients of the model's labels and the codes of a person."""
-
-    def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return the coefficients of the codes of people."""
+    def coefficients(self, codes: CodesByCoder) -> tuple[Agreement, ...]:
+        """Return the coefficients of the codes."""
 
 
 def by_label(
@@ -125,8 +123,10 @@ def by_label(
     return tuple(
         LabelAgreement(
             label=name,
-            model=how.of_model(yes_or_no(name, [given, right])),
-            people=how.coefficients(yes_or_no(name, people)) if len(people) > 1 else (),
+            model=how.coefficients(ModelAndPerson(yes_or_no(name, [given, right]))),
+            people=how.coefficients(CodesByCoder(yes_or_no(name, people)))
+            if len(people) > 1
+            else (),
         )
         for name in names
     )

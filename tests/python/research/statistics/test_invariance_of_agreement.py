@@ -32,7 +32,7 @@ WEIGHTS = RNG.integers(1, 4, N).tolist()
 COEFFICIENTS: dict[str, Callable[..., Any]] = {
     **{
         f"alpha {scale}": lambda codes, scale=scale, **options: lh.krippendorff_alpha(
-            codes, scale=scale, n_bootstrap=60, **options
+            codes, scale=scale, **options
         )
         for scale in ("nominal", "ordinal", "interval", "ratio")
     },
@@ -141,7 +141,7 @@ def test_numbers_that_differ_by_rounding_have_no_correlation() -> None:
 
 
 def validated(data: pd.DataFrame, **options: Any) -> dict[str, np.ndarray]:
-    arguments = {"truth": ["a", "b", "c"], "prob": "sure", "n_bootstrap": 60, **options}
+    arguments = {"truth": ["a", "b", "c"], "prob": "sure", **options}
     found = lh.validate(data, **arguments)
     accuracy, people = found.accuracy, found.ceiling
     named = {

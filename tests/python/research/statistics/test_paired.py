@@ -46,7 +46,7 @@ def test_values_are_those_of_validate() -> None:
     rng = np.random.default_rng(1)
     truth, given = coded(rng, 80, (0.6, 0.8))
     w = rng.uniform(1, 9, 80)
-    own = accuracy_of(given[0].tolist(), truth.tolist(), unit_weights=w, n_bootstrap=0)
+    own = accuracy_of(given[0].tolist(), truth.tolist(), unit_weights=w)
     kappa = cohen_kappa(given[0].tolist(), truth.tolist(), unit_weights=w)
     expected = {
         "accuracy": own.accuracy.value,
