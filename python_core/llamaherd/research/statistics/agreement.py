@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from llamaherd.research.codes import Code
     from llamaherd.research.statistics.ratings import Codes, Floats, Integers
 
-Name = Literal["percent", "kappa", "weighted kappa", "alpha", "ac1"]
 Kind = Literal["pairs", "all"]
 KINDS: tuple[Kind, ...] = ("pairs", "all")
 INTERVAL = "influences of units, t"
@@ -50,8 +49,7 @@ class Agreement:
     """A coefficient of agreement and its confidence interval.
 
     Attributes:
-        name: Name of the coefficient: "percent", "kappa", "weighted kappa", "alpha",
-            "ac1".
+        name: Name of the coefficient, as in `coefficients.COEFFICIENTS`.
         value: Coefficient: 1 for perfect agreement, 0 for the agreement expected by
             chance; for "percent" a share in [0, 1]. NaN if it is undefined: no unit has
             two codes, or all codes are equal.
@@ -66,7 +64,7 @@ class Agreement:
         interval: Method of the interval.
     """
 
-    name: Name
+    name: str
     value: float
     low: float
     high: float

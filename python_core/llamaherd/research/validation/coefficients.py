@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research.statistics import (
-    cohen_kappa,
-    gwet_ac1,
-    krippendorff_alpha,
-    percent_agreement,
-)
 from llamaherd.research.statistics.imputed_measures import (
     combined_agreement,
 )
@@ -30,53 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.statistics import (
-        Agreement,
-    )
-    from llamaherd.research.statistics.ratings import Floats, Scale
+    from llamaherd.research.statistics import Agreement
+    from llamaherd.research.statistics.coefficients import CoefficientSettings
+    from llamaherd.research.statistics.ratings import Floats
     from llamaherd.research.validation.inputs import Codes
     from llamaherd.research.validation.right_codes import (
         RightCodes,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CoefficientSettings:
-    """Settings that all coefficients use."""
-
-    names: list[Hashable] | None
-    scale: Scale
-    w: Floats
-    level: float
-
-    def kappas(self, codes: CodesByCoder) -> tuple[Agreement, ...]:
-        """Return percent agreement; for two coders also kappa."""
-        found = [percent_agreement(codes, unit_weights=self.w, level=self.level)]
-        kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
-        found += [
-            cohen_kappa(
-                codes,
-                weights=kind,
-                levels=self.names,
-                unit_weights=self.w,
-                level=self.level,
-            )
-            for kind in kinds
-            if len(codes) == 2
-        ]
-        return tuple(found)
-
-    def coefficients(self, codes: CodesByCoder) -> tuple[Agreement, ...]:
-        """Return the coefficients of `kappas`, alpha and AC1."""
-        alpha = krippendorff_alpha(
-            codes,
-            scale=self.scale,
-            levels=self.names,
-            unit_weights=self.w,
-            level=self.level,
-        )
-        ac1 = gwet_ac1(codes, levels=self.names, unit_weights=self.w, level=self.level)
-        return (*self.kappas(codes), alpha, ac1)
 
 
 def agreements_of(
@@ -99,7 +52,7 @@ def agreements_of(
     people = CodesByCoder(codes.codes)
     return {
         "model_agreement": _of_draws(given, decided, how),
-        "coder_agreement": how.coefficients(people) if len(people) > 1 else (),
+        "coder_agreement": how.of(people) if len(people) > 1 else (),
         "label_agreement": (),
         "pairs": pairs,
     }
@@ -110,8 +63,8 @@ def _of_draws(
 ) -> tuple[Agreement, ...]:
     """Return the agreement with the right codes, combined over draws of right codes."""
     if not decided.draws:
-        return how.coefficients(ModelAndPerson([given, decided.codes]))
-    by_draw = [how.coefficients(ModelAndPerson([given, each])) for each in decided.draws]
+        return how.of(ModelAndPerson([given, decided.codes]))
+    by_draw = [how.of(ModelAndPerson([given, each])) for each in decided.draws]
     return tuple(
         combined_agreement(each, how.level) for each in zip(*by_draw, strict=True)
     )
@@ -131,10 +84,13 @@ def _pairs(
         PairAgreement(
             first=first,
             second=second,
-            coefficients=how.kappas(form((a, b)))
+            coefficients=how.of(form((a, b)), of_pairs=True)
             if names is None
             else sets.mean_of(
-                [how.kappas(form(sets.yes_or_no(name, (a, b)))) for name in names]
+                [
+                    how.of(form(sets.yes_or_no(name, (a, b))), of_pairs=True)
+                    for name in names
+                ]
             ),
         )
         for i, ((first, a), (second, b)) in enumerate(combinations(columns, 2))

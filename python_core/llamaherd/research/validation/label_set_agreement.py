@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
+    from llamaherd.research.statistics.coefficients import CoefficientSettings
     from llamaherd.research.validation.inputs import Codes, ModelLabels
 
 
@@ -97,19 +98,12 @@ def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:
     return [[None if each is None else name in each for each in row] for row in codes]
 
 
-class Coefficients(Protocol):
-    """Protocol of the settings of coefficients, with the functions for `by_label`."""
-
-    def coefficients(self, codes: CodesByCoder) -> tuple[Agreement, ...]:
-        """Return the coefficients of the codes."""
-
-
 def by_label(
     given: Sequence[Any],
     right: Sequence[Any],
     people: Sequence[Any],
     names: Sequence[Hashable],
-    how: Coefficients,
+    how: CoefficientSettings,
 ) -> tuple[LabelAgreement, ...]:
     """Return the agreement of coders for each label.
 
@@ -118,13 +112,13 @@ def by_label(
         right: Majority of human codes, as tuples.
         people: Human codes of each coder, as tuples.
         names: All labels.
-        how: Functions that compute the coefficients, given codes by coder.
+        how: Settings of the coefficients.
     """
     return tuple(
         LabelAgreement(
             label=name,
-            model=how.coefficients(ModelAndPerson(yes_or_no(name, [given, right]))),
-            people=how.coefficients(CodesByCoder(yes_or_no(name, people)))
+            model=how.of(ModelAndPerson(yes_or_no(name, [given, right]))),
+            people=how.of(CodesByCoder(yes_or_no(name, people)))
             if len(people) > 1
             else (),
         )

@@ -22,6 +22,7 @@ from llamaherd.research.statistics import (
     coverage_curve,
 )
 from llamaherd.research.statistics.coder_codes import N_IMPUTATIONS, Consensus
+from llamaherd.research.statistics.coefficients import CoefficientSettings
 from llamaherd.research.statistics.imputed_measures import (
     combined_accuracy,
     combined_measure,
@@ -35,7 +36,6 @@ from llamaherd.research.statistics.intervals import (
 from llamaherd.research.statistics.ratings import SCALES
 from llamaherd.research.validation import label_set_agreement as sets
 from llamaherd.research.validation.coefficients import (
-    CoefficientSettings,
     agreements_of,
     ceiling_of,
 )
