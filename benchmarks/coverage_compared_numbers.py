@@ -25,11 +25,7 @@ import draws
 import marked
 import numpy as np
 from llamaherd.research.statistics import sampling
-from llamaherd.research.statistics.paired_numbers import (
-    NUMBER_MEASURES,
-    UnitNumbers,
-    compare_numbers,
-)
+from llamaherd.research.statistics.paired import UnitNumbers, compare_numbers
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"
@@ -41,7 +37,6 @@ DESIGNS = (
     ("simple", 200),
     ("equal strata", 200),
 )
-TITLES = {"mae": "mean absolute error", "rmse": "RMSE", "pearson": "correlation"}
 
 
 def texts(n: int, rng: np.random.Generator) -> tuple[Floats, list[Floats]]:
@@ -61,29 +56,22 @@ def texts(n: int, rng: np.random.Generator) -> tuple[Floats, list[Floats]]:
 
 
 @lru_cache
-def truths() -> dict[str, list[float]]:
-    """Return the true differences of the measures: those of the distribution."""
+def truths() -> list[float]:
+    """Return the true differences of the mean absolute errors in the distribution."""
     right, given = texts(N_TRUTH, np.random.default_rng(0))
-    values = {
-        "mae": [float(abs(each - right).mean()) for each in given],
-        "rmse": [float(np.sqrt(((each - right) ** 2).mean())) for each in given],
-        "pearson": [float(np.corrcoef(each, right)[0, 1]) for each in given],
-    }
-    return {
-        name: [each[i] - each[j] for i, j in combinations(range(3), 2)]
-        for name, each in values.items()
-    }
+    values = [float(abs(each - right).mean()) for each in given]
+    return [one - other for one, other in combinations(values, 2)]
 
 
 CASES = {f"{design}, {n}": (design, n) for design, n in DESIGNS}
 
 
-def one_draw(case: str, seed: int, k: int) -> dict[str, list[list[Any]]]:
+def one_draw(case: str, seed: int, k: int) -> list[list[Any]]:
     """Simulate draw k.
 
     Returns:
-        For each measure the hits of three single intervals, those of three simultaneous
-        intervals, and the widths of the single intervals.
+        Hits of three single intervals, those of three simultaneous intervals, and the
+        widths of the single intervals.
     """
     design, n = CASES[case]
     rng = np.random.default_rng([seed, n, len(design), k])
@@ -101,21 +89,18 @@ def one_draw(case: str, seed: int, k: int) -> dict[str, list[list[Any]]]:
         ends=ENDS,
     )
     own = [each[draw.rows] for each in given]
-    found = {}
-    for measure in NUMBER_MEASURES:
-        single, together = (
-            compare_numbers(own, units, measure, adjust=adjust).differences
-            for adjust in ("none", "max-t")
-        )
-        hits = [
-            [
-                bool(each.low <= value <= each.high)
-                for each, value in zip(of, truths()[measure], strict=True)
-            ]
-            for of in (single, together)
+    single, together = (
+        compare_numbers(own, units, adjust=adjust).differences
+        for adjust in ("none", "bonferroni")
+    )
+    hits = [
+        [
+            bool(each.low <= value <= each.high)
+            for each, value in zip(of, truths(), strict=True)
         ]
-        found[measure] = [*hits, [float(each.high - each.low) for each in single]]
-    return found
+        for of in (single, together)
+    ]
+    return [*hits, [float(each.high - each.low) for each in single]]
 
 
 def table(found: draws.Drawn) -> str:
@@ -128,18 +113,15 @@ def table(found: draws.Drawn) -> str:
     lines = [
         setting,
         "",
-        "| measure | sample | each | together | width |",
-        "|---|---|---:|---:|---:|",
+        "| mean absolute error | each | together | width |",
+        "|---|---:|---:|---:|",
     ]
-    for measure in NUMBER_MEASURES:
-        for case, values in found.cases.items():
-            parts = [
-                np.array(each) for each in zip(*(v[measure] for v in values), strict=True)
-            ]
-            lowest = parts[0].mean(axis=0).min()
-            together = parts[1].all(axis=1).mean()
-            cells = f"{lowest:.1%} | {together:.1%} | {np.median(parts[2]):.3f}"
-            lines.append(f"| {TITLES[measure]} | {case} | {cells} |")
+    for case, values in found.cases.items():
+        parts = [np.array(each) for each in zip(*values, strict=True)]
+        lowest = parts[0].mean(axis=0).min()
+        together = parts[1].all(axis=1).mean()
+        cells = f"{lowest:.1%} | {together:.1%} | {np.median(parts[2]):.3f}"
+        lines.append(f"| {case} | {cells} |")
     return "\n".join(lines)
 
 

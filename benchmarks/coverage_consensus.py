@@ -63,9 +63,7 @@ def one_draw(case: str, seed: int, k: int) -> dict[str, dict[str, Cell]]:
         f"coder {j}": named(np.where(rng.random(n) < p, truth, 1 - truth))
         for j, p in enumerate(right)
     }
-    return {
-        way: cells(validate(labels, codes, consensus=way, n_bootstrap=50)) for way in WAYS
-    }
+    return {way: cells(validate(labels, codes, consensus=way)) for way in WAYS}
 
 
 def named(numbers: Integers) -> list[str]:

@@ -20,7 +20,6 @@ from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.formulas import Matrices
 from llamaherd.research.estimation.gold_use import GoldUsed
 from llamaherd.research.statistics import accuracy_of, sampling
-from llamaherd.research.statistics.missed import unfound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -268,12 +267,12 @@ def _recall(design: Design, rng: Rng) -> tuple[float, Any, bool]:
     given, gold = label[draw.rows].astype(int), code[draw.rows].astype(int)
     weights = 1 / draw.probs
     found = accuracy_of(
-        given.tolist(), gold.tolist(), labels=[0, 1], unit_weights=weights, n_bootstrap=0
+        given.tolist(), gold.tolist(), labels=[0, 1], unit_weights=weights
     )
-    bound = unfound(given == 1, gold == 1, weights, LEVEL)
-    recall = found.per_label[1].recall
+    scores = found.per_label[1]
+    recall = scores.recall
     truth = float(label[code == 1].mean())
-    is_warned = (bound is not None and bound.n_cases < 5) or int(gold.sum()) < 10
+    is_warned = scores.unfound is not None or int(gold.sum()) < 10
     return truth, {"recall": (recall.low, recall.high)}, is_warned
 
 

@@ -17,7 +17,7 @@ import argparse
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import draws
 import marked
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.research.estimation.estimates import Estimate
-    from llamaherd.research.statistics.simultaneous import Simultaneous
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -347,10 +346,10 @@ def weights_table(found: draws.Drawn) -> str:
 OF_GROUPS = np.array([[0.4, 0.3, 0.2, 0.1], [0.3, 0.3, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2]])
 
 
-WAYS_OF_MANY: dict[str, Simultaneous | None] = {
+Way = Literal["bonferroni"] | None
+WAYS_OF_MANY: dict[str, Way] = {
     "each by itself": None,
     "Bonferroni": "bonferroni",
-    "max-t": "max_t",
 }
 
 
@@ -386,7 +385,7 @@ def many_table(found: draws.Drawn) -> str:
 
 
 def _of_labels(
-    group: Ints, code: Ints, label: Ints, gold: GoldUsed, way: Simultaneous | None
+    group: Ints, code: Ints, label: Ints, gold: GoldUsed, way: Way
 ) -> Sequence[Estimate]:
     outcomes = [
         (str(k), (label == k).astype(float), (code[gold.rows] == k).astype(float))

@@ -94,7 +94,7 @@ def drawn(world: World, design: str, n: int, seed: int) -> lh.GoldSample:
 
 
 def compared(
-    world: World, gold: lh.GoldSample, part: str, measure: str, adjust: str = "max-t"
+    world: World, gold: lh.GoldSample, part: str, measure: str, adjust: str = "bonferroni"
 ) -> paired.Paired:
     """Compare all candidates on the texts of a part."""
     codes = codes_of_part(gold, part)
@@ -192,7 +192,7 @@ def _covered(design: str, n: int, draws: int) -> list[str]:
             true = {measure: truths(world, measure) for measure in paired.MEASURES}
         gold = drawn(world, design, n, int(rng.integers(2**53)))
         for measure in paired.MEASURES:
-            for adjust, into in (("none", one), ("max-t", together)):
+            for adjust, into in (("none", one), ("bonferroni", together)):
                 found = compared(world, gold, "select", measure, adjust)
                 own = true[measure]
                 has = [

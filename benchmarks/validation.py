@@ -91,7 +91,7 @@ def coverage(
         for row, code in zip(sample.rows, sample.codes[0], strict=True):
             codes[row] = code
         for i, gold in enumerate((sample, codes)):
-            found = lh.validate(labels, gold, prob=probs, labels=LABELS, n_bootstrap=500)
+            found = lh.validate(labels, gold, prob=probs, labels=LABELS)
             for name, (value, low, high) in numbers_of(found).items():
                 held[name][i] += low <= every[name][0] <= high
                 means[name][i] += value / draws

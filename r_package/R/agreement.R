@@ -17,15 +17,16 @@
 #' * `kappa`, two coders: Cohen's \eqn{(p_o - p_e) / (1 - p_e)}. For ordered scales also
 #'   `linear kappa` and `quadratic kappa`, which weight a disagreement by the distance between the
 #'   two labels or by the square of this distance. Standard error: Fleiss, Cohen and Everitt (1969).
-#'   Interval: t distribution on Fisher's z scale.
-#' * `alpha`: Krippendorff's \eqn{1 - D_o / D_e}. Interval: percentiles of a bootstrap of units
-#'   (Zapf et al. 2016). For `alpha`, the columns `observed` and `expected` contain disagreements.
-#' * `ac1`: Gwet (2008), with his standard error and an interval by the t distribution on Fisher's z
-#'   scale.
+#' * `alpha`: Krippendorff's \eqn{1 - D_o / D_e}. The columns `observed` and `expected` contain
+#'   disagreements.
+#' * `ac1`: Gwet (2008), with his standard error.
+#'
+#' Intervals of `kappa`, `alpha` and `ac1` follow one rule: a t interval by the influences of the
+#' units that allows for skewness and, with few disagreements, for one that was not seen. They
+#' have a width if all coders agree, too.
 #'
 #' A coefficient is NA if it is undefined: for example, if all codes are equal, the formulas divide
-#' by 0, because no disagreement is expected by chance. If all coders agree, `kappa`, `alpha` and
-#' `ac1` have no interval, because their formulas give width 0.
+#' by 0, because no disagreement is expected by chance.
 #'
 #' @param ... Codes: a coded [gold_sample()]; a data frame or matrix with one column per coder; or
 #'   one vector per coder. Codes can be factors, text or numbers; NA, blank text and `"NA"` are
@@ -45,8 +46,7 @@
 #'   A vector has the weight of each distance between two labels in their order, starting with
 #'   distance 0: `c(0, 1, 4)` for three labels. A matrix has the weight of each pair of labels.
 #' @param level Confidence level.
-#' @param n_bootstrap Number of bootstrap draws for the interval of alpha. 0 computes no interval.
-#' @param seed Seed of the bootstrap.
+#' @param n_bootstrap,seed Removed, without effect: intervals need no bootstrap.
 #' @returns A `llamaherd_agreement`: a data frame with one row per coefficient and the columns
 #'   `coefficient`, `value`, `low`, `high`, `se` (standard error; NA if the interval is not computed
 #'   from a standard error), `observed`, `expected`, `n_units` (units with at least two codes) and
@@ -77,8 +77,8 @@ agreement <- function(
   weights = NULL,
   kappa_weights = NULL,
   level = 0.95,
-  n_bootstrap = 2000L,
-  seed = 0L
+  n_bootstrap = NULL,
+  seed = NULL
 ) {
   error_call <- rlang::current_env()
   given <- list(...)

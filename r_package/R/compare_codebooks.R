@@ -17,12 +17,11 @@
 #'
 #' Differences are paired, text by text. The variance of a difference is computed by linearisation,
 #' within the strata of the draw. Intervals of accuracies are adjusted Wald intervals (Bonett and
-#' Price 2012) with the effective number of texts. With `adjust = "max-t"` the intervals of all
-#' pairs of candidates are simultaneous: the critical value is a quantile of the largest studentised
-#' difference (Hothorn, Bretz and Westfall 2008). The intervals of differences from the best
-#' candidate are therefore valid, too, whichever candidate is the best (Edwards and Hsu 1983). If
-#' the interval of the difference between a candidate and the best candidate includes 0, the two
-#' candidates cannot be distinguished.
+#' Price 2012) with the effective number of texts. With `adjust = "bonferroni"` the intervals of
+#' all pairs of candidates are simultaneous. The intervals of differences from the best candidate
+#' are therefore valid, too, whichever candidate is the best (Edwards and Hsu 1983). If the interval
+#' of the difference between a candidate and the best candidate includes 0, the two candidates
+#' cannot be distinguished.
 #'
 #' @section Evaluate once:
 #' The value of the best candidate on `select` is too high, because the candidate was chosen by this
@@ -42,11 +41,11 @@
 #'   not set a context.
 #' @param text Column of texts. `NULL` uses the column of the sample.
 #' @param measure `"accuracy"`, `"balanced_accuracy"`, `"macro_f1"` or `"kappa"`. For labels that
-#'   are numbers `"mae"` (mean absolute error), `"rmse"` (root mean squared error) or `"pearson"`
-#'   (correlation), between the expected values and the means of the coders' numbers. `NULL` uses
-#'   `"mae"` for a codebook with `type = "scale"`, and `"accuracy"` otherwise.
+#'   are numbers `"mae"`, the mean absolute difference between the expected values and the means of
+#'   the coders' numbers. `NULL` uses `"mae"` for a codebook with `type = "scale"`, and `"accuracy"`
+#'   otherwise.
 #' @param level Confidence level.
-#' @param adjust `"max-t"`: intervals of all differences are simultaneous; `"none"`: each single
+#' @param adjust `"bonferroni"`: intervals of all differences are simultaneous; `"none"`: each single
 #'   interval has the confidence level.
 #' @param journal Path of a file that stores all answers, so that another comparison computes only
 #'   missing answers. `TRUE` creates a file in the working directory.
@@ -88,8 +87,7 @@
 #'   * `gold`: the sample with these records; `notes`.
 #' @references Bonett, Price, *Adjusted Wald Confidence Interval for a Difference of Binomial
 #'   Proportions Based on Paired Data*, J. Educ. Behav. Stat. 37, 2012. Edwards, Hsu, *Multiple
-#'   Comparisons with the Best Treatment*, J. Am. Stat. Assoc. 78, 1983. Hothorn, Bretz, Westfall,
-#'   *Simultaneous Inference in General Parametric Models*, Biom. J. 50, 2008.
+#'   Comparisons with the Best Treatment*, J. Am. Stat. Assoc. 78, 1983.
 #' @seealso [gold_split()], [choose_examples()], [validate()], [robustness()]
 #' @export
 #' @examplesIf !is.null(llamaherd_example_model())
@@ -124,7 +122,7 @@ compare_codebooks <- function(
   text = NULL,
   measure = NULL,
   level = 0.95,
-  adjust = c("max-t", "none"),
+  adjust = c("bonferroni", "none"),
   journal = NULL,
   progress = interactive(),
   verbosity = 0L

@@ -83,9 +83,8 @@
 #'   describe the population that the weighted texts represent. Multiplying all weights by a number
 #'   changes nothing.
 #' @param simultaneous `NULL`: each single interval has the confidence `level`.
-#'   `"bonferroni"` or `"max_t"`: all intervals of a method are simultaneous, so that together they
-#'   have the confidence `level`. `"max_t"` uses the correlations of the estimates of an outcome,
-#'   and its intervals are shorter than with `"bonferroni"`.
+#'   `"bonferroni"`: all intervals of a method are simultaneous, so that together they have the
+#'   confidence `level`, at least.
 #' @param ... Must be empty. Arguments that were removed give an error that says what to use
 #'   instead.
 #' @returns A `llamaherd_estimates`. Converted to a data frame, the result has one row per estimate

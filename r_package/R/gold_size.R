@@ -17,8 +17,8 @@
 #' \eqn{d} the difference, \eqn{s} the share `differ`, and normal quantiles of confidence and power
 #' (Connett, Smith and McHugh 1987). The part `select` of [gold_split()] needs \eqn{n} texts.
 #'
-#' For codebooks whose codes are numbers, `measure` is `"mae"` or `"rmse"`, and `compare` is a
-#' difference of errors in units of the codes. The number of texts is then
+#' For codebooks whose codes are numbers, `measure` is `"mae"`, and `compare` is a
+#' difference of mean absolute errors in units of the codes. The number of texts is then
 #' \eqn{n = (z_a + z_b)^2 \sigma^2 / d^2 + z_a^2 / 2} (Guenther 1981). In this formula,
 #' \eqn{\sigma} is the standard deviation, over texts, of the difference between the absolute
 #' errors of the two codebooks. The argument `spread` sets \eqn{\sigma}; without it, \eqn{\sigma}
@@ -43,8 +43,7 @@
 #' @param power With `compare`: probability that the comparison detects the difference.
 #' @param candidates With `compare`: number of codebooks. All pairs of codebooks are compared
 #'   (Bonferroni).
-#' @param measure With `compare`: `"accuracy"`; for numbers `"mae"` for mean absolute errors or
-#'   `"rmse"` for root mean squared errors.
+#' @param measure With `compare`: `"accuracy"`; `"mae"` for mean absolute errors of numbers.
 #' @param error For numbers: expected root mean squared error of the codebooks.
 #' @param correlation For numbers: expected correlation of the errors of two codebooks. The
 #'   correlation is high for codebooks that differ in a few words.
@@ -77,7 +76,7 @@ gold_size <- function(
   differ = 0.2,
   power = 0.8,
   candidates = 2L,
-  measure = c("accuracy", "mae", "rmse"),
+  measure = c("accuracy", "mae"),
   error = NULL,
   correlation = 0.5,
   spread = NULL

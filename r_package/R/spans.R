@@ -25,13 +25,6 @@
 #' Alpha is computed over all texts together, and passages of a coder that overlap and have the same
 #' label are merged. Intervals are percentiles of a bootstrap of texts.
 #'
-#' `gamma` (Mathet, Widlocher and Metivier 2015) first aligns the passages of all coders, with the
-#' lowest possible total disorder of aligned passages. Then it compares this disorder with the
-#' disorder of randomly shifted passages: 1 is perfect agreement, 0 is agreement by chance. Position
-#' and label have the same weight. Passages of different texts are not aligned, and disorders are
-#' added up over texts. The intervals do not include the variation of the
-#' disorder that is expected by chance.
-#'
 #' @param path Paths of files or folders.
 #' @param ... Must be empty: all further arguments must be named.
 #' @param format Format of the files; `"auto"` recognizes the format.
@@ -47,9 +40,6 @@
 #' @references
 #' Krippendorff (2004), Measuring the reliability of qualitative text analysis data, Quality &
 #' Quantity 38, 787-800.
-#'
-#' Mathet, Widlocher and Metivier (2015), The unified and holistic method gamma for inter-annotator
-#' agreement measure and alignment, Computational Linguistics 41, 437-479.
 #' @seealso [codebook()] for `type = "spans"`, [coded_spans()], [plots], [validate()] for labels of
 #'   texts
 #' @export
@@ -116,11 +106,10 @@ new_spans <- function(found) {
 #' @param coded A data frame from [annotate_texts()] with a codebook of `type = "spans"`, or another
 #'   data frame with a column of texts and a list column `spans` of the same form.
 #' @param gold Passages from `read_spans()`. Texts are matched by their content.
-#' @param gamma TRUE computes gamma, too. Gamma takes longer, and needs the Python package scipy
-#'   (`reticulate::py_install("scipy")`).
+#' @param gamma Removed; TRUE is an error.
 #' @param level Confidence level.
 #' @param n_bootstrap Number of bootstrap draws; 0 computes no intervals.
-#' @param seed Seed of the bootstrap, and of the random passages for gamma.
+#' @param seed Seed of the bootstrap.
 #' @export
 validate_spans <- function(
   coded,

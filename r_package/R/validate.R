@@ -45,8 +45,6 @@
 #'   and bias, in the parts `numbers` and `numbers of people` of the table. The model's number is
 #'   the expected value if [annotate_texts()] returned expected values. If several people coded a
 #'   text, their number is the mean of their codes.
-#' @param n_bootstrap Number of bootstrap draws for the intervals of F1, macro F1 and
-#'   alpha.
 #' @param several TRUE if a text may have several labels, joined by `"; "`, with `""` or `"none"`
 #'   for no label. Each label is then evaluated as a yes/no question, and accuracy is the share of
 #'   texts with exactly the right labels. `NULL` uses the value that `annotations` or `gold`
@@ -107,8 +105,8 @@ validate <- function(
   prob = NULL,
   scale = NULL,
   level = 0.95,
-  n_bootstrap = 2000L,
-  seed = 0L,
+  n_bootstrap = NULL,
+  seed = NULL,
   several = NULL,
   weights = NULL,
   consensus = c("majority", "dawid_skene", "one_coin"),

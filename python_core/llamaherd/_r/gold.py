@@ -23,8 +23,7 @@ from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_files, read_gold
 from llamaherd.research.frames import Categories
 from llamaherd.research.statistics import gold_size as gold_sizes
-from llamaherd.research.statistics.paired_number_size import NumberSize
-from llamaherd.research.statistics.paired_size import PairedSize
+from llamaherd.research.statistics.paired_size import NumberSize, PairedSize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

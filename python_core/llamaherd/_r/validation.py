@@ -18,6 +18,8 @@ from llamaherd.research import statistics
 from llamaherd.research.codes import check_comparable, check_names, names_of, read
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.statistics.coder_codes import N_IMPUTATIONS
+from llamaherd.research.statistics.coefficients import CoefficientSettings
+from llamaherd.research.statistics.intervals import warn_of_bootstrap
 from llamaherd.research.validation.validation import COLUMNS
 from llamaherd.research.validation.validation_page import page_of
 
@@ -60,7 +62,6 @@ def agreement(codes: Codes, options: Mapping[str, Any]) -> Part:
 
 
 def _agreement(codes: Codes, options: Mapping[str, Any]) -> Part:
-    common = {"unit_weights": options["weights"], "level": options["level"]}
     levels = options["levels"]
     scale: Scale = options["scale"] or "nominal"
     known = names_of(options["known"])
@@ -86,35 +87,31 @@ def _agreement(codes: Codes, options: Mapping[str, Any]) -> Part:
                 code="unknown_choice",
             )
         codes, levels = reading.columns, [*reading.names, *sorted(other, key=str)]
-    found = [statistics.percent_agreement(codes, **common)]
-    kappas: dict[str, Any] = {}
+    how = CoefficientSettings(
+        names=levels, scale=scale, w=options["weights"], level=options["level"]
+    )
+    warn_of_bootstrap(options["n_bootstrap"], options["seed"])
+    rows = {each.name: each for each in how.of(codes)}
+    kappas = {}
     if len(codes) == 2:
-        kappas = {"kappa": "none"}
+        kappas["kappa"] = rows.pop("kappa")
+        given: dict[str, Any] = {"weighted kappa": options["kappa_weights"]}
         if scale != "nominal":
-            kappas |= {"linear kappa": "linear", "quadratic kappa": "quadratic"}
-        if options["kappa_weights"] is not None:
-            kappas["weighted kappa"] = options["kappa_weights"]
-    found += [
-        statistics.cohen_kappa(*codes, weights=weights, levels=levels, **common)
-        for weights in kappas.values()
-    ]
-    found += [
-        statistics.krippendorff_alpha(
-            codes,
-            scale=scale,
-            levels=levels,
-            n_bootstrap=options["n_bootstrap"],
-            seed=options["seed"],
-            **common,
-        ),
-        statistics.gwet_ac1(codes, levels=levels, **common),
-    ]
-    names: list[str] = [each.name for each in found]
-    names[1 : 1 + len(kappas)] = list(kappas)
+            given = {"linear kappa": "linear", **given}
+        kappas |= {
+            name: statistics.cohen_kappa(codes, weights=w, levels=levels, **how.common)
+            for name, w in given.items()
+            if w is not None
+        }
+        if "weighted kappa" in rows:
+            own = kappas.pop("weighted kappa", None)
+            kappas["quadratic kappa"] = rows.pop("weighted kappa")
+            kappas |= {} if own is None else {"weighted kappa": own}
+    rows = {"percent": rows.pop("percent"), **kappas, **rows}
     weights = options["weights"]
     return _coefficients(
-        found,
-        names,
+        list(rows.values()),
+        list(rows),
         level=value(options["level"]),
         scale=value(scale),
         is_weighted=value(weights is not None and len(set(weights)) > 1),

@@ -50,7 +50,7 @@ Exit status: 0 success; 1 failed while running; 2 invalid arguments, nothing was
 130 Ctrl-C; 143 SIGTERM.
 """
 _OF_LABELS = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
-_MEASURES = (*_OF_LABELS, "mae", "rmse", "pearson")
+_MEASURES = (*_OF_LABELS, "mae")
 _overwrite = option("--overwrite", is_flag=True, help="Replace existing files.")
 
 

@@ -146,7 +146,7 @@ def _of_labels(
     codes = CodesByCoder(columns)
     found = [
         percent_agreement(codes),
-        krippendorff_alpha(codes, scale=scale, levels=levels, n_bootstrap=0),
+        krippendorff_alpha(codes, scale=scale, levels=levels),
     ]
     if len(columns) == 2:
         found.append(cohen_kappa(*columns, levels=levels))

@@ -288,7 +288,7 @@ test_that("data without their record are refused where the record would change a
   expect_error(validate(several, "human"), "set `several`")
   expect_error(estimate(several, "human", prob = "simple"), "set `several`")
   expect_error(gold_sample(several, 1), "set `several`")
-  expect_no_error(validate(several, "human", several = TRUE, n_bootstrap = 10))
+  expect_no_error(validate(several, "human", several = TRUE))
   scale <- cbind(label = 1:2, mean = 1, sd = 1, prob = 1, margin = 1, entropy = 0, common)
   scale$human <- c(1, 2)
   expect_error(validate(scale, "human"), "set `scale`")

@@ -164,8 +164,7 @@ test_that("agreement() refuses what are no codes of one set of units", {
   expect_no_error(agreement(
     c("a", "a"),
     c("b", "b"),
-    levels = c("a", "b"),
-    n_bootstrap = 0
+    levels = c("a", "b")
   ))
 })
 
@@ -174,7 +173,7 @@ test_that("a plot is drawn when it is printed, and a script gets no Rplots.pdf",
   withr::local_dir(withr::local_tempdir())
   grDevices::graphics.off()
   skip_if_not_installed("ggplot2")
-  drawn <- plot(agreement(c("a", "b"), c("a", "a"), n_bootstrap = 0))
+  drawn <- plot(agreement(c("a", "b"), c("a", "a")))
   expect_identical(list.files(), character())
   grDevices::pdf(NULL)
   expect_silent(print(drawn))
@@ -189,7 +188,7 @@ test_that("S4 generics know the classes of data frames", {
   )
   expect_identical(as.character(jsonlite::toJSON(journal)), "[{\"text\":\"a\"}]")
   local_real()
-  found <- validate(c("a", "b"), c("a", "a"), n_bootstrap = 0)
+  found <- validate(c("a", "b"), c("a", "a"))
   expect_true(jsonlite::validate(jsonlite::toJSON(found, force = TRUE)))
 })
 

@@ -104,7 +104,7 @@ test_that("a comparison with people is in the log", {
   document_start(path)
   labels <- rep(c("a", "b"), 10)
   code <- replace(labels, c(1, 4), c("b", "a"))
-  validate(labels, code, n_bootstrap = 10)
+  validate(labels, code)
   data <- data.frame(label = labels, code = code)
   suppressWarnings(estimate(data, "code", prob = "simple", methods = "gold"))
   lines <- readLines(path)

@@ -73,11 +73,10 @@ test_that("codebooks, samples and statistics take each kind of labels", {
   expect_identical(unique(codes$gold), c("TRUE", "FALSE"))
   factors <- transform(data, label = factor(label, kinds$text))
   expect_identical(
-    validate(factors$label[gold$rows], sheet$code, n_bootstrap = 0)$table,
+    validate(factors$label[gold$rows], sheet$code)$table,
     validate(
       data$label[gold$rows],
       sheet$code,
-      n_bootstrap = 0,
       label_levels = c(TRUE, FALSE)
     )$table
   )

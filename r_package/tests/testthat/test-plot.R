@@ -350,10 +350,10 @@ test_that("validations are drawn", {
   # Labels without a text have no precision, and intervals may be missing.
   expect_silent(print(plot(validate(c("a", "b"), c("a", "a")), type = "labels")))
   # A curve of one text is a point.
-  found <- suppressWarnings(validate("a", "a", prob = 0.9, n_bootstrap = 0))
+  found <- suppressWarnings(validate("a", "a", prob = 0.9))
   expect_silent(print(plot(found, type = "coverage")))
   labels <- rep(c(1, 2, 5), 10)
-  found <- validate(labels, rev(labels), scale = "interval", n_bootstrap = 0)
+  found <- validate(labels, rev(labels), scale = "interval")
   for (type in c("measures", "labels", "confusion", "numbers")) {
     expect_silent(print(plot(found, type = type)))
   }
@@ -386,7 +386,7 @@ test_that("numbers of a validation are those that it has", {
 test_that("what it takes no model for is beside the accuracy alone", {
   local_plots()
   labels <- rep(c("a", "b", "a"), 20)
-  shown <- plot(validate(labels, replace(labels, 1:5, "b"), n_bootstrap = 10))
+  shown <- plot(validate(labels, replace(labels, 1:5, "b")))
   row <- round(shown$data$y[shown$data$series == "always 'a'"])
   expect_identical(rows_of_plot(shown)[row + 1], "accuracy")
 })
@@ -497,7 +497,7 @@ test_that("passages and their validation are drawn", {
   line <- '{"text": "%s", "coder": "eve", "spans": [%s]}'
   marked <- '{"start": 0, "end": 5, "label": "a"}, {"start": 9, "end": 14, "label": "b"}'
   writeLines(sprintf(line, texts, c(marked, "")), path)
-  found <- validate_spans(spans_frame_of(), read_spans(path), n_bootstrap = 0)
+  found <- validate_spans(spans_frame_of(), read_spans(path))
   expect_equal(attr(found, "level"), 0.95)
   expect_no_error(print(plot(spans_frame_of())))
   expect_no_error(print(plot(found)))
@@ -515,7 +515,7 @@ test_that("passages and their validation are drawn", {
 test_that("plots write the name of each row, column and series, on small devices, too", {
   local_plots()
   names <- sprintf("Category %02d: energy prices, housing and the climate", 1:24)
-  wide <- validate(rep(names, 3), rep(rev(names), 3), n_bootstrap = 0)
+  wide <- validate(rep(names, 3), rep(rev(names), 3))
   for (size in list(c(6.5, 3.6), c(4, 8))) {
     for (type in c("labels", "confusion")) {
       texts <- drawn_texts(\() print(plot(wide, type = type)), size[[1]], size[[2]])

@@ -130,5 +130,6 @@ test_that("gold_size() counts texts to compare on", {
   numbers <- gold_size(compare = 0.5, measure = "mae", spread = 1)
   expect_identical(numbers$gold, 34)
   expect_output(print(numbers), "mean absolute error")
-  expect_error(gold_size(compare = 0.5, measure = "rmse"), "error or spread")
+  expect_error(gold_size(compare = 0.5, measure = "mae"), "error or spread")
+  expect_error(gold_size(compare = 0.5, measure = "rmse"), "mae")
 })

@@ -334,7 +334,7 @@ test_that("the first line of a weighted validation is whole", {
   texts <- data.frame(text = sprintf("t%d", 1:200), label = rep(c("a", "b"), 100))
   gold <- gold_sample(texts, 60, by = label, text = text, label = label, seed = 1)
   gold <- read_gold(data.frame(id = gold$ids, code = gold$labels), gold)
-  lines <- format(validate(texts, gold, n_bootstrap = 10))
+  lines <- format(validate(texts, gold))
   expect_identical(
     lines[1:2],
     c(
@@ -347,7 +347,7 @@ test_that("the first line of a weighted validation is whole", {
 test_that("people's numbers are the labels that numbers became", {
   skip_if_no_llamaherd()
   labels <- factor(rep(c("0", "1"), 10))
-  found <- validate(labels, rep(c(0, 1), 10), n_bootstrap = 10)
+  found <- validate(labels, rep(c(0, 1), 10))
   expect_identical(found$table$value[found$table$measure == "accuracy"], 1)
 })
 
@@ -460,7 +460,7 @@ test_that("no variable changes what the name of a column means", {
     other = c("b", "a", "a")
   )
   accuracy <- \(...) {
-    value_of(validate(data, ..., n_bootstrap = 0), "accuracy", "accuracy")
+    value_of(validate(data, ...), "accuracy", "accuracy")
   }
   expected <- accuracy("h", label_col = "lab")
   expect_equal(accuracy(h, label_col = lab), expected)
@@ -511,8 +511,8 @@ test_that("arguments of several models are validate_models()'s, and still taken"
   expect_identical(dim(found$confusion$vs_gold$small), c(2L, 2L))
   labels <- c("a", "b", "a")
   expect_identical(
-    validate(labels, labels, TRUE, c("b", "a"), n_bootstrap = 0),
-    validate(labels, labels, label_levels = c("b", "a"), n_bootstrap = 0)
+    validate(labels, labels, TRUE, c("b", "a")),
+    validate(labels, labels, label_levels = c("b", "a"))
   )
   expect_snapshot(error = TRUE, {
     validate(labels, labels, n_boot = 5)

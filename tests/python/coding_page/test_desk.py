@@ -341,7 +341,7 @@ def test_agreement_of_labels_is_that_of_the_library(tmp_path: Path) -> None:
         found = figures(desk)
         part = "all coders"
         assert found[part, "percent agreement"] == float(lh.percent_agreement(columns))
-        alpha = lh.krippendorff_alpha(columns, levels=TOPICS.names, n_bootstrap=0)
+        alpha = lh.krippendorff_alpha(columns, levels=TOPICS.names)
         assert found[part, "Krippendorff's alpha"] == float(alpha)
         kappa = lh.cohen_kappa(*columns[:2], levels=TOPICS.names)
         assert found["a and b", "Cohen's kappa"] == float(kappa)
@@ -367,7 +367,7 @@ def test_agreement_of_other_types(tmp_path: Path) -> None:
                 for coder, value in zip(("anna", "ben"), pair, strict=True):
                     desk.code(coder, i, value)
             found[book.type] = figures(desk)
-    interval = lh.krippendorff_alpha([[1, 9], [2, 10]], scale="interval", n_bootstrap=0)
+    interval = lh.krippendorff_alpha([[1, 9], [2, 10]], scale="interval")
     alpha = found["scale"]["all coders", "Krippendorff's alpha"]
     assert alpha == pytest.approx(float(interval))
     assert found["multiple"]["all coders: a", "percent agreement"] == 1

@@ -66,7 +66,7 @@ def robustness() -> lh.Robustness:
 def validation(n_coders: int) -> lh.Validation:
     few = NAMES[:60]
     coders = {f"coder {i}": few for i in range(n_coders)}
-    return lh.validate(few, coders if n_coders > 1 else few[::-1], n_bootstrap=0)
+    return lh.validate(few, coders if n_coders > 1 else few[::-1])
 
 
 def comparison() -> lh.CodebookComparison:

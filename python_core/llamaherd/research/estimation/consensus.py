@@ -153,7 +153,6 @@ def agreement_line(gold: GoldSample) -> str:
         scale=scale,
         levels=gold.names if is_ordinal else None,
         unit_weights=weights,
-        n_bootstrap=0,
     )
     value = "undefined" if np.isnan(alpha.value) else decimals(alpha.value)
     return (

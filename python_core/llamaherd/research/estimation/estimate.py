@@ -42,7 +42,6 @@ from llamaherd.research.estimation.predictions import (
 )
 from llamaherd.research.estimation.repeated import at_level
 from llamaherd.research.statistics.intervals import LEVEL
-from llamaherd.research.statistics.simultaneous import WAYS, Simultaneous
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,7 +83,7 @@ def estimate(  # noqa: PLR0917 - as in R
     several: bool | None = None,
     predictions: Predictions | None = None,
     weights: str | Sequence[float] | None = None,
-    simultaneous: Simultaneous | None = None,
+    simultaneous: Literal["bonferroni"] | None = None,
 ) -> Estimates:
     """Estimate shares, means, differences or regressions of human codes.
 
@@ -149,9 +148,8 @@ def estimate(  # noqa: PLR0917 - as in R
             describe the population that the weighted texts represent. The scale of the
             weights does not matter; texts with weight 0 are left out.
         simultaneous: None: each interval alone covers the true value with probability
-            `level`. "bonferroni" or "max_t": all intervals of a method together cover the
-            true values with probability `level`. "max_t" gives shorter intervals, because
-            it uses the correlations of the estimates of an outcome.
+            `level`. "bonferroni": all intervals of a method together cover the true
+            values with probability `level`, at least.
 
     Returns:
         Estimates with standard errors and intervals. Texts without a label, or with a
@@ -167,10 +165,10 @@ def estimate(  # noqa: PLR0917 - as in R
     Source:
         arXiv 2306.04746 (DSL), arXiv 2311.01453 (PPI++), arXiv 2309.16598
         (cross-prediction-powered inference, after `recalibrate`); see also
-        `llamaherd.research.statistics.waves` and `.simultaneous`.
+        `llamaherd.research.statistics.waves`.
     """
     check_model(formula, by=by, model=model)
-    checks.choice("simultaneous", simultaneous, (None, *WAYS))
+    checks.choice("simultaneous", simultaneous, (None, "bonferroni"))
     made = Inputs.of(
         coded,
         gold,

@@ -88,7 +88,7 @@ class Estimates:
             "recalibrated".
         widths: Mean widths of the intervals by each kind of predictions; () if only
             labels were used.
-        simultaneous: "bonferroni" or "max_t" if all intervals of a method together cover
+        simultaneous: "bonferroni" if all intervals of a method together cover
             the true values with probability `level`; None if each interval
             alone covers its true value with this probability.
         agreement: Sentence on the agreement of the coders; "" for one coder.
@@ -209,8 +209,7 @@ class Estimates:
         ]
         lines += [self.agreement] if self.agreement else []
         if self.simultaneous is not None:
-            way = {"max_t": "max-t", "bonferroni": "Bonferroni"}[self.simultaneous]
-            lines.append(f"intervals of each method are simultaneous ({way})")
+            lines.append("intervals of each method are simultaneous (Bonferroni)")
         if self.label_check is not None:
             lines.append(f"labels of the coded texts: {self.label_check}")
         shown = [row for method in self.methods for row in self.by(method)[:MOST_ROWS]]

@@ -66,7 +66,6 @@ class ProbabilityScores:
             labels=range(probs.shape[1]),
             unit_weights=weights,
             level=level,
-            n_bootstrap=0,
         ).accuracy
         error = calibration_error(
             probs.max(axis=1), given == codes, unit_weights=weights, level=level

@@ -267,5 +267,5 @@ def _shares(labels: Sequence[str | None], codebook: Codebook) -> list[float]:
 def _alpha(labels: Sequence[Sequence[str | None]], codebook: Codebook) -> float | None:
     scale = codebook.kind.measured
     levels = None if codebook.kind.is_several else codebook.names
-    found = krippendorff_alpha(labels, scale=scale, levels=levels, n_bootstrap=0).value
+    found = krippendorff_alpha(labels, scale=scale, levels=levels).value
     return None if math.isnan(found) else found

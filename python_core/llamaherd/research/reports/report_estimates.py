@@ -32,11 +32,7 @@ if TYPE_CHECKING:
 
 # Decimals, as in printed estimates and robustness.
 _ESTIMATE, _VARIANT = 4, 3
-_TOGETHER = {
-    "bonferroni": "The intervals of each method are simultaneous at this level "
-    "(Bonferroni).",
-    "max_t": "The intervals of each method are simultaneous at this level (max-t).",
-}
+_TOGETHER = "The intervals of each method are simultaneous at this level (Bonferroni)."
 
 
 def estimates_blocks(
@@ -107,9 +103,7 @@ def _estimates(
             f"were coded by people ({shown(fields['design'])})."
         ),
         text_block(f"{shown(fields['agreement'])}.") if fields.get("agreement") else None,
-        text_block(_TOGETHER[fields["simultaneous"]])
-        if fields.get("simultaneous")
-        else None,
+        text_block(_TOGETHER) if fields.get("simultaneous") else None,
         *(note_block(shown(note)) for note in fields["notes"] if note not in shared),
         table_block(head, rows, numbers={2, 3, 4}, part="estimates"),
         draw(lambda: estimates_plot(whole)),

@@ -63,7 +63,7 @@ def compare_codebooks(
     text: str | None = None,
     measure: SelectionMeasure | None = None,
     level: float = LEVEL,
-    adjust: Adjust = "max-t",
+    adjust: Adjust = "bonferroni",
     journal: bool | str | os.PathLike[str] | None = None,
     progress: ProgressOption = False,
     **settings: Any,  # noqa: ANN401 - those of annotate
@@ -85,12 +85,11 @@ def compare_codebooks(
         context: Context of the candidates that have no context of their own.
         text: Column of texts in `data`; None for the column of the sample.
         measure: "accuracy", "balanced_accuracy", "macro_f1" or "kappa". For labels that
-            are numbers: "mae", the mean absolute error, "rmse", the root mean squared
-            error, or "pearson", the correlation; each compares the expected values with
+            are numbers: "mae", the mean absolute difference of the expected values from
             the mean of the coders' numbers. None: "mae" for the type "scale", else
             "accuracy".
         level: Confidence level.
-        adjust: "max-t" gives simultaneous intervals: the intervals of all differences
+        adjust: "bonferroni" gives simultaneous intervals: those of all differences
             together contain the true differences with probability `level`. The
             intervals are valid even if you choose the best candidate by them. "none":
             each interval alone has this level.

@@ -15,6 +15,7 @@ from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of, first_rows, percent
 from llamaherd.core.words import call
 from llamaherd.research.selection.effect import (
+    ERRORS,
     TITLES,
     ExamplesEffect,
     SelectionMeasure,
@@ -23,7 +24,6 @@ from llamaherd.research.selection.effect import (
 )
 from llamaherd.research.statistics.intervals import Measure
 from llamaherd.research.statistics.paired import PairedDifference
-from llamaherd.research.statistics.paired_numbers import ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,8 +82,8 @@ class CodebookComparison:
         differences: Differences of all pairs of candidates, with intervals.
         measure: Measure of agreement with human codes.
         level: Confidence level.
-        adjust: "max-t" if the intervals of differences are simultaneous, "none" if each
-            interval alone has the level.
+        adjust: "bonferroni" if the intervals of differences are simultaneous, "none" if
+            each interval alone has the level.
         n: Number of texts.
         ids: Identifiers of the texts.
         codes_sha256: Hash of texts and codes.
@@ -220,7 +220,7 @@ class CodebookComparison:
             f"<CodebookComparison: {count_of(len(self.candidates), 'candidate')}, "
             f"{count_of(self.n, 'text')} of select>"
         )
-        held = "simultaneous" if self.adjust == "max-t" else "one by one"
+        held = "one by one" if self.adjust == "none" else "simultaneous"
         under = f"[{percent(self.level)} confidence intervals; differences {held}]"
         head_row = f"{'candidate':<{wide}}  {title:<{_INTERVAL}}  "
         head_row += f"{'to the best':<{_INTERVAL}}  s/text"

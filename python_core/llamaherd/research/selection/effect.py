@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.plurals import count_of
 from llamaherd.research.statistics.paired import MeasureName, PairedDifference
-from llamaherd.research.statistics.paired_numbers import ERRORS, NumberMeasure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-SelectionMeasure = MeasureName | NumberMeasure
+SelectionMeasure = MeasureName | Literal["mae"]
+ERRORS = ("mae",)  # for these measures smaller values are better
 TITLES: dict[str, str] = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "macro_f1": "macro F1",
     "kappa": "Cohen's kappa",
     "mae": "mean absolute error",
-    "rmse": "root mean squared error",
-    "pearson": "Pearson's correlation",
 }
 
 

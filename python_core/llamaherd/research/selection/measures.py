@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
-from llamaherd.research.statistics import paired, paired_numbers
+from llamaherd.research.selection.effect import ERRORS
+from llamaherd.research.statistics import paired
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.research.statistics.paired import Adjust
 
+MEASURES: tuple[SelectionMeasure, ...] = (*paired.MEASURES, "mae")
 _SCALE = "scale"  # type of codebooks whose labels are numbers of a scale
 
 
@@ -29,15 +31,14 @@ def checked_measure(given: object, books: Sequence[Codebook]) -> SelectionMeasur
     """
     if given is None:
         return "mae" if any(each.type == _SCALE for each in books) else "accuracy"
-    known = (*paired.MEASURES, *paired_numbers.NUMBER_MEASURES)
-    chosen = checks.choice("measure", given, known)
+    chosen = checks.choice("measure", given, MEASURES)
     of_numbers = is_of_numbers(chosen)
     fits = all(
         each.numbers is not None if of_numbers else each.type != _SCALE for each in books
     )
     if not fits:
         has = "labels that are numbers" if of_numbers else "labels, not for a scale"
-        others = paired.MEASURES if of_numbers else paired_numbers.NUMBER_MEASURES
+        others = paired.MEASURES if of_numbers else ERRORS
         raise ArgumentError(
             f"{chosen!r} is for {has}; take {', '.join(map(repr, others))}",
             argument="measure",
@@ -48,7 +49,7 @@ def checked_measure(given: object, books: Sequence[Codebook]) -> SelectionMeasur
 
 def is_of_numbers(measure: SelectionMeasure) -> bool:
     """True for a measure of numbers, False for a measure of labels."""
-    return measure in paired_numbers.NUMBER_MEASURES
+    return measure in ERRORS
 
 
 def measured(
@@ -57,17 +58,17 @@ def measured(
     measure: SelectionMeasure,
     *,
     level: float,
-    adjust: Adjust = "max-t",
+    adjust: Adjust = "bonferroni",
 ) -> paired.Paired:
     """Return the value of the measure for each candidate, and their differences."""
-    if measure == "mae" or measure == "rmse" or measure == "pearson":  # noqa: PLR1714 - mypy
+    if measure == "mae":
         names = [float(each) for each in labels[0].names or codes.names]
         ends = min(names, default=math.nan), max(names, default=math.nan)
-        units = paired_numbers.UnitNumbers(
+        units = paired.UnitNumbers(
             numbers=codes.numbers, weights=codes.weights, strata=codes.strata, ends=ends
         )
-        return paired_numbers.compare_numbers(
-            [each.numbers for each in labels], units, measure, level=level, adjust=adjust
+        return paired.compare_numbers(
+            [each.numbers for each in labels], units, level=level, adjust=adjust
         )
     members = [codes.members(codes.sets_of(each.labels)) for each in labels]
     return paired.compare(members, codes.units, measure, level=level, adjust=adjust)

@@ -8,26 +8,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.core import checks
-from llamaherd.research.statistics import missed, unseen
 from llamaherd.research.statistics.intervals import (
+    ENOUGH,
     LEVEL,
-    N_BOOTSTRAP,
     Measure,
     level_of,
     mean_of_parts,
-    percentiles,
-    resampled,
     share,
+    warn_of_bootstrap,
 )
-from llamaherd.research.statistics.ratings import Ratings, ratings_of, unit_weights_of
+from llamaherd.research.statistics.ratings import ratings_of, unit_weights_of
+from llamaherd.research.statistics.uncertainty import heaviest
+from llamaherd.research.statistics.unit_influences import UnitInfluences, are_equal
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.statistics.missed import Unfound
-    from llamaherd.research.statistics.ratings import Flags, Floats, Integers
+    from llamaherd.research.statistics.ratings import Flags, Floats, Integers, Ratings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfound:
+    """Units to which the model did not give a label, few of which show missed cases.
+
+    Attributes:
+        n_codes: Number of these units with codes.
+        n_cases: Number of these units whose code is the label.
+        share: Weighted share of these units among all units.
+    """
+
+    n_codes: int
+    n_cases: int
+    share: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +57,8 @@ class LabelScores:
         recall: Among units whose human code is the label, share to which the model gave
             the label; NaN if there are no such units.
         f1: Harmonic mean of precision and recall, 2 tp / (gold + predicted).
-        unfound: Counts of units to which the model did not give the label, and bounds of
-            recall and F1. None if the usual intervals are valid: because all units have
-            the same weight, or because enough of these units have the label as code.
+        unfound: Units to which the model did not give the label; None if all units have
+            the same weight, or if enough of these units have the label as code.
     """
 
     label: Hashable
@@ -64,11 +76,9 @@ class Accuracy:
     """Accuracy of labels.
 
     Shares have Wilson's interval; with weights, this interval uses the effective number
-    of units. Means of shares combine these intervals by MOVER. F1 and its mean, and
-    means of shares if a unit may have several labels, have percentile intervals from a
-    bootstrap of units; with weights, these intervals include errors that few codes could
-    show, see `unseen` and `missed`. An interval is NaN if all bootstrap draws give the
-    same value, for example if all labels are right and all weights are equal.
+    of units, and recall allows for a missed case that was not seen, see
+    `intervals.share`. Means of shares combine these intervals by MOVER. For F1 and its
+    mean, and means of shares if a unit may have several labels, see `unit_influences`.
 
     Attributes:
         n: Number of units with both a label and a human code.
@@ -109,8 +119,8 @@ def accuracy_of(
     labels: Sequence[Hashable] | None = None,
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = LEVEL,
-    n_bootstrap: int = N_BOOTSTRAP,
-    seed: int = 0,
+    n_bootstrap: int | None = None,
+    seed: int | None = None,
     several: bool = False,
 ) -> Accuracy:
     """Compute the accuracy of labels against human codes.
@@ -122,8 +132,8 @@ def accuracy_of(
         unit_weights: float[n], for example 1 / inclusion probability; results then
             describe all texts from which the n units were drawn.
         level: Confidence level.
-        n_bootstrap: Number of bootstrap draws for intervals that need them; 0 for none.
-        seed: Seed of the bootstrap.
+        n_bootstrap: Removed, without effect.
+        seed: Removed, without effect.
         several: True if a unit may have several labels: codes are tuples of labels, and
             each label is scored as present or absent.
 
@@ -131,45 +141,25 @@ def accuracy_of(
         ValueError: An argument is out of range, or the labels do not fit.
     """
     level_of(level)
-    checks.integer("n_bootstrap", n_bootstrap, 0)
-    checks.integer("seed", seed, 0)
+    warn_of_bootstrap(n_bootstrap, seed)
     ratings, names, member = _members(predicted, truth, labels, several=several)
     weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
     used = (ratings.indices >= 0).all(axis=0) & (weights > 0)
     given, gold = ratings.indices[:, used]
     weights, k = unit_weights_of(weights[used], int(used.sum())), len(ratings.values)
-    columns, kinds = _kinds(given, gold, weights, member)
-    sums: Floats = np.tensordot(kinds, columns, 1)
-    draws = _drawn(columns, kinds, n_bootstrap, seed)
-    composed = {}
-    for name, (of, by) in _COMPOSED.items():
-        value, low, high = _composed(of, by, sums, draws, level)
-        composed[name] = Measure(value=value, low=low, high=high, n=len(gold))
-    per_label = tuple(
-        _of_label(
-            label,
-            *(member[given, j], member[gold, j], weights),
-            sums=sums[:, j],
-            draws=draws[:, :, j],
-            level=level,
-        )
-        for j, label in enumerate(names)
+    units = _Units(
+        has=member[given],
+        should=member[gold],
+        weights=weights,
+        sums=_sums(member[given], member[gold], weights),
+        known=None if several else given,
+        level=level,
     )
-    for name, (part, ends) in _SHARES.items():
-        if several:  # the labels' units are the same, so their errors are not independent
-            value, low, high = _composed(_OF_PART[part], ends, sums, draws, level)
-            mean = Measure(value=value, low=low, high=high, n=len(gold))
-            composed[name] = missed.widened(mean, per_label, part)
-        else:
-            composed[name] = _mean_of_shares(per_label, part, ends, sums, len(gold))
-    macro = missed.widened(composed["macro_f1"], per_label, "f1")
-    if not several:
-        f1 = [each.f1 for each in per_label]
-        f1, macro = unseen.with_f1_limits(f1, macro, given, gold, weights, level)
-        per_label = tuple(
-            replace(each, f1=own) for each, own in zip(per_label, f1, strict=True)
-        )
-    composed["macro_f1"] = macro
+    per_label = tuple(units.scores(label, j) for j, label in enumerate(names))
+    macro = {
+        name: units.mean_of_shares(per_label, part, by)
+        for name, (part, by) in _SHARES.items()
+    }
     most = int(np.bincount(gold, weights).argmax()) if len(gold) else -1
     table = np.bincount(given * k + gold, minlength=k * k).reshape(k, k)
     return Accuracy(
@@ -180,7 +170,8 @@ def accuracy_of(
         per_label=per_label,
         majority_label=ratings.values[most] if most >= 0 else None,
         majority_accuracy=share(gold == most, weights, level),
-        **composed,
+        macro_f1=units.mean("f1", units.occurring((1, 2))),
+        **macro,
     )
 
 
@@ -203,119 +194,146 @@ def _members(
     return ratings, names.values, member.astype(bool).reshape(shape)
 
 
-def _kinds(
-    given: Integers, gold: Integers, weights: Floats, member: Flags
-) -> tuple[Floats, Integers]:
-    """Group identical units; return float64[p, 3, k] and the group sizes, int64[p].
-
-    A group has three values for each label. A value is the weight of one unit if the
-    units have the label by the model and by the human code (first value), by the model
-    (second value), or by the human code (third value); otherwise the value is 0.
-    """
-    if len(gold) == 0:
-        return np.zeros((0, 3, member.shape[1])), np.zeros(0, dtype=np.int64)
-    pairs = given * len(member) + gold
-    cells = np.stack([pairs, np.unique(weights, return_inverse=True)[1]])
-    _, first, kinds = np.unique(cells, axis=1, return_index=True, return_counts=True)
-    has, should = member[given[first]], member[gold[first]]
-    columns = np.stack([has & should, has, should], axis=1)
-    return columns * weights[first, None, None], kinds
+def _sums(has: Flags, should: Flags, weights: Floats) -> Floats:
+    """Return the weights of units with labels by both, the model, the code, [3, k]."""
+    return np.array([weights @ part for part in (has & should, has, should)])
 
 
-def _drawn(columns: Floats, kinds: Integers, n_draws: int, seed: int) -> Floats:
-    """Return the groups' values summed over bootstrap samples, float64[3, n_draws, k]."""
-    p, _, k = columns.shape
-    if p == 0 or n_draws == 0:
-        return np.zeros((3, 0, k))
-    flat = columns.reshape(p, 3 * k)
-    drawn = [counts @ flat for counts in resampled(kinds, n_draws, seed)]
-    together: Floats = np.concatenate(drawn)
-    return np.moveaxis(together.reshape(n_draws, 3, k), 1, 0)
-
-
-def _ratio(above: Floats, below: Floats, without: float = math.nan) -> Floats:
-    return np.divide(above, below, out=np.full_like(above, without), where=below > 0)
-
-
-def _f1(sums: Floats, without: float = 0.0) -> Floats:
-    return _ratio(2 * sums[0], sums[1] + sums[2], without)
-
-
-def _precision(sums: Floats) -> Floats:
-    return _ratio(sums[0], sums[1], 0.0)
-
-
-def _recall(sums: Floats) -> Floats:
-    return _ratio(sums[0], sums[2], 0.0)
-
-
-_OF_PART = {"precision": _precision, "recall": _recall}
-# Means over all labels that occur.
-_COMPOSED = {"macro_f1": (_f1, (1, 2))}
-# Means of shares, over the labels among human codes, or over all labels that occur.
+# Means of shares, over the labels among human codes, or over all labels that occur: in
+# the sums of weights by the model (1) and by the human codes (2).
 _SHARES = {
     "balanced_accuracy": ("recall", (2,)),
     "macro_precision": ("precision", (1, 2)),
     "macro_recall": ("recall", (1, 2)),
 }
+# Weight of the model's labels (1) and of the human codes (2) in the denominator.
+_BELOW = {"precision": (1.0, 0.0), "recall": (0.0, 1.0), "f1": (0.5, 0.5)}
 
 
-def _mean_of_shares(
-    per_label: Sequence[LabelScores], part: str, by: Sequence[int], sums: Floats, n: int
-) -> Measure:
-    """Return the mean of precision or recall over labels, with an interval by MOVER.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Units:
+    """Labels and codes of n units.
 
-    Each unit has one label, so the labels' units are different units. A label that was
-    never given has the value 0.
+    Attributes:
+        has: bool[n, k], labels by the model.
+        should: bool[n, k], labels by the human codes.
+        weights: float64[n], weights of the units.
+        sums: float64[3, k], weights of the units with each label by both, by the model
+            and by the human codes.
+        known: int64[n], label by the model; None if units may have several labels.
+        level: Confidence level.
     """
-    counted = np.flatnonzero(sums[list(by)].sum(axis=0) > 0)
-    return mean_of_parts([getattr(per_label[int(j)], part) for j in counted], n)
 
+    has: Flags
+    should: Flags
+    weights: Floats
+    sums: Floats
+    known: Integers | None
+    level: float
 
-def _composed(
-    of: Any,  # noqa: ANN401 - from float64[3, ..., k] to float64[..., k]
-    by: Sequence[int],
-    sums: Floats,
-    draws: Floats,
-    level: float,
-) -> tuple[float, float, float]:
-    """Return the mean of a measure over labels, and its interval.
+    def occurring(self, by: Sequence[int]) -> Integers:
+        """Return the labels with a weight in some of the sums."""
+        return np.flatnonzero(self.sums[list(by)].sum(axis=0) > 0)
 
-    Every bootstrap draw averages over all labels of the sample; a label that is missing
-    in a draw has the value 0. A mean over fewer labels would estimate another quantity.
-    """
-    counted = sums[list(by)].sum(axis=0) > 0
-    if not counted.any():
-        return math.nan, math.nan, math.nan
-    low, high = percentiles(of(draws)[:, counted].mean(axis=1), level)
-    return float(of(sums)[counted].mean()), low, high
+    def mean(self, part: str, labels: Integers) -> Measure:
+        """Return the mean of precision, recall or F1 over labels, with its interval.
 
+        A label without a denominator has the value 0.
+        """
+        n, by = len(self.weights), _BELOW[part]
+        if len(labels) == 0:
+            return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
+        both, has, should = self.sums[:, labels]
+        below = by[0] * has + by[1] * should
+        of_hit = np.divide(1 / len(labels), below, out=0 * below, where=below > 0)
+        value = float(both @ of_hit)
+        pull = both * of_hit**2 * len(labels)
+        parts = (-by[0] * pull, -by[1] * pull, of_hit)
+        has, should = self.has[:, labels], self.should[:, labels]
+        slopes = has @ parts[0] + should @ parts[1] + (has & should) @ of_hit
+        lowest, highest = self._edges(labels, *parts)
+        influences = UnitInfluences(
+            weights=self.weights,
+            slopes=slopes,
+            lowest=lowest,
+            highest=highest,
+            known=None if are_equal(self.weights) else self.known,
+        )
+        low, high = influences.limits(value, self.level, 0.0)
+        return Measure(value=value, low=low, high=high, n=n)
 
-def _of_label(
-    label: Hashable,
-    is_given: Flags,
-    is_gold: Flags,
-    weights: Floats,
-    *,
-    sums: Floats,
-    draws: Floats,
-    level: float,
-) -> LabelScores:
-    low, high = percentiles(_f1(draws, math.nan), level)
-    f1 = float(_f1(sums[:, None], math.nan)[0])
-    recall = share(is_given[is_gold], weights[is_gold], level)
-    found = Measure(value=f1, low=low, high=high, n=int((is_given | is_gold).sum()))
-    unfound = missed.unfound(is_given, is_gold, weights, level)
-    if unfound is not None:
-        recall = missed.with_limits(recall, unfound.recall)
-        found = missed.with_limits(found, unfound.f1)
-    return LabelScores(
-        label=label,
-        n_gold=int(is_gold.sum()),
-        n_predicted=int(is_given.sum()),
-        share=float(sums[2] / weights.sum()) if len(weights) else math.nan,
-        precision=share(is_gold[is_given], weights[is_given], level),
-        recall=recall,
-        f1=found,
-        unfound=unfound,
-    )
+    def _edges(
+        self, labels: Integers, of_model: Floats, of_code: Floats, of_hit: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the lowest and the highest slope of unseen units, float64[n] each.
+
+        Args:
+            labels: Labels to which the next arguments refer.
+            of_model: Part of a label by the model in the slope of a unit.
+            of_code: Part of a label as code.
+            of_hit: Part of a label that both gave.
+        """
+        n = len(self.weights)
+        hits = of_model + of_code + of_hit
+        if self.known is None:  # an unseen unit has at most one label
+            every = np.concatenate([of_model, of_code, hits])
+            return np.full(n, every.min()), np.full(n, every.max())
+        k = self.sums.shape[1]
+        ahead, codes, right = np.zeros(k), np.zeros(k), np.zeros(k)
+        ahead[labels], codes[labels], right[labels] = of_model, of_code, hits
+        there = self.sums[1:].sum(axis=0) > 0
+        edges = []
+        for sign in (1, -1):
+            ordered = np.sort(np.where(there, sign * codes, np.inf))
+            own = there & (sign * codes == ordered[0])
+            other = np.where(own, ordered[min(1, k - 1)], ordered[0])  # another code
+            edges.append(sign * np.minimum(sign * ahead + other, sign * right))
+        lowest, highest = edges
+        if are_equal(self.weights):
+            return np.full(n, lowest[there].min()), np.full(n, highest[there].max())
+        return lowest[self.known], highest[self.known]
+
+    def mean_of_shares(
+        self, per_label: Sequence[LabelScores], part: str, by: Sequence[int]
+    ) -> Measure:
+        """Return the mean of precision or recall over labels.
+
+        If each unit has one label, the labels' units are different units, and their
+        intervals are combined by MOVER.
+        """
+        labels = self.occurring(by)
+        if self.known is None:
+            return self.mean(part, labels)
+        return mean_of_parts(
+            [getattr(per_label[int(j)], part) for j in labels], len(self.weights)
+        )
+
+    def scores(self, label: Hashable, j: int) -> LabelScores:
+        """Return the scores of the label j."""
+        has, should = self.has[:, j], self.should[:, j]
+        w, level = self.weights, self.level
+        n_either = int((has | should).sum())
+        f1 = self.mean("f1", np.array([j])) if n_either else None
+        nan = math.nan
+        cases = should & ~has
+        out = w[:0] if are_equal(w) else w[~has]
+        case = heaviest(out, 1 / out, level)
+        unfound = None
+        if len(out) and should.any() and cases.sum() < ENOUGH:
+            unfound = Unfound(
+                n_codes=len(out),
+                n_cases=int(cases.sum()),
+                share=float(out.sum() / w.sum()),
+            )
+        return LabelScores(
+            label=label,
+            n_gold=int(should.sum()),
+            n_predicted=int(has.sum()),
+            share=float(w @ should / w.sum()) if len(w) else nan,
+            precision=share(should[has], w[has], level),
+            recall=share(has[should], w[should], level, unseen=case),
+            f1=Measure(value=nan, low=nan, high=nan, n=0)
+            if f1 is None
+            else replace(f1, n=n_either),
+            unfound=unfound,
+        )

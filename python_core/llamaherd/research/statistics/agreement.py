@@ -19,26 +19,29 @@ from llamaherd.research.codes import read
 from llamaherd.research.statistics.intervals import (
     LEVEL,
     level_of,
-    on_z_scale,
     share,
-    student_quantile,
 )
 from llamaherd.research.statistics.ratings import (
+    ModelAndPerson,
     check_indexes,
     listed,
     ratings_of,
     unit_weights_of,
+)
+from llamaherd.research.statistics.unit_influences import (
+    UnitInfluences,
+    possible_pairs,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.statistics.ratings import Codes, Floats
+    from llamaherd.research.statistics.ratings import Codes, Floats, Integers
 
-Name = Literal["percent", "kappa", "weighted kappa", "alpha", "ac1"]
 Kind = Literal["pairs", "all"]
 KINDS: tuple[Kind, ...] = ("pairs", "all")
+INTERVAL = "influences of units, t"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +49,11 @@ class Agreement:
     """A coefficient of agreement and its confidence interval.
 
     Attributes:
-        name: Name of the coefficient: "percent", "kappa", "weighted kappa", "alpha",
-            "ac1".
+        name: Name of the coefficient, as in `coefficients.COEFFICIENTS`.
         value: Coefficient: 1 for perfect agreement, 0 for the agreement expected by
             chance; for "percent" a share in [0, 1]. NaN if it is undefined: no unit has
             two codes, or all codes are equal.
-        low: Lower confidence limit; NaN if there is no interval, for example under
-            perfect agreement, for which the formula gives an interval of width 0.
+        low: Lower confidence limit; NaN if there is no interval, for one unit.
         high: Upper confidence limit.
         se: Standard error; NaN if the interval does not use one.
         observed: Observed agreement; for alpha the observed disagreement, in distances of
@@ -63,7 +64,7 @@ class Agreement:
         interval: Method of the interval.
     """
 
-    name: Name
+    name: str
     value: float
     low: float
     high: float
@@ -153,9 +154,8 @@ def cohen_kappa(
     Units that only one coder has coded are left out. Kappa may be weighted.
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
-    error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. The interval is a t
-    interval on Fisher's z scale, see `intervals.on_z_scale`. Under perfect agreement,
-    there is no interval.
+    error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. For the interval see
+    `unit_influences`.
 
     Args:
         first: First coder's codes of n units; None marks a missing code. Or a list with
@@ -176,6 +176,7 @@ def cohen_kappa(
             units.
     """
     level_of(level)
+    is_model = isinstance(first, ModelAndPerson)
     if second is None:
         both_coders = listed("first", "must be a list of two lists of codes", first)
         if len(both_coders) != 2:
@@ -208,9 +209,9 @@ def cohen_kappa(
     w = unit_weights_of(unit_weights, len(given[0]))[[i for _, _, i in both]]
     q = len(ratings.values)
     distance = _distances(weights, q)
-    cells = ratings.indices[0] * q + ratings.indices[1]
-    table = np.bincount(cells, weights=w, minlength=q * q).astype(float)
-    return _kappa(table.reshape(q, q), distance, cells, w, level, is_weighted=is_ordered)
+    return _kappa(
+        ratings.indices, distance, w, level, is_weighted=is_ordered, is_model=is_model
+    )
 
 
 def gwet_ac1(
@@ -224,13 +225,7 @@ def gwet_ac1(
 
     The number of coders is arbitrary, and codes may be missing. A unit with a single code
     contributes to the frequencies of labels, but not to the agreement. The standard error
-    is by Gwet (2008); the interval uses t with n - 1 degrees of freedom, on Fisher's z
-    scale, see `intervals.on_z_scale`.
-
-    If all codes agree, as is common with few units that have two codes, this error is 0.
-    AC1 grows with the observed agreement, and at 1 it does not depend on the agreement
-    expected by chance. The lower limit is therefore the AC1 of Wilson's lower limit of
-    the observed agreement, and the upper limit is 1.
+    is by Gwet (2008); for the interval see `unit_influences`.
 
     Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
     Reliability, 4th edition, 2014, chapters 2 and 5.
@@ -253,27 +248,38 @@ def gwet_ac1(
     counts, w = counts[coded], weights[coded]
     n_codes, q = counts.sum(axis=1), len(ratings.values)
     paired = n_codes >= 2
-    total = w[paired].sum()
-    value, se, pa, pe, is_perfect = math.nan, math.nan, math.nan, math.nan, False
-    alike = np.zeros(len(counts))
-    if total > 0 and q >= 2:
+    value, se, pa, pe = math.nan, math.nan, math.nan, math.nan
+    low, high = math.nan, math.nan
+    if w[paired].sum() > 0 and q >= 2:
         w = w / w.sum()
+        alike = np.zeros(len(counts))
         alike[paired] = _pairs_alike(counts[paired])
         is_perfect = bool((alike[paired] == 1).all())
         pa = 1.0 if is_perfect else float((w * alike).sum() / w[paired].sum())
         shares = (w[:, None] * counts / n_codes[:, None]).sum(axis=0)
         pe = float((shares * (1 - shares)).sum() / (q - 1))
         value = (pa - pe) / (1 - pe)
-        chance = counts @ (1 - shares) / n_codes / (q - 1)
-        own = (alike - pe * paired) / w[paired].sum() / (1 - pe)
-        each = own - 2 * (1 - value) * (chance - pe) / (1 - pe)
-        se = _root_of_squares(w * (each - value), len(w))
-    low, high = on_z_scale(value, se, student_quantile(level_of(level), len(counts) - 1))
-    interval = "Gwet 2008, Fisher's z, t"
-    if is_perfect:
-        least = share(alike[paired], w[paired], level).low
-        low, high = (least - pe) / (1 - pe), 1.0
-        interval = "Wilson, all codes agree"
+
+        def slopes(alike: Floats, paired: Floats, chance: Floats) -> Floats:
+            own = (alike - pe * paired) / w_paired / (1 - pe)
+            return np.asarray(own - 2 * (1 - value) * (chance - pe) / (1 - pe) - value)
+
+        w_paired = w[paired].sum()
+        others = (1 - shares) / (q - 1)
+        each = slopes(alike, paired, counts @ others / n_codes)
+        se = _root_of_squares(w * each, len(w))
+        m = n_codes.max()  # unseen units have one code that differs, or none
+        is_same = np.eye(q, dtype=bool)
+        unseen = slopes(
+            np.where(is_same, 1.0, (m - 2) / m),
+            np.ones((q, q)),
+            ((m - 1) * others[:, None] + others) / m,
+        )
+        pairs = possible_pairs(counts.any(axis=0), is_ordered=False)
+        known = ratings.indices[0, coded] if isinstance(codes, ModelAndPerson) else None
+        low, high = UnitInfluences.of_pairs(
+            w, each, np.where(pairs, unseen, np.nan), known
+        ).limits(value, level_of(level), -1.0)
     return Agreement(
         name="ac1",
         value=value,
@@ -284,7 +290,7 @@ def gwet_ac1(
         expected=pe,
         n_units=int(paired.sum()),
         n_coders=len(ratings.indices),
-        interval=interval,
+        interval=INTERVAL,
     )
 
 
@@ -333,23 +339,21 @@ def _distances(weights: Any, q: int) -> Floats:  # noqa: ANN401 - a name, or num
 
 
 def _kappa(
-    table: Floats,
+    indices: Integers,
     distance: Floats,
-    cells: Any,  # noqa: ANN401 - int64[n]
     w: Floats,
     level: float,
     *,
     is_weighted: bool,
+    is_model: bool,
 ) -> Agreement:
-    """Compute kappa from a weighted table.
-
-    `cells` and `w` are the cell and the weight of each unit in the table.
-    """
-    n = int((w > 0).sum())
+    """Compute kappa from both coders' labels, int64[2, n], and the units' weights."""
+    n, q = int((w > 0).sum()), len(distance)
     worst = distance.max() if distance.size else 0.0
-    value, se, po, pe = math.nan, math.nan, math.nan, math.nan
-    if w.sum() > 0 and len(table):
-        p = table / w.sum()
+    value, se, po, pe, low, high = (math.nan,) * 6
+    if n and q:
+        indices, w = indices[:, w > 0], w[w > 0] / w.sum()
+        p = np.bincount(indices[0] * q + indices[1], w, q * q).reshape(q, q)
         rows, columns = p.sum(axis=1), p.sum(axis=0)
         agree = 1 - distance / worst if worst > 0 else np.ones_like(distance)
         po = float((agree * p).sum())
@@ -358,10 +362,14 @@ def _kappa(
             value = (po - pe) / (1 - pe)
             by_row, by_column = agree @ columns, agree.T @ rows
             pull = (by_row[:, None] + by_column[None, :]) * (1 - po)
-            each = ((agree * (1 - pe) - pull) / (1 - pe) ** 2).ravel()[cells]
-            each = each - (w * each).sum() / w.sum()
-            se = math.sqrt(float(((w * each) ** 2).sum()) / w.sum() ** 2)
-    low, high = on_z_scale(value, se, student_quantile(level, n - 1))
+            slopes = (agree * (1 - pe) - pull) / (1 - pe) ** 2
+            slopes -= (p * slopes).sum()
+            each = slopes[indices[0], indices[1]]
+            se = math.sqrt(float(((w * each) ** 2).sum()))
+            pairs = possible_pairs(rows + columns > 0, is_ordered=is_weighted)
+            low, high = UnitInfluences.of_pairs(
+                w, each, np.where(pairs, slopes, np.nan), indices[0] if is_model else None
+            ).limits(value, level, -1.0)
     return Agreement(
         name="weighted kappa" if is_weighted else "kappa",
         value=value,
@@ -372,5 +380,5 @@ def _kappa(
         expected=pe,
         n_units=n,
         n_coders=2,
-        interval="Fleiss, Cohen and Everitt 1969, Fisher's z, t",
+        interval=INTERVAL,
     )

@@ -13,12 +13,12 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, percent
 from llamaherd.core.words import setting
 from llamaherd.research.statistics.intervals import LEVEL
-from llamaherd.research.statistics.paired_number_size import (
-    ErrorMeasure,
+from llamaherd.research.statistics.paired_size import (
     NumberSize,
+    PairedSize,
     number_size,
+    paired_size,
 )
-from llamaherd.research.statistics.paired_size import PairedSize, paired_size
 from llamaherd.research.statistics.planned_width import half_width
 from llamaherd.research.statistics.sampling import TARGETS
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from llamaherd.research.statistics.sampling import Target
 
-SizeMeasure: TypeAlias = Literal["accuracy"] | ErrorMeasure
-SIZE_MEASURES: tuple[SizeMeasure, ...] = ("accuracy", "mae", "rmse")
+SizeMeasure: TypeAlias = Literal["accuracy", "mae"]
+SIZE_MEASURES: tuple[SizeMeasure, ...] = ("accuracy", "mae")
 _LEAST, _MOST = 10, 10**9  # codes
 _LARGE = 20_000  # codes, from which on the textbook's number is exact
 _MANY = 100  # cases, such as wrong labels, expected among the codes: it is exact, too
@@ -119,7 +119,7 @@ def gold_size(
 def gold_size(
     *,
     compare: float,
-    measure: ErrorMeasure,
+    measure: Literal["mae"],
     error: float | None = None,
     correlation: float = 0.5,
     spread: float | None = None,
@@ -151,9 +151,9 @@ def gold_size(
 
     With `compare` the sample detects a difference of this size between two codebooks, see
     `paired_size`: n = (z_a sqrt(differ) + z_b sqrt(differ - compare^2))^2 / compare^2.
-    For codebooks whose codes are numbers, `measure` is "mae" or "rmse", see
-    `number_size`: n = (z_a + z_b)^2 spread^2 / compare^2 + z_a^2 / 2. Without `compare`,
-    the sample gives an interval of a given width.
+    For codebooks whose codes are numbers, `measure` is "mae", see `number_size`:
+    n = (z_a + z_b)^2 spread^2 / compare^2 + z_a^2 / 2. Without `compare`, the sample
+    gives an interval of a given width.
 
     The sizes are those at which the interval of `estimate` is expected to have the width:
     a t interval that allows for skewness and, if few errors are expected, for one unseen
@@ -188,8 +188,7 @@ def gold_size(
         power: With `compare`: probability to detect the difference.
         candidates: With `compare`: number of codebooks; with more than two, all pairs are
             compared simultaneously.
-        measure: With `compare`: "accuracy"; for numbers "mae" for mean absolute errors or
-            "rmse" for root mean squared errors.
+        measure: With `compare`: "accuracy"; "mae" for mean absolute errors of numbers.
         error: For numbers: expected root mean squared error of the codebooks.
         correlation: For numbers: expected correlation of both codebooks' errors.
         spread: For numbers, instead of `error` and `correlation`: standard deviation of
@@ -225,7 +224,6 @@ def gold_size(
             return paired_size(compare, differ=differ, candidates=candidates, **both)
         return number_size(
             compare,
-            measure,
             error=error,
             correlation=correlation,
             spread=spread,
@@ -318,7 +316,7 @@ def _check_use(
     for name in (*unused, *(of_numbers if measure == "accuracy" else ())):
         if name in given:
             problem = (
-                "is for the errors of numbers: set measure to mae or rmse"
+                "is for the errors of numbers: set measure to mae"
                 if name in of_numbers
                 else "cannot be combined with compare: set differ, the share of texts "
                 "that exactly one codebook labels right"

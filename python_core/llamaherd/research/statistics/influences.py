@@ -33,9 +33,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.research.statistics.dsl import bread_at
-from llamaherd.research.statistics.intervals import kish_n
+from llamaherd.research.statistics.intervals import ENOUGH, kish_n
 from llamaherd.research.statistics.regression import means, scores
-from llamaherd.research.statistics.uncertainty import ENOUGH, Cases, Spread, heaviest
+from llamaherd.research.statistics.uncertainty import (
+    OTHER_KIND,
+    Cases,
+    Spread,
+    heaviest,
+)
 
 if TYPE_CHECKING:
     from llamaherd.research.statistics.dsl import Problem
@@ -43,7 +48,6 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 _BINARY = 2  # values of an outcome; more: a number
-_OTHER_KIND = 0.5  # weight of cases seen of the other kind
 _LEAST_DF = 4.0  # degrees of freedom of an estimate by five codes or more
 _LEAST = 3  # smallest number of codes with a skewness
 _MOST_SKEWNESS = 0.2  # of an estimate; above it a t interval may be too short
@@ -153,7 +157,7 @@ class Influences:
             made.append(np.array(found).T)
         squares = made[0][2] + made[1][2]
         return tuple(
-            Cases.of(size, mean, own + (squares - own) * _OTHER_KIND)
+            Cases.of(size, mean, own + (squares - own) * OTHER_KIND)
             for size, mean, own in made
         )
 

@@ -1,4 +1,4 @@
-"""Confidence intervals: Wilson's for shares, bootstrap percentiles, Student's t."""
+"""Confidence intervals: Wilson's for shares, Student's t, percentiles of a bootstrap."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llamaherd.core import checks
+from llamaherd.core.caller import warn_caller
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from llamaherd.research.statistics.ratings import Flags, Floats, Integers
+    from llamaherd.research.statistics.ratings import Flags, Floats
 
 LEVEL = 0.95  # usual confidence level
-N_BOOTSTRAP = 2000  # usual number of bootstrap draws
 _ROUNDING = 1e-9  # relative to the range of a quantity
 NO_LIMITS = (-math.inf, math.inf)  # of `within`
+ENOUGH = 5  # cases seen from which on no unseen case is added
 LEAST_SPREAD = 1e-12  # smaller spreads are rounding errors
-_MOST = 4_000_000  # numbers that a bootstrap stores in memory at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,15 @@ def level_of(level: float) -> float:
     return checks.real("level", level, 0.5, 0.9999)
 
 
+def warn_of_bootstrap(n_bootstrap: int | None, seed: int | None) -> None:
+    """Warn if arguments of the bootstrap, which was removed, are given."""
+    if n_bootstrap is not None or seed is not None:
+        warn_caller(
+            "n_bootstrap and seed have no effect: intervals are computed without a "
+            "bootstrap, see docs/validation.md"
+        )
+
+
 def normal_quantile(level: float) -> float:
     """Return the half-width of a normal interval in standard errors."""
     return NormalDist().inv_cdf((1 + level) / 2)
@@ -63,6 +72,14 @@ def _gauss() -> tuple[Floats, Floats]:
     """Return cached Gauss-Legendre nodes and weights, which are slow to compute."""
     nodes, weights = np.polynomial.legendre.leggauss(128)
     return nodes, weights
+
+
+def bonferroni(level: float, n: int) -> float:
+    """Return the level of each of n intervals that together have the level `level`.
+
+    Source: Dunn, "Multiple Comparisons Among Means", J. Am. Stat. Assoc. 56, 1961.
+    """
+    return 1 - (1 - level) / max(n, 1)
 
 
 @lru_cache(maxsize=1024)
@@ -155,7 +172,9 @@ def on_z_scale(value: float, se: float, reach: float) -> tuple[float, float]:
     return (math.tanh(z - half), math.tanh(z + half))
 
 
-def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
+def share(
+    hits: Flags | Floats, weights: Floats, level: float, *, unseen: float = 0.0
+) -> Measure:
     """Return the weighted share of hits, with Wilson's interval.
 
     With weights, or hits between 0 and 1, the interval uses the effective number of
@@ -168,6 +187,9 @@ def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
         hits: bool[n] or float64[n] in [0, 1].
         weights: float64[n], non-negative.
         level: Confidence level.
+        unseen: Weight of a miss that was not drawn, among units with other weights. The
+            lower limit is also computed with this miss, beyond the usual weight of the
+            units, which Wilson's interval allows for; it fades as in `uncertainty`.
     """
     counted = weights > 0
     values, w = np.asarray(hits, dtype=float)[counted], weights[counted]
@@ -176,6 +198,13 @@ def share(hits: Flags | Floats, weights: Floats, level: float) -> Measure:
         return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
     p = min(max(float((w * values).sum() / w.sum()), 0.0), 1.0)
     low, high = wilson(p, effective_n(values, w, p), level)
+    seen = float((w[values == 0] ** 2).sum())
+    more = unseen - float((w**2).sum() / w.sum())
+    more *= max(1 - seen / (ENOUGH * unseen**2), 0.0) if unseen > 0 else 0.0
+    if more > 0:
+        values, w = np.append(values, 0.0), np.append(w, more)
+        below = float((w * values).sum() / w.sum())
+        low = min(low, wilson(below, effective_n(values, w, below), level)[0])
     return Measure(value=p, low=low, high=high, n=n)
 
 
@@ -255,31 +284,3 @@ def percentiles(draws: Floats, level: float) -> tuple[float, float]:
         return (math.nan, math.nan)
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
     return (float(low), float(high))
-
-
-def resampled(kinds: Integers, n_draws: int, seed: int) -> Iterator[Floats]:
-    """Yield bootstrap samples as numbers of units of each kind.
-
-    Args:
-        kinds: int64[p], number of units of each kind.
-        n_draws: Number of draws.
-        seed: Seed of the random number generator.
-
-    Yields:
-        Counts, float64[b, p]; the blocks have `n_draws` rows in total.
-    """
-    n, p = int(kinds.sum()), len(kinds)
-    if n == 0:
-        return
-    generator = np.random.default_rng(seed)
-    few = p <= n / 4
-    rows = max(1, _MOST // (p if few else n))
-    kind_of = np.repeat(np.arange(p), kinds)
-    for start in range(0, n_draws, rows):
-        b = min(rows, n_draws - start)
-        if few:  # few kinds with many units each
-            yield generator.multinomial(n, kinds / n, size=b).astype(float)
-        else:
-            drawn = kind_of[generator.integers(0, n, size=(b, n))]
-            flat = drawn + np.arange(b)[:, None] * p
-            yield np.bincount(flat.ravel(), minlength=b * p).reshape(b, p).astype(float)

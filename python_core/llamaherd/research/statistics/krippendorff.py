@@ -1,30 +1,30 @@
-"""Krippendorff's alpha, and its interval by a bootstrap of units."""
+"""Krippendorff's alpha, and the influences of units on it."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.words import setting
-from llamaherd.research.statistics.agreement import Agreement
-from llamaherd.research.statistics.intervals import (
-    LEVEL,
-    N_BOOTSTRAP,
-    level_of,
-    percentiles,
-    resampled,
+from llamaherd.research.statistics.agreement import INTERVAL, Agreement
+from llamaherd.research.statistics.intervals import LEVEL, level_of, warn_of_bootstrap
+from llamaherd.research.statistics.ratings import (
+    ModelAndPerson,
+    ratings_of,
+    unit_weights_of,
 )
-from llamaherd.research.statistics.ratings import ratings_of, unit_weights_of
+from llamaherd.research.statistics.unit_influences import UnitInfluences
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.statistics.ratings import (
         Codes,
+        Flags,
         Floats,
         Integers,
         Ratings,
@@ -41,22 +41,16 @@ def krippendorff_alpha(
     levels: Sequence[Hashable] | None = None,
     unit_weights: Sequence[float] | Floats | None = None,
     level: float = LEVEL,
-    n_bootstrap: int = N_BOOTSTRAP,
-    seed: int = 0,
+    n_bootstrap: int | None = None,
+    seed: int | None = None,
 ) -> Agreement:
     """Return Krippendorff's alpha: 1 - observed / expected disagreement.
 
     The number of coders is arbitrary, and codes may be missing. A unit with m >= 2 codes
-    has the weight m; units with fewer codes are ignored.
+    has the weight m; units with fewer codes are ignored. For the interval see
+    `unit_influences`; the expected disagreement is not treated as known.
 
-    The interval consists of percentiles of a plain bootstrap of units. Krippendorff's own
-    bootstrap draws the deviations of single pairs as if they were independent, and treats
-    the expected disagreement as known. Zapf and others found that the intervals of
-    this bootstrap contain alpha too rarely, and that plain bootstrap intervals do not
-    have this defect.
-
-    Sources: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011; Zapf,
-    Castell, Morawietz, Karch, BMC Med. Res. Methodol. 16:93, 2016.
+    Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011.
 
     Args:
         codes: For each coder the codes of n units, or an array [coders, units]; None
@@ -68,39 +62,29 @@ def krippendorff_alpha(
         levels: Labels in their order, required for "ordinal" if labels are not numbers.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level.
-        n_bootstrap: Number of bootstrap draws; 0 for no interval.
-        seed: Seed of the bootstrap.
+        n_bootstrap: Removed, without effect.
+        seed: Removed, without effect.
 
     Raises:
         ValueError: An argument is out of range, or coders have different numbers of
             units.
     """
-    level_of(level)
-    checks.integer("n_bootstrap", n_bootstrap, 0)
-    checks.integer("seed", seed, 0)
+    warn_of_bootstrap(n_bootstrap, seed)
     ratings = ratings_of(codes, levels, scale)
-    patterns = _patterns_of(ratings, scale)
-    weights = unit_weights_of(unit_weights, len(patterns))
-    used = ((ratings.indices >= 0).sum(axis=0) >= 2) & (weights > 0)
-    n_units = int(used.sum())
+    n_codes = (ratings.indices >= 0).sum(axis=0)
+    weights = unit_weights_of(unit_weights, len(n_codes))
+    used = (n_codes >= 2) & (weights > 0)
     low, high, value, observed, expected = (math.nan,) * 5
-    if n_units:
+    if used.any():
         w = weights[used] / weights[used].mean()
-        patterns, w, kinds = _kinds(patterns[used], w)
-        disagreement = (
-            _Measured(patterns)
-            if scale == "interval"
-            else _Counted(ratings, scale, patterns)
-        )
-        do, de = disagreement.of((kinds * w)[None, :])
-        observed, expected = float(do[0]), float(de[0])
-        value = float(_alpha(do, de)[0])
-        draws = [
-            _alpha(*disagreement.of(drawn * w))
-            for drawn in resampled(kinds, n_bootstrap, seed)
-        ]
-        if draws and not math.isnan(value):
-            low, high = percentiles(np.concatenate(draws), level)
+        found = _disagreement(ratings, scale, used, w)
+        observed, expected = found.observed, found.expected
+        value = found.alpha
+    if not math.isnan(value):
+        known = ratings.indices[0, used] if isinstance(codes, ModelAndPerson) else None
+        low, high = UnitInfluences.of_pairs(
+            w, found.slopes, found.unseen, known if scale == "nominal" else None
+        ).limits(value, level_of(level), -1.0)
     return Agreement(
         name="alpha",
         value=value,
@@ -109,82 +93,151 @@ def krippendorff_alpha(
         se=math.nan,
         observed=observed,
         expected=expected,
-        n_units=n_units,
+        n_units=int(used.sum()),
         n_coders=len(ratings.indices),
-        interval=f"bootstrap of units, {n_bootstrap} draws" if n_bootstrap else "none",
+        interval=INTERVAL,
     )
 
 
-class _Counted:
-    """Observed and expected disagreement of resampled units, from counts of codes.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Disagreement:
+    """Disagreement of n units, and the derivatives of alpha by weights of units.
 
-    `patterns` are float64[p, q]: for each kind of unit the number of codes with each
-    value. A scale defines either the distance of each pair of values, or scores whose
-    squared differences are the distances. For scores r, the sum of distances over the
-    ordered pairs of codes in a unit is 2 (m sum r^2 - (sum r)^2).
+    Attributes:
+        observed: Observed disagreement.
+        expected: Expected disagreement.
+        slopes: float64[n], derivatives by the weights of the units.
+        unseen: float64[q, c], derivatives for units with one code that differs from a
+            value, or none; NaN for impossible units.
     """
 
-    def __init__(self, ratings: Ratings, scale: Scale, patterns: Floats) -> None:
-        self._patterns = patterns
-        self._sizes = patterns.sum(axis=1)
-        self._distances: Floats | None = None
-        if scale == "nominal":
-            self._distances = 1 - np.eye(len(ratings.values))
-        elif scale == "ratio":
-            numbers = ratings.numbers
-            apart = np.subtract.outer(numbers, numbers)
-            sums = np.add.outer(numbers, numbers)
-            relative = np.divide(apart, sums, out=np.zeros_like(apart), where=sums != 0)
-            self._distances = relative**2
+    observed: float
+    expected: float
+    slopes: Floats
+    unseen: Floats
 
-    def of(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return observed and expected disagreement, float64[b] each."""
-        marginals = weights @ self._patterns  # marginals of the coincidence matrix
-        n = marginals.sum(axis=1)
-        if self._distances is not None:
-            within = ((self._patterns @ self._distances) * self._patterns).sum(axis=1)
-            pairs = weights @ (within / (self._sizes - 1))
-            between = ((marginals @ self._distances) * marginals).sum(axis=1)
+    @property
+    def alpha(self) -> float:
+        """Alpha; NaN if only one value occurs, as expected disagreement is then 0."""
+        return 1 - self.observed / self.expected if self.expected > 1e-300 else math.nan
+
+
+def _disagreement(
+    ratings: Ratings, scale: Scale, used: Flags, w: Floats
+) -> _Disagreement:
+    """Compute the disagreement from the sums of distances of pairs of codes.
+
+    The distances are those of two values, or the squared differences of scores: of
+    mid-ranks, which depend on the weights, or of numbers.
+    """
+    _check_size(ratings, scale)
+    indices, q = ratings.indices[:, used], len(ratings.values)
+    given = indices >= 0
+    sizes = given.sum(axis=0).astype(float)
+
+    def summed(of_codes: Floats) -> Floats:
+        """Sum numbers of values over the codes of each unit, float64[n]."""
+        return np.asarray(np.append(of_codes, 0.0)[indices].sum(axis=0))
+
+    def by_code(of_units: Floats) -> Floats:
+        """Sum numbers of units, or of their codes, over the codes with each value."""
+        each = np.broadcast_to(of_units, indices.shape)[given]
+        return np.bincount(indices[given], each, q).astype(np.float64)
+
+    marginals = by_code(w)
+    n = float(marginals.sum())
+    of_within = np.zeros(q)  # through the scores, by the weight of a code
+    if scale in ("nominal", "ratio"):
+        apart = 1 - np.eye(q) if scale == "nominal" else _relative(ratings.numbers)
+        counts = ratings.counts[used]
+        pairs = ((counts @ apart) * counts).sum(axis=1) / (sizes - 1)
+        of_between = 2 * (apart @ marginals)
+        between = float(marginals @ apart @ marginals)
+    else:
+        if scale == "interval":
+            scores = ratings.numbers - (ratings.numbers.mean() if q else 0.0)
         else:
-            scores = np.cumsum(marginals, axis=1) - marginals / 2  # mid-ranks
-            sums, squares = scores @ self._patterns.T, scores**2 @ self._patterns.T
-            each = 2 * (self._sizes * squares - sums**2) / (self._sizes - 1)
-            pairs = (weights * each).sum(axis=1)
-            first = (marginals * scores).sum(axis=1)
-            between = 2 * (n * (marginals * scores**2).sum(axis=1) - first**2)
-        return pairs / n, between / (n * np.maximum(n - 1, 1e-300))
+            scores = np.cumsum(marginals) - marginals / 2
+        sums = summed(scores)
+        first, second = float(marginals @ scores), float(marginals @ scores**2)
+        pairs = 2 * (sizes * summed(scores**2) - sums**2) / (sizes - 1)
+        between = 2 * (n * second - first**2)
+        of_between = 2 * (second + n * scores**2 - 2 * scores * first)
+        if scale == "ordinal":
+            own = np.append(scores, 0.0)[indices]
+            of_within = _through_ranks(
+                by_code(4 * w * (sizes * own - sums) / (sizes - 1))
+            )
+            of_between += _through_ranks(4 * marginals * (n * scores - first))
+    within, left = float(w @ pairs), max(n - 1, 1e-300)
+    observed, expected = within / n, between / (n * left)
+    if not expected > 1e-300:
+        none = np.full(len(w), np.nan)
+        return _Disagreement(
+            observed=observed, expected=expected, slopes=none, unseen=none
+        )
+    ratio = within * left / between
+
+    def slopes(pairs: Floats, m: Floats, own: Floats, of_all: Floats) -> Floats:
+        ahead = -left / between * (pairs + own)
+        return np.asarray(ahead - ratio * (m / left - of_all / between))
+
+    each = slopes(pairs, sizes, summed(of_within), summed(of_between))
+    usual = float(np.average(each, weights=w))
+    near = _possible(marginals, scale)
+    distance = (
+        apart[np.arange(q)[:, None], near]
+        if scale in ("nominal", "ratio")
+        else (scores[:, None] - scores[near]) ** 2
+    )
+    m = sizes.max()
+    unseen = slopes(
+        2 * distance,
+        m,
+        (m - 1) * of_within[:, None] + of_within[near],
+        (m - 1) * of_between[:, None] + of_between[near],
+    )
+    unseen[marginals <= 0] = np.nan
+    return _Disagreement(
+        observed=observed, expected=expected, slopes=each - usual, unseen=unseen - usual
+    )
 
 
-class _Measured:
-    """Observed and expected disagreement on the interval scale, from sums for each unit.
+def _possible(marginals: Floats, scale: Scale) -> Integers:
+    """Return the values that unseen codes may have beside each value, int64[q, c].
 
-    `patterns` are float64[p, 3]: for each kind of unit the number of codes, the sum of
-    the codes, and the sum of their squares.
+    The values must occur. On a scale with an order they differ by one step.
     """
-
-    def __init__(self, patterns: Floats) -> None:
-        self._patterns = patterns
-        sizes, sums, squares = patterns.T
-        self._pairs = 2 * (sizes * squares - sums**2) / (sizes - 1)
-
-    def of(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return observed and expected disagreement, float64[b] each."""
-        n, sums, squares = (weights @ self._patterns).T
-        between = 2 * (n * squares - sums**2)
-        return weights @ self._pairs / n, between / (n * np.maximum(n - 1, 1e-300))
+    q, occur = len(marginals), np.flatnonzero(marginals > 0)
+    if scale == "nominal":
+        return np.broadcast_to(occur, (q, len(occur)))
+    at = np.searchsorted(occur, np.arange(q))[:, None] + np.array([-1, 0, 1])
+    return np.asarray(occur[np.clip(at, 0, len(occur) - 1)])
 
 
-def _patterns_of(ratings: Ratings, scale: Scale) -> Floats:
-    """Return the sufficient statistics of each unit, float64[n, q] or float64[n, 3]."""
+def _relative(numbers: Floats) -> Floats:
+    """Return squared differences of numbers relative to their sums, float64[q, q]."""
+    apart, sums = np.subtract.outer(numbers, numbers), np.add.outer(numbers, numbers)
+    relative = np.divide(apart, sums, out=np.zeros_like(apart), where=sums != 0)
+    return np.asarray(relative**2)
+
+
+def _through_ranks(of_scores: Floats) -> Floats:
+    """Return derivatives by the weights of codes, of what mid-ranks change.
+
+    A code with the value d raises the mid-rank of d by 1 / 2 of its weight, and those of
+    higher values by its weight.
+
+    Args:
+        of_scores: float64[q], derivatives by the mid-ranks.
+    """
+    return np.asarray(of_scores.sum() - np.cumsum(of_scores) + of_scores / 2)
+
+
+def _check_size(ratings: Ratings, scale: Scale) -> None:
+    """Refuse a table of units by codes that is too large for the scale."""
     n, q = ratings.indices.shape[1], len(ratings.values)
-    if scale == "interval":
-        numbers = ratings.numbers
-        given = ratings.indices >= 0
-        middle = numbers.mean() if q else 0.0
-        values = np.where(given, np.append(numbers - middle, 0.0)[ratings.indices], 0.0)
-        sums = (given.sum(axis=0), values.sum(axis=0), (values**2).sum(axis=0))
-        return np.stack(sums, axis=1).astype(float)
-    if n * q > _MOST:
+    if scale != "interval" and n * q > _MOST:
         raise ArgumentError(
             f"{setting('scale', scale)} takes at most {_MOST // max(n, 1)} different "
             f"codes for {n} units, not {q}; for measurements use "
@@ -193,29 +246,3 @@ def _patterns_of(ratings: Ratings, scale: Scale) -> Floats:
             code="out_of_range",
             form="{problem}",
         )
-    return ratings.counts
-
-
-def _alpha(observed: Floats, expected: Floats) -> Floats:
-    """Return alpha; NaN if only one value occurs, as expected disagreement is then 0."""
-    defined = expected > 1e-300
-    ratio = np.divide(
-        observed, expected, out=np.full_like(observed, np.nan), where=defined
-    )
-    return np.asarray(1 - ratio)
-
-
-def _kinds(patterns: Floats, weights: Floats) -> tuple[Floats, Floats, Integers]:
-    """Group identical units; return their patterns, weights and counts."""
-    q = patterns.shape[1]
-    base = int(patterns.max()) + 1
-    is_counts = bool((patterns == np.floor(patterns)).all() and (patterns >= 0).all())
-    if is_counts and q * math.log2(base) < 62:
-        keys = patterns.astype(np.int64) @ base ** np.arange(q, dtype=np.int64)
-    else:
-        keys = np.unique(patterns, axis=0, return_inverse=True)[1].ravel()
-    if np.ptp(weights) > 0:
-        both = np.stack([keys, np.unique(weights, return_inverse=True)[1]])
-        keys = np.unique(both, axis=1, return_inverse=True)[1].ravel()
-    _, first, kinds = np.unique(keys, return_index=True, return_counts=True)
-    return patterns[first], weights[first], kinds

@@ -8,8 +8,7 @@ design.
 Sources: Särndal, Swensson, Wretman, "Model Assisted Survey Sampling", 1992, section 5.5
 (linearization); Bonett, Price, "Adjusted Wald Confidence Interval for a Difference of
 Binomial Proportions Based on Paired Data", J. Educ. Behav. Stat. 37, 2012; Edwards, Hsu,
-"Multiple Comparisons with the Best Treatment", J. Am. Stat. Assoc. 78, 1983; Hothorn,
-Bretz, Westfall, "Simultaneous Inference in General Parametric Models", Biom. J. 50, 2008.
+"Multiple Comparisons with the Best Treatment", J. Am. Stat. Assoc. 78, 1983.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -27,13 +26,14 @@ from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
     LEVEL,
     Measure,
+    bonferroni,
     kish_n,
     level_of,
     on_z_scale,
     share,
     student_quantile,
 )
-from llamaherd.research.statistics.simultaneous import symmetric_root
+from llamaherd.research.statistics.number_agreement import number_agreement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +42,8 @@ if TYPE_CHECKING:
 
 MeasureName = Literal["accuracy", "balanced_accuracy", "macro_f1", "kappa"]
 MEASURES: tuple[MeasureName, ...] = ("accuracy", "balanced_accuracy", "macro_f1", "kappa")
-Adjust = Literal["max-t", "none"]
-ADJUST: tuple[Adjust, ...] = ("max-t", "none")
-_N_DRAWS = 20_000  # draws of the largest difference, for simultaneous intervals
+Adjust = Literal["bonferroni", "none"]
+ADJUST: tuple[Adjust, ...] = ("bonferroni", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,22 +113,42 @@ class UnitCodes:
     strata: Integers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnitNumbers:
+    """Right numbers of n units, with the weights and strata of their sample.
+
+    Attributes:
+        numbers: float64[n], right numbers.
+        weights: float64[n], positive weights of the units.
+        strata: int64[n], strata from which the units were drawn.
+        ends: Smallest and largest number of the scale.
+    """
+
+    numbers: Floats
+    weights: Floats
+    strata: Integers
+    ends: tuple[float, float]
+
+    def filled(self, given: Floats) -> Floats:
+        """Replace missing numbers by the end of the scale that is farther away."""
+        low, high = self.ends
+        farther = np.where(self.numbers - low > high - self.numbers, low, high)
+        return np.where(np.isfinite(given), given, farther)
+
+
 def compare(
     given: Sequence[tuple[Flags, Flags]],
     units: UnitCodes,
     measure: MeasureName = "accuracy",
     *,
     level: float = LEVEL,
-    adjust: Adjust = "max-t",
-    seed: int = 0,
+    adjust: Adjust = "bonferroni",
 ) -> Paired:
     """Compare classifiers on the same units.
 
-    With `adjust="max-t"` the intervals of all differences together contain the true
+    With `adjust="bonferroni"` the intervals of all differences together contain the true
     differences with probability `level`. These intervals include the intervals of
-    differences from the best classifier, whichever classifier is the best. The critical
-    value is the quantile of the largest studentized difference, drawn from the joint
-    distribution.
+    differences from the best classifier, whichever classifier is the best.
 
     Intervals of differences of accuracies are adjusted Wald intervals: one unit is added
     to each of both kinds of disagreement. With weights, these intervals use the
@@ -142,9 +161,8 @@ def compare(
         units: Correct labels.
         measure: Measure to compare.
         level: Confidence level.
-        adjust: "max-t" for simultaneous intervals, "none" if each interval alone has the
-            level.
-        seed: Seed of the random draws.
+        adjust: "bonferroni" for simultaneous intervals, "none" if each interval alone has
+            the level.
 
     Raises:
         ValueError: An argument is out of range; or the measure is "kappa", but units have
@@ -164,40 +182,90 @@ def compare(
         _influence(measure, has & is_given[:, None], hit, units)
         for (has, is_given), hit in zip(given, hits, strict=True)
     ]
-    influences = np.array([own for _, own in made]).reshape(len(made), -1)
-    covariance, df = covariance_of(influences, units.strata)
+    covariance, df = _covariance_of([own for _, own in made], units.strata)
     m = len(made)
     critical = student_quantile(level, df)
-    if adjust == "max-t" and m > 2:
-        critical = critical_of(covariance, df, level, seed)
     values = tuple(
         share(hit, units.weights, level)
         if measure == "accuracy"
-        else _own(value, covariance[i, i], student_quantile(level, df), len(hit), measure)
+        else _own(value, covariance[i, i], critical, len(hit), measure)
         for i, ((value, _), hit) in enumerate(zip(made, hits, strict=True))
     )
+    critical = _critical_of(level, m, df, adjust)
+    most = 2.0 if measure == "kappa" else 1.0
     found = []
     for i, j in combinations(range(m), 2):
-        spread = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
-        pair = _Pair(hits[i], hits[j], units.weights, max(float(spread), 0.0))
+        pair = _Pair(hits[i], hits[j], units.weights, _variance(covariance, i, j))
         value = made[i][0] - made[j][0]
         if measure == "accuracy":
             low, high = pair.adjusted(critical)
         else:
-            reach = critical * math.sqrt(pair.variance)
-            if pair.variance < LEAST_SPREAD**2 and abs(value) > LEAST_SPREAD:
-                reach = math.nan  # the units show no variance of the difference
-            low, high = value - reach, value + reach
+            low, high = _limits(value, pair.variance, critical)
         found.append(
             PairedDifference(
                 first=i,
                 second=j,
                 value=value,
-                low=max(low, -2.0 if measure == "kappa" else -1.0),
-                high=min(high, 2.0 if measure == "kappa" else 1.0),
+                low=max(low, -most),
+                high=min(high, most),
                 differ=pair.differ,
             )
         )
+    return Paired(values=values, differences=tuple(found), critical=critical)
+
+
+def compare_numbers(
+    given: Sequence[Floats],
+    units: UnitNumbers,
+    *,
+    level: float = LEVEL,
+    adjust: Adjust = "bonferroni",
+) -> Paired:
+    """Compare the mean absolute errors of raters' numbers on the same units.
+
+    Intervals of differences are paired t intervals. `PairedDifference.differ` is the
+    weighted share of units on which the absolute errors of both raters differ.
+
+    Args:
+        given: For each rater float64[n]; a missing number, NaN, is replaced by the end of
+            the scale that is farther from the right number.
+        units: Right numbers.
+        level: Confidence level.
+        adjust: As in `compare`.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+    level_of(level)
+    checks.choice("adjust", adjust, ADJUST)
+    w = units.weights
+    filled = [units.filled(np.asarray(each, dtype=np.float64)) for each in given]
+    errors = [abs(each - units.numbers) for each in filled]
+    means = [float(np.average(each, weights=w)) for each in errors]
+    influences = [w * (e - mean) / w.sum() for e, mean in zip(errors, means, strict=True)]
+    covariance, df = _covariance_of(influences, units.strata)
+    critical = _critical_of(level, len(given), df, adjust)
+    found = []
+    for i, j in combinations(range(len(given)), 2):
+        value = means[i] - means[j]
+        low, high = _limits(value, _variance(covariance, i, j), critical)
+        apart = abs(errors[i] - errors[j]) > LEAST_SPREAD
+        found.append(
+            PairedDifference(
+                first=i,
+                second=j,
+                value=value,
+                low=low,
+                high=high,
+                differ=float(np.average(apart, weights=w)),
+            )
+        )
+    values = tuple(
+        number_agreement(
+            np.stack([each, units.numbers]), unit_weights=w, level=level
+        ).measures["mae"]
+        for each in filled
+    )
     return Paired(values=values, differences=tuple(found), critical=critical)
 
 
@@ -287,14 +355,16 @@ def _kappa(has: Flags, should: Flags, w: Floats) -> tuple[float, Floats]:
     return value, w * slope / (n * (1 - by_chance))
 
 
-def covariance_of(influences: Floats, strata: Integers) -> tuple[Floats, float]:
+def _covariance_of(
+    influences: Sequence[Floats], strata: Integers
+) -> tuple[Floats, float]:
     """Return the covariance of the measures, float64[m, m], and degrees of freedom.
 
     Units are treated as drawn with replacement within strata. Strata that have only one
     unit are merged.
 
     Args:
-        influences: float64[m, n], influence of each unit on each measure, weighted.
+        influences: For each of m measures float64[n], influences of the units, weighted.
         strata: int64[n], strata of the units.
     """
     strata = np.unique(strata, return_inverse=True)[1]
@@ -303,11 +373,12 @@ def covariance_of(influences: Floats, strata: Integers) -> tuple[Floats, float]:
     if len(alone) and len(sizes) > 1:
         joined = alone[0] if len(alone) > 1 else int(np.argmax(sizes))
         strata = np.where(np.isin(strata, alone), joined, strata)
-    m, n = influences.shape
+    m, n = len(influences), len(strata)
+    parts = np.array(influences).reshape(m, n)
     covariance = np.zeros((m, m))
     names = np.unique(strata)
     for name in names:
-        own = influences[:, strata == name]
+        own = parts[:, strata == name]
         size = own.shape[1]
         if size > 1:
             centred = own - own.mean(axis=1, keepdims=True)
@@ -315,17 +386,21 @@ def covariance_of(influences: Floats, strata: Integers) -> tuple[Floats, float]:
     return covariance, float(max(n - len(names), 1))
 
 
-def critical_of(covariance: Floats, df: float, level: float, seed: int) -> float:
-    """Return the quantile of the largest studentized difference among all pairs."""
-    generator = np.random.default_rng(seed)
-    root = symmetric_root(covariance)
-    drawn = generator.standard_normal((_N_DRAWS, len(covariance))) @ root.T
-    drawn /= np.sqrt(generator.chisquare(df, (_N_DRAWS, 1)) / df)
-    largest: Any = np.zeros(_N_DRAWS)
-    for i, j in combinations(range(len(covariance)), 2):
-        variance = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
-        if variance > LEAST_SPREAD**2:
-            np.maximum(
-                largest, abs(drawn[:, i] - drawn[:, j]) / math.sqrt(variance), out=largest
-            )
-    return max(float(np.quantile(largest, level)), student_quantile(level, df))
+def _variance(covariance: Floats, i: int, j: int) -> float:
+    """Return the variance of the difference of two measures."""
+    spread = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
+    return max(float(spread), 0.0)
+
+
+def _limits(value: float, variance: float, critical: float) -> tuple[float, float]:
+    """Return the limits of a difference; NaN if the units show no variance of it."""
+    if variance < LEAST_SPREAD**2 and abs(value) > LEAST_SPREAD:
+        return math.nan, math.nan
+    reach = critical * math.sqrt(variance)
+    return value - reach, value + reach
+
+
+def _critical_of(level: float, m: int, df: float, adjust: Adjust) -> float:
+    """Return half the width of the intervals of differences, in standard errors."""
+    n_pairs = m * (m - 1) // 2 if adjust == "bonferroni" else 1
+    return student_quantile(bonferroni(level, n_pairs), df)

@@ -39,6 +39,12 @@ class CodesByCoder(tuple[Sequence[Code], ...]):
     __slots__ = ()
 
 
+class ModelAndPerson(CodesByCoder):
+    """Codes of a model and of a person: the model's labels of all texts are known."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratings:
     """Codes of m coders for n units.

@@ -33,14 +33,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.research.statistics.intervals import normal_quantile, student_quantile
+from llamaherd.research.statistics.intervals import (
+    ENOUGH,
+    normal_quantile,
+    student_quantile,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.statistics.sampling import Floats
 
-ENOUGH = 5  # cases seen from which on no unseen case is added
+OTHER_KIND = 0.5  # weight of cases seen of the other kind
 _MOST_SKEW = 1.0  # bound of the skewness M / V^1.5
 _NONE = 1e-18  # variances below this are rounding errors
 

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research.statistics import (
-    cohen_kappa,
-    gwet_ac1,
-    krippendorff_alpha,
-    percent_agreement,
-    unseen,
-)
 from llamaherd.research.statistics.imputed_measures import (
     combined_agreement,
 )
 from llamaherd.research.statistics.intervals import mean, share
-from llamaherd.research.statistics.ratings import CodesByCoder, ratings_of
+from llamaherd.research.statistics.ratings import CodesByCoder, ModelAndPerson
 from llamaherd.research.validation import label_set_agreement as sets
 from llamaherd.research.validation.validation import (
     Ceiling,
@@ -31,99 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.statistics import (
-        Agreement,
-    )
-    from llamaherd.research.statistics.ratings import Floats, Scale
+    from llamaherd.research.statistics import Agreement
+    from llamaherd.research.statistics.coefficients import CoefficientSettings
+    from llamaherd.research.statistics.ratings import Floats
     from llamaherd.research.validation.inputs import Codes
     from llamaherd.research.validation.right_codes import (
         RightCodes,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CoefficientSettings:
-    """Settings that all coefficients use."""
-
-    names: list[Hashable] | None
-    scale: Scale
-    w: Floats
-    level: float
-    n_bootstrap: int
-    seed: int
-
-    def kappas(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return percent agreement; for two coders also kappa."""
-        by_coder = CodesByCoder(codes)
-        found = [percent_agreement(by_coder, unit_weights=self.w, level=self.level)]
-        kinds = ("none",) if self.scale == "nominal" else ("none", "quadratic")
-        found += [
-            cohen_kappa(
-                *codes,
-                weights=kind,
-                levels=self.names,
-                unit_weights=self.w,
-                level=self.level,
-            )
-            for kind in kinds
-            if len(codes) == 2
-        ]
-        return tuple(found)
-
-    def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return the coefficients of `kappas`, alpha and AC1."""
-        by_coder = CodesByCoder(codes)
-        alpha = krippendorff_alpha(
-            by_coder,
-            scale=self.scale,
-            levels=self.names,
-            unit_weights=self.w,
-            level=self.level,
-            n_bootstrap=self.n_bootstrap,
-            seed=self.seed,
-        )
-        ac1 = gwet_ac1(by_coder, levels=self.names, unit_weights=self.w, level=self.level)
-        return (*self.kappas(codes), alpha, ac1)
-
-    def of_model(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return the coefficients of the model's labels and the codes of a person.
-
-        With weights, intervals include errors that few codes could show.
-        """
-        return self._widened(codes, self.coefficients(codes))
-
-    def kappas_of_model(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return the coefficients of `kappas`, with intervals as in `of_model`."""
-        return self._widened(codes, self.kappas(codes))
-
-    def _widened(
-        self, codes: Sequence[Sequence[Code]], found: tuple[Agreement, ...]
-    ) -> tuple[Agreement, ...]:
-        """Extend the intervals of all coefficients after percent agreement."""
-        ratings = ratings_of(codes, self.names, self.scale)
-        used = (ratings.indices >= 0).all(axis=0) & (self.w > 0)
-        given, right = ratings.indices[:, used]
-        k, n = len(ratings.values), int(used.sum())
-        apart = np.abs(np.subtract.outer(np.arange(k), np.arange(k))).astype(float)
-
-        def of(tables: Floats) -> Floats:
-            return unseen.coefficients(tables, apart, self.scale, ratings.values, n)
-
-        reach = unseen.distances(given, right, self.w[used], k, self.level, of)
-        if reach is None:
-            return found
-        distances = zip(map(float, reach[0]), map(float, reach[1]), strict=True)
-        by_name = dict(zip(unseen.names(self.scale), distances, strict=True))
-        widened = [found[0]]
-        for coefficient in found[1:]:
-            low, high = unseen.extended(
-                (coefficient.low, coefficient.high),
-                coefficient.value,
-                *by_name[coefficient.name],
-                -1.0,
-            )
-            widened.append(replace(coefficient, low=low, high=high))
-        return tuple(widened)
 
 
 def agreements_of(
@@ -143,10 +49,10 @@ def agreements_of(
             "label_agreement": of,
             "pairs": pairs,
         }
-    several_people = len(codes.codes) > 1
+    people = CodesByCoder(codes.codes)
     return {
         "model_agreement": _of_draws(given, decided, how),
-        "coder_agreement": how.coefficients(codes.codes) if several_people else (),
+        "coder_agreement": how.of(people) if len(people) > 1 else (),
         "label_agreement": (),
         "pairs": pairs,
     }
@@ -157,8 +63,8 @@ def _of_draws(
 ) -> tuple[Agreement, ...]:
     """Return the agreement with the right codes, combined over draws of right codes."""
     if not decided.draws:
-        return how.of_model([given, decided.codes])
-    by_draw = [how.of_model([given, each]) for each in decided.draws]
+        return how.of(ModelAndPerson([given, decided.codes]))
+    by_draw = [how.of(ModelAndPerson([given, each])) for each in decided.draws]
     return tuple(
         combined_agreement(each, how.level) for each in zip(*by_draw, strict=True)
     )
@@ -178,13 +84,17 @@ def _pairs(
         PairAgreement(
             first=first,
             second=second,
-            coefficients=kappas(both)
+            coefficients=how.of(form((a, b)), of_pairs=True)
             if names is None
-            else sets.mean_of([kappas(sets.yes_or_no(n, both)) for n in names]),
+            else sets.mean_of(
+                [
+                    how.of(form(sets.yes_or_no(name, (a, b))), of_pairs=True)
+                    for name in names
+                ]
+            ),
         )
         for i, ((first, a), (second, b)) in enumerate(combinations(columns, 2))
-        for both in [(a, b)]
-        for kappas in [how.kappas_of_model if i < len(codes.codes) else how.kappas]
+        for form in [ModelAndPerson if i < len(codes.codes) else CodesByCoder]
     )
 
 

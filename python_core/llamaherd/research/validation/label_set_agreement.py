@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from llamaherd.research.coding.label_sets import (
     words_for_none,
 )
 from llamaherd.research.statistics.agreement import Agreement
+from llamaherd.research.statistics.ratings import CodesByCoder, ModelAndPerson
 from llamaherd.research.validation.inputs import with_codes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
+    from llamaherd.research.statistics.coefficients import CoefficientSettings
     from llamaherd.research.validation.inputs import Codes, ModelLabels
 
 
@@ -96,22 +98,12 @@ def yes_or_no(name: Hashable, codes: Sequence[Any]) -> list[list[Code]]:
     return [[None if each is None else name in each for each in row] for row in codes]
 
 
-class Coefficients(Protocol):
-    """Protocol of the settings of coefficients, with the functions for `by_label`."""
-
-    def of_model(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return the coefficients of the model's labels and the codes of a person."""
-
-    def coefficients(self, codes: Sequence[Sequence[Code]]) -> tuple[Agreement, ...]:
-        """Return the coefficients of the codes of people."""
-
-
 def by_label(
     given: Sequence[Any],
     right: Sequence[Any],
     people: Sequence[Any],
     names: Sequence[Hashable],
-    how: Coefficients,
+    how: CoefficientSettings,
 ) -> tuple[LabelAgreement, ...]:
     """Return the agreement of coders for each label.
 
@@ -120,13 +112,15 @@ def by_label(
         right: Majority of human codes, as tuples.
         people: Human codes of each coder, as tuples.
         names: All labels.
-        how: Functions that compute the coefficients, given codes by coder.
+        how: Settings of the coefficients.
     """
     return tuple(
         LabelAgreement(
             label=name,
-            model=how.of_model(yes_or_no(name, [given, right])),
-            people=how.coefficients(yes_or_no(name, people)) if len(people) > 1 else (),
+            model=how.of(ModelAndPerson(yes_or_no(name, [given, right]))),
+            people=how.of(CodesByCoder(yes_or_no(name, people)))
+            if len(people) > 1
+            else (),
         )
         for name in names
     )

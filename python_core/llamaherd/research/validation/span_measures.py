@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.core.decimals import decimals, percents
-from llamaherd.research.statistics.gamma import Gamma
 from llamaherd.research.statistics.intervals import Measure, percentiles
 from llamaherd.research.statistics.unitizing import Unitizing, f1_of, matches
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
     Texts = dict[str, tuple[Unit, ...]]  # passages by text
 
-_ALPHA, _GAMMA = "unitizing alpha", "gamma"
+_ALPHA = "unitizing alpha"
 _OF_LABELS = ("exact f1", "overlap f1")
 
 
@@ -56,19 +54,15 @@ class SpanComparison:
     Args:
         labels: Labels for which to compute measures; "" for all labels together.
         draws: Bootstrap samples of texts.
-        seed: Seed for gamma; None without gamma.
 
     Attributes:
         measures: Measures so far, by part, measure and label.
-        notes: Notes on the measures.
     """
 
-    def __init__(self, labels: Sequence[str], draws: SpanDraws, seed: int | None) -> None:
+    def __init__(self, labels: Sequence[str], draws: SpanDraws) -> None:
         self.measures: dict[tuple[str, str, str], Measure] = {}
-        self.notes: list[str] = []
         self._labels = labels
         self._draws = draws
-        self._seed = seed
 
     def compare(self, part: str, given: Texts, true: Texts) -> None:
         """Compute precision, recall and F1 on the texts that both sides coded."""
@@ -84,35 +78,21 @@ class SpanComparison:
                     self.measures[part, name, label] = measure
 
     def agree(self, part: str, coders: Sequence[Texts]) -> None:
-        """Compute alpha, and gamma if wanted, on the texts that all coders coded."""
+        """Compute alpha on the texts that all coders coded."""
         texts = [text for text in coders[0] if all(text in own for own in coders)]
         each = [[own[text] for text in texts] for own in coders]
         lengths = [len(text) for text in texts]
         for label in self._labels if texts else ():
             wanted = [label] if label else None
-            of: dict[str, Callable[[Integers | None], float]] = {
-                _ALPHA: Unitizing(each, lengths, wanted).alpha
-            }
-            if self._seed is not None:
-                gamma = Gamma(each, lengths, wanted, seed=self._seed)
-                of[_GAMMA] = gamma.value
-                self._tell(part, label, gamma)
-            found = self._draws.measures(len(texts), partial(_agreement, of))
-            for name, measure in found.items():
-                self.measures[part, name, label] = measure
-
-    def _tell(self, part: str, label: str, gamma: Gamma) -> None:
-        if not label and gamma.n_samples:
-            self.notes.append(
-                f"Gamma, {part}: expected disorder {decimals(gamma.expected, 3)} "
-                f"(± {percents(gamma.error)}) from {gamma.n_samples} random continua"
-            )
+            alpha = Unitizing(each, lengths, wanted).alpha
+            found = self._draws.measures(len(texts), partial(_agreement, alpha))
+            self.measures[part, _ALPHA, label] = found[_ALPHA]
 
 
 def _agreement(
-    of: Mapping[str, Callable[[Integers | None], float]], texts: Integers | None
+    alpha: Callable[[Integers | None], float], texts: Integers | None
 ) -> dict[str, float]:
-    return {name: value(texts) for name, value in of.items()}
+    return {_ALPHA: alpha(texts)}
 
 
 def _only(units: Sequence[Unit], label: str) -> list[Unit]:

@@ -183,29 +183,32 @@ def validate_spans(
     "exact" counts a passage if its begin, end and label are equal, "overlap" if it shares
     at least one character with a passage of the same label. "unitizing alpha" is
     Krippendorff's coefficient (2004) of the agreement of all coders over all texts.
-    "gamma" is the coefficient of Mathet, Widlocher and Metivier (2015), which aligns the
-    passages of all coders first. Intervals are percentiles of a bootstrap of texts; the
-    intervals of gamma do not include the variation of the disorder expected by chance.
+    Intervals are percentiles of a bootstrap of texts.
 
     Args:
         coded: Texts that `annotate` coded by a codebook of the type "spans"; or passages
             of one coder, from `read_spans`.
         gold: Passages that people marked. Texts are matched by their content.
-        gamma: True to compute gamma, too, which needs scipy and takes longer.
+        gamma: Removed; True is an error.
         level: Confidence level.
         n_bootstrap: Number of bootstrap draws; 0 for no intervals.
-        seed: Seed of the bootstrap, and of the random passages for gamma.
+        seed: Seed of the bootstrap.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The codebook has another type, no text was coded both by the model
-            and by people, or too many passages overlap for gamma.
-        ImportError: `gamma` is True, and scipy is not installed.
+        ValueError: The codebook has another type, or no text was coded both by the model
+            and by people.
     """
     if not isinstance(gold, SpanCodes):
         raise ArgumentTypeError(
             f"must be what {call('read_spans')} returns, not {checks.shown(gold)}",
             argument="gold",
+        )
+    if checks.flag("gamma", gamma):
+        raise ArgumentError(
+            "was removed: use the measure 'unitizing alpha', which is always computed",
+            argument="gamma",
+            code="removed",
         )
     level = level_of(level)
     n_bootstrap = checks.integer("n_bootstrap", n_bootstrap, 0)
@@ -214,8 +217,7 @@ def validate_spans(
     draws = SpanDraws(level, n_bootstrap, seed)
     labels = sorted({*gold.labels, *(u.label for us in model.values() for u in us)})
     by_label = ("", *labels) if len(labels) > 1 else ("",)
-    of_gamma = seed if checks.flag("gamma", gamma) else None
-    comparison = SpanComparison(by_label, draws, of_gamma)
+    comparison = SpanComparison(by_label, draws)
     for coder, own in gold.coders.items():
         comparison.compare(f"{MODEL} and {coder}", model, own)
     if not comparison.measures:
@@ -229,8 +231,7 @@ def validate_spans(
     comparison.agree(f"{MODEL} and people", [model, *people])
     if len(people) > 1:
         comparison.agree("between people", people)
-    notes = (*_notes(model, gold), *comparison.notes)
-    return SpanValidation(comparison.measures, notes, level)
+    return SpanValidation(comparison.measures, tuple(_notes(model, gold)), level)
 
 
 def _of_model(coded: object) -> Texts:

@@ -22,15 +22,20 @@ from llamaherd.research.statistics import (
     coverage_curve,
 )
 from llamaherd.research.statistics.coder_codes import N_IMPUTATIONS, Consensus
+from llamaherd.research.statistics.coefficients import CoefficientSettings
 from llamaherd.research.statistics.imputed_measures import (
     combined_accuracy,
     combined_measure,
 )
-from llamaherd.research.statistics.intervals import LEVEL, N_BOOTSTRAP, Measure, level_of
+from llamaherd.research.statistics.intervals import (
+    LEVEL,
+    Measure,
+    level_of,
+    warn_of_bootstrap,
+)
 from llamaherd.research.statistics.ratings import SCALES
 from llamaherd.research.validation import label_set_agreement as sets
 from llamaherd.research.validation.coefficients import (
-    CoefficientSettings,
     agreements_of,
     ceiling_of,
 )
@@ -76,8 +81,8 @@ def validate(
     labels: Sequence[Hashable] | None = None,
     scale: Scale | None = None,
     level: float = LEVEL,
-    n_bootstrap: int = N_BOOTSTRAP,
-    seed: int = 0,
+    n_bootstrap: int | None = None,
+    seed: int | None = None,
     several: bool | None = None,
     weights: Any = None,  # noqa: ANN401 - a column, or numbers
     consensus: Consensus = "majority",
@@ -112,8 +117,8 @@ def validate(
             20 different numbers; otherwise "nominal". Ordered labels that are numbers are
             also compared as numbers, see `Validation.numbers`.
         level: Confidence level.
-        n_bootstrap: Number of bootstrap draws for intervals that need them.
-        seed: Seed of the bootstrap.
+        n_bootstrap: Removed, without effect.
+        seed: Removed, without effect.
         several: True if a text may have several labels, joined by "; ", where "" or
             "none" means that no label applies. Each label is then scored as present or
             absent, and accuracy is the share of texts with exactly the right labels. None
@@ -133,6 +138,7 @@ def validate(
         ValueError: An argument is out of range, or arguments contradict each other.
     """
     level_of(level)
+    warn_of_bootstrap(n_bootstrap, seed)
     label = label_column_of(coded, gold, label)
     _check_people(coded, gold, truth, label)
     are_sets = has_several(coded, gold) if several is None else several
@@ -166,8 +172,6 @@ def validate(
         scale=scale,
         w=np.ones(len(given)) if unit_weights is None else unit_weights,
         level=level,
-        n_bootstrap=n_bootstrap,
-        seed=seed,
     )
 
     def accuracy(truth: Sequence[Code], names: Sequence[Hashable] | None) -> Accuracy:
@@ -177,8 +181,6 @@ def validate(
             labels=names,
             unit_weights=unit_weights,
             level=level,
-            n_bootstrap=n_bootstrap,
-            seed=seed,
             several=are_sets,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core.decimals import decimals, percents
@@ -10,7 +9,6 @@ from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.codes import are_alike
 from llamaherd.research.codes.majority import note_on_ties
 from llamaherd.research.coding.texts import same_rows
-from llamaherd.research.statistics.coefficients import COEFFICIENTS
 from llamaherd.research.statistics.representative import copied, label_check
 
 if TYPE_CHECKING:
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 _FEW_OF_LABEL = 10
 _FEW = 50
-_FEW_MISSED = 5  # a warning is given if fewer missed cases were observed
 # Too low even for tentative conclusions: Krippendorff, Human Communication Research 30,
 # 2004.
 _LEAST_ALPHA = 0.667
@@ -32,7 +29,6 @@ def warnings_of(
     lines = [
         *_of_numbers(found),
         *_of_recall(found),
-        *_of_intervals(found),
         *_of_codes(found, codes, n_ties),
         *_of_copies(answers, codes),
         *_of_picked(found, answers, codes),
@@ -59,8 +55,7 @@ def _of_numbers(found: Validation) -> list[str]:
     if few and found.scale not in ("interval", "ratio"):  # a scale has many numbers
         lines.append(
             f"Labels that people gave to fewer than {_FEW_OF_LABEL} texts, too few for "
-            f"reliable results: {', '.join(few)}. Because of these labels, the interval "
-            "of macro F1 is too narrow."
+            f"reliable results: {', '.join(few)}."
         )
     if measured.accuracy.low <= measured.majority_accuracy.value:
         lines.append(
@@ -76,7 +71,7 @@ def _of_recall(found: Validation) -> list[str]:
     lines = []
     for scores in found.accuracy.per_label:
         unfound = scores.unfound
-        if unfound is None or unfound.n_cases >= _FEW_MISSED:
+        if unfound is None:
             continue
         lines.append(
             f"Recall of {scores.label!r} may be as low as {decimals(scores.recall.low)}: "
@@ -86,31 +81,6 @@ def _of_recall(found: Validation) -> list[str]:
             f"{unfound.n_cases} of them as {scores.label!r}. Code more of these texts."
         )
     return lines
-
-
-def _of_intervals(found: Validation) -> list[str]:
-    """Return warnings about intervals without width."""
-    measured = found.accuracy
-    if any(each.interval == "none" for each in found.coefficients):
-        return []
-    measures: list[tuple[str, Any]] = [("F1", each.f1) for each in measured.per_label]
-    measures += [("macro F1", measured.macro_f1)]
-    measures += [("balanced accuracy", measured.balanced_accuracy)]
-    measures += [(COEFFICIENTS[each.name].short, each) for each in found.coefficients]
-    without = [
-        name
-        for name, each in measures
-        if name and math.isnan(each.low) and not math.isnan(each.value)
-    ]
-    if not without:
-        return []
-    names = ", ".join(dict.fromkeys(without))
-    lines = (
-        f"No interval is given for {names} if the labels of all texts are right, or all "
-        "are wrong: then neither the bootstrap nor the formulas give an interval. The "
-        "intervals of accuracy, precision and recall are valid."
-    )
-    return [lines]
 
 
 def _of_codes(found: Validation, codes: Codes, n_ties: int) -> list[str]:

@@ -64,7 +64,7 @@ def test_all_functions_use_the_same_code(
     def results(gold: lh.GoldSample) -> list[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            found = lh.validate(data, gold, n_bootstrap=0, label="label")
+            found = lh.validate(data, gold, label="label")
             estimates = lh.estimate(data, gold, by="label", label="label")
         part = codes_of_part(lh.gold_split(gold, 0.2, 0.4, 0.4, seed=1), "select")
         rows = [(r.outcome, r.group, r.method, r.estimate) for r in estimates.rows]

@@ -117,8 +117,8 @@ def test_types_make_no_difference(
     if found is not None:
         assert found.n_gold == plain.n_gold == 80
         assert numbers(found) == numbers(plain)
-    a = lh.validate(label, code, n_bootstrap=0)
-    b = lh.validate(list(data.label), list(data.code), n_bootstrap=0)
+    a = lh.validate(label, code)
+    b = lh.validate(list(data.label), list(data.code))
     assert a.n_gold == b.n_gold
     assert a.accuracy.accuracy == b.accuracy.accuracy
     assert same_results(a.model_agreement, b.model_agreement)
@@ -171,12 +171,10 @@ def test_the_scale_is_known_by_all() -> None:
     assert gold.design["scale"] == "ordinal"
     codes = {"ann": [names[i % 3] for i in range(30)], "ben": ["low"] * 30}
     gold = gold.with_codes(codes)
-    found = lh.validate(frame, gold, label="label", n_bootstrap=0)
-    plain = lh.validate(list(map(str, label)), gold, labels=names, n_bootstrap=0)
+    found = lh.validate(frame, gold, label="label")
+    plain = lh.validate(list(map(str, label)), gold, labels=names)
     assert found.scale == plain.scale == "ordinal"
-    alpha = lh.krippendorff_alpha(
-        gold.codes, scale="ordinal", levels=names, n_bootstrap=0
-    )
+    alpha = lh.krippendorff_alpha(gold.codes, scale="ordinal", levels=names)
     of = {each.name: each for each in found.coder_agreement}
     assert same_results(of["alpha"], alpha)
     assert "agreement, ordinal" in repr(found)

@@ -138,12 +138,12 @@ def test_names_of_ordered_categories_keep_their_order() -> None:
     drawn = lh.gold_sample(data, 30, label="label", seed=1)
     assert drawn.names == ("low", "mid", "high", "top")
     codes = (levels * 10)[:30]
-    found = lh.validate(data, drawn.with_codes(codes), label="label", n_bootstrap=20)
+    found = lh.validate(data, drawn.with_codes(codes), label="label")
     given = [data["label"][row] for row in drawn.rows]
     alpha = lh.krippendorff_alpha([given, codes], scale="ordinal", levels=levels)
     assert found.model_agreement[3].value == pytest.approx(alpha.value)
     plain = data.astype(str)
-    again = lh.validate(plain, drawn.with_codes(codes), label="label", n_bootstrap=20)
+    again = lh.validate(plain, drawn.with_codes(codes), label="label")
     assert again.model_agreement[3].value == pytest.approx(alpha.value)
     given_names = lh.gold_sample(data, 30, label="label", names=["low", "mid", "high"])
     assert given_names.names == ("low", "mid", "high")

@@ -26,12 +26,12 @@ CALLS: dict[str, dict[str, Any]] = {
     "all at once": {"by": "g", "weights": "w", "cluster": "c"},
     "these texts": {"target": "texts"},
     "scores": {"outcome": {"a": 1, "b": 2, "z": 5}},
-    "max-t": {"by": "g", "simultaneous": "max_t"},
+    "bonferroni": {"by": "g", "simultaneous": "bonferroni"},
     "ols": {"formula": "(label == 'a') ~ x + g"},
     "logit": {"formula": "(label == 'a') ~ x + g", "model": "logit"},
     "covariate": {"formula": "x ~ label"},
 }
-QUICK = [call for call in CALLS if call != "max-t"]
+QUICK = [call for call in CALLS if call != "bonferroni"]
 OF_SHARES = ("shares", "groups", "clusters", "weights", "all at once", "these texts")
 
 

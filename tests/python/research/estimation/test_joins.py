@@ -46,7 +46,7 @@ def numbers(data: Any, drawn: lh.GoldSample) -> list[float]:
 
 
 def hits(data: Any, drawn: lh.GoldSample) -> float:
-    found = lh.validate(data, drawn, label="label", n_bootstrap=0)
+    found = lh.validate(data, drawn, label="label")
     return float(found.accuracy.accuracy.value)
 
 
@@ -110,9 +110,9 @@ def test_rows_in_the_order_of_the_draw_need_no_texts() -> None:
     drawn = gold()
     assert numbers(DATA.drop(columns="text"), drawn) == numbers(DATA, drawn)
     assert hits(DATA.drop(columns="text"), drawn) == hits(DATA, drawn)
-    assert lh.validate(LABEL.tolist(), drawn, n_bootstrap=0).n_gold == 150
+    assert lh.validate(LABEL.tolist(), drawn).n_gold == 150
     with pytest.raises(ValueError, match=OTHER + "the model's labels"):
-        lh.validate(LABEL[::-1].tolist(), drawn, n_bootstrap=0)
+        lh.validate(LABEL[::-1].tolist(), drawn)
 
 
 def test_labels_that_are_sorted_or_all_alike_tell_no_order() -> None:
@@ -227,8 +227,8 @@ def test_blank_and_joined_labels_are_those_of_the_draw(
     data |= {name: list(DATA[name]) for name in known.values()}
     drawn = lh.gold_sample(data, 150, label="label", seed=2, **known)
     drawn = drawn.with_codes([label[row] or "none" for row in drawn.rows])
-    lh.validate(data, drawn, label="label", n_bootstrap=0, several=several)
-    lh.validate(label, drawn, n_bootstrap=0, several=several)
+    lh.validate(data, drawn, label="label", several=several)
+    lh.validate(label, drawn, several=several)
     lh.estimate(data, drawn, several=several, outcome="a" if several else "b; a")
     data["label"] = [label[i] for i in rng.permutation(N)]
     with pytest.raises(ValueError, match=OTHER):

@@ -54,19 +54,19 @@ def other_column(data: pd.DataFrame) -> pd.DataFrame:
 USES: dict[str, Callable[[pd.DataFrame, lh.GoldSample], Any]] = {
     "estimate": lambda data, gold: lh.estimate(data, gold, outcome="yes"),
     "regression": lambda data, gold: lh.estimate(data, gold, "label == 'yes' ~ 1"),
-    "validate": lambda data, gold: lh.validate(data, gold, n_bootstrap=0),
+    "validate": lh.validate,
     "recalibrate": lh.recalibrate,
     "second wave": lambda data, gold: lh.gold_sample(data, 30, after=gold),
     "other order": lambda data, gold: lh.estimate(data[::-1], gold, outcome="yes"),
-    "some of the texts": lambda data, gold: lh.validate(data[:300], gold, n_bootstrap=0),
+    "some of the texts": lambda data, gold: lh.validate(data[:300], gold),
     "stored": lambda data, gold: lh.estimate(
         data, lh.GoldSample.from_json(gold.to_json()), outcome="yes"
     ),
     "other column": lambda data, gold: lh.validate(
-        other_column(data), gold, label="fixed", n_bootstrap=0
+        other_column(data), gold, label="fixed"
     ),
     "part": lambda data, gold: lh.validate(
-        data, lh.gold_part(lh.gold_split(gold, seed=1), "select"), n_bootstrap=0
+        data, lh.gold_part(lh.gold_split(gold, seed=1), "select")
     ),
 }
 
@@ -95,7 +95,7 @@ def test_labels_of_another_run_are_used(prob: str, share: float) -> None:
     data = DATA.assign(label=again)
     for found in (
         lh.estimate(data, gold, outcome="yes").notes,
-        lh.validate(data, gold, n_bootstrap=0).warnings,
+        lh.validate(data, gold).warnings,
     ):
         assert share < 0.1 or any(EDITED[:13] in note for note in found)
     assert len(lh.gold_sample(data, 30, after=gold, seed=1, **more)) == 150
@@ -154,7 +154,7 @@ def test_a_new_label_can_be_declared() -> None:
     names = ["against", "for", "againsts"]
     gold = lh.gold_sample(data, 200, text="text", id="key", seed=1, names=names)
     typed = ["againsts" if i < 9 else str(words[row]) for i, row in enumerate(gold.rows)]
-    found = lh.validate(data, gold.with_codes(typed), n_bootstrap=0)
+    found = lh.validate(data, gold.with_codes(typed))
     assert found.n_gold == 200
     with pytest.raises(
         lh.ArgumentError, match="none of the labels"

@@ -64,7 +64,7 @@ def validation(coded: lh.Coded) -> lh.Validation:
     rng = np.random.default_rng(2)
     codes = [[str(rng.choice(NAMES)) for _ in coded.labels] for _ in range(2)]
     codes[0][:30] = [label or "no" for label in coded.labels[:30]]
-    return lh.validate(coded, {"Ann": codes[0], "Ben": codes[1]}, n_bootstrap=50)
+    return lh.validate(coded, {"Ann": codes[0], "Ben": codes[1]})
 
 
 def classes() -> lh.ClassifyResults:
@@ -352,14 +352,14 @@ def test_what_has_no_plot_says_so(
 def test_kinds_that_there_are_not(validation: lh.Validation) -> None:
     with pytest.raises(ValueError, match="kind must be one of"):
         lh.plot(validation, kind="all")
-    found = lh.validate(["a", "b"], ["a", "a"], n_bootstrap=0)
+    found = lh.validate(["a", "b"], ["a", "a"])
     for kind in ("calibration", "coverage"):
         with pytest.raises(ValueError, match="needs the probabilities"):
             lh.plot(found, kind=kind)
 
 
 def test_numbers_that_are_none_are_left_out() -> None:
-    found = lh.validate(["a", "b", "a"], ["a", "c", "a"], n_bootstrap=0)
+    found = lh.validate(["a", "b", "a"], ["a", "c", "a"])
     ax = lh.plot(found, kind="labels")
     assert not math.isnan(sum(ax.get_xlim()))
 
@@ -369,7 +369,7 @@ def test_numbers_that_are_none_are_left_out() -> None:
 def test_labels_that_are_not_text_are_plotted(kind: str, names: tuple[Any, Any]) -> None:
     labels = [*names, *names, names[0]] * 4
     codes = [names[0], *labels[1:]]
-    found = lh.validate(labels, codes, prob=[0.8] * 20, n_bootstrap=0)
+    found = lh.validate(labels, codes, prob=[0.8] * 20)
     assert lh.plot(found, kind=kind).figure is not None
 
 
@@ -434,7 +434,7 @@ def test_coefficients_are_shown_with_their_intervals() -> None:
     found = [
         lh.percent_agreement(codes),
         lh.cohen_kappa(*codes),
-        lh.krippendorff_alpha(codes, n_bootstrap=50),
+        lh.krippendorff_alpha(codes),
     ]
     plot = plot_of(found)
     assert plot.y.names == [COEFFICIENTS[each.name].title for each in found]
@@ -642,7 +642,7 @@ def test_a_plot_lets_the_backend_of_a_notebook_stay_interactive(tmp_path: Path) 
     code = (
         "import llamaherd as lh, matplotlib as mpl\n"
         "before = mpl.rcParams.copy()\n"
-        "lh.plot([lh.krippendorff_alpha([['a', 'b'], ['a', 'b']], n_bootstrap=0)])\n"
+        "lh.plot([lh.krippendorff_alpha([['a', 'b'], ['a', 'b']])])\n"
         "assert mpl.is_interactive()\n"
         "assert mpl.get_backend() == 'module://notebook_backend', mpl.get_backend()\n"
         "changed = [k for k in before if before[k] != mpl.rcParams[k]]\n"

@@ -55,7 +55,7 @@ def estimates_of(coded: lh.Coded) -> lh.Estimates:
 
 
 def validation_of(coded: lh.Coded) -> lh.Validation:
-    return lh.validate(coded, gold_of(coded), n_bootstrap=0)
+    return lh.validate(coded, gold_of(coded))
 
 
 PARTS = {"validation": validation_of, "estimates": estimates_of}
@@ -100,9 +100,9 @@ def test_columns_without_texts_are_compared_by_labels(
     coded: lh.Coded, tmp_path: Path
 ) -> None:
     codes = ["abc"[i % 3] for i in range(40)]
-    lh.report(coded, tmp_path / "r.json", lh.validate(coded.labels, codes, n_bootstrap=0))
+    lh.report(coded, tmp_path / "r.json", lh.validate(coded.labels, codes))
     first = "b" if coded.labels[0] == "a" else "a"
-    found = lh.validate([first, *coded.labels[1:]], codes, n_bootstrap=0)
+    found = lh.validate([first, *coded.labels[1:]], codes)
     with pytest.raises(ValueError, match=r"validation does not belong .* other labels"):
         lh.report(coded, tmp_path / "r.json", found)
 
@@ -254,11 +254,11 @@ def test_a_page_has_the_waves_of_the_sample(coded: lh.Coded, tmp_path: Path) -> 
         coded,
         both,
         methods=["dsl"],
-        simultaneous="max_t",
+        simultaneous="bonferroni",
         weights=[1.0 + i % 3 for i in range(len(TEXTS))],
     )
     path = tmp_path / "r.html"
-    lh.report(coded, path, lh.validate(coded, both, n_bootstrap=0), found)
+    lh.report(coded, path, lh.validate(coded, both), found)
     page = path.read_text(encoding="utf-8")
     assert "in waves of different designs" in page
     assert "8 of 20, at random, with given probabilities; 20 codes before it" in page

@@ -125,7 +125,7 @@ def spans_of(coder: str, *texts: list[list[object]]) -> lh.SpanCodes:
 def test_validations_of_passages_are_plotted() -> None:
     model = spans_of("model", [[0, 5, "a"], [9, 12, "b"]], [[3, 9, "a"]])
     anna = spans_of("anna", [[0, 5, "a"], [9, 14, "b"]], [])
-    found = lh.validate_spans(model, anna, n_bootstrap=0)
+    found = lh.validate_spans(model, anna)
     plot = plot_of(found)
     assert plot.series.names == ["model and anna", "model and people"]
     value = {row: number for (row, _), (number, _, _) in values(plot).items()}
@@ -139,11 +139,11 @@ def test_validations_of_passages_are_plotted() -> None:
     assert exact == pytest.approx([2 / 3, 0])
     assert "95% interval" in lh.plot(found, kind="labels").get_xlabel()
     ben = lh.SpanCodes({**anna.coders, "ben": model.coders["model"]}, anna.ids)
-    two = plot_of(lh.validate_spans(model, ben, n_bootstrap=0), "labels")
+    two = plot_of(lh.validate_spans(model, ben), "labels")
     assert two.series.names[:2] == ["exact F1, model and anna", "exact F1, model and ben"]
     single = spans_of("model", [[0, 5, "a"]])
     with pytest.raises(ValueError, match="same label"):
-        plot_of(lh.validate_spans(single, single, n_bootstrap=0), "labels")
+        plot_of(lh.validate_spans(single, single), "labels")
     with pytest.raises(ValueError, match="kind"):
         plot_of(found, "confusion")
 

@@ -44,7 +44,7 @@ def results(coded: lh.Coded) -> tuple[lh.Validation, lh.Estimates]:
     codes = [LABELS[row % 2] for row in gold.rows]
     other = ["yes" if i % 5 == 0 else code for i, code in enumerate(codes)]
     gold = gold.with_codes(codes, "ann").with_codes(other, "bo")
-    return lh.validate(coded, gold, n_bootstrap=20), lh.estimate(coded, gold)
+    return lh.validate(coded, gold), lh.estimate(coded, gold)
 
 
 def keys(bibtex: str) -> list[str]:
@@ -89,9 +89,9 @@ def test_a_model_of_coders_is_told_and_cited(coded: lh.Coded) -> None:
     gold = lh.gold_sample(coded, 40, seed=7)
     codes = [LABELS[row % 2] for row in gold.rows]
     gold = gold.with_codes(dict.fromkeys(("ann", "bo", "cy"), codes))
-    plain = lh.methods_text(coded, lh.validate(coded, gold, n_bootstrap=20))
+    plain = lh.methods_text(coded, lh.validate(coded, gold))
     assert "dawid1979" not in plain.references
-    validation = lh.validate(coded, gold, n_bootstrap=20, consensus="one_coin")
+    validation = lh.validate(coded, gold, consensus="one_coin")
     found = lh.methods_text(coded, validation)
     assert "modelled from all coders' codes by the one-coin form" in found.text
     assert {"dawid1979", "rubin1987"} <= set(found.references)
@@ -124,11 +124,11 @@ def test_the_rule_for_ties_is_told_once(coded: lh.Coded) -> None:
         LABELS[1 - row % 2] if i < 3 else LABELS[row % 2]
         for i, row in enumerate(gold.rows)
     ]
-    tied = lh.validate(coded, gold.with_codes({"anna": anna, "ben": ben}), n_bootstrap=20)
+    tied = lh.validate(coded, gold.with_codes({"anna": anna, "ben": ben}))
     text = lh.methods_text(coded, tied).text
     assert "on a tie the code of the first coder" in text
     assert "leave out" not in text
-    alike = lh.validate(coded, gold.with_codes({"anna": anna}), n_bootstrap=20)
+    alike = lh.validate(coded, gold.with_codes({"anna": anna}))
     assert "on a tie" not in lh.methods_text(coded, alike).text
     both = lh.methods_text(coded, tied, lh.estimate(coded, gold.with_codes(anna)))
     assert both.text.count("on a tie") == 1
@@ -137,7 +137,7 @@ def test_the_rule_for_ties_is_told_once(coded: lh.Coded) -> None:
 def test_weighted_kappa_is_of_1968(coded: lh.Coded) -> None:
     gold = lh.gold_sample(coded, 40, seed=7)
     gold = gold.with_codes([LABELS[row % 2] for row in gold.rows])
-    ordered = lh.validate(coded, gold, scale="ordinal", n_bootstrap=20)
+    ordered = lh.validate(coded, gold, scale="ordinal")
     found = lh.methods_text(coded, ordered)
     assert "Cohen's kappa with quadratic weights between" in found.text
     assert "(Cohen 1968)" in found.text
@@ -351,7 +351,7 @@ def vars_of(coded: lh.Coded) -> dict[str, Any]:
 def _told(coded: lh.Coded, **options: Any) -> str:
     """Return the paragraph on people's codes of a validation with these options."""
     codes = options.pop("gold", None) or [LABELS[i % 2] for i in range(N)]
-    found = lh.validate(coded, codes, n_bootstrap=20, **options)
+    found = lh.validate(coded, codes, **options)
     return lh.methods_text(coded, found).text.split("\n\n")[1]
 
 
@@ -384,7 +384,7 @@ def test_weights_are_named_by_what_they_are(
     if prob is not None:
         drawn = lh.gold_sample(coded, 40, prob=prob, seed=7)
         gold = drawn.with_codes([LABELS[row % 2] for row in drawn.rows])
-    found = lh.validate(coded, gold, n_bootstrap=20, weights=own)
+    found = lh.validate(coded, gold, weights=own)
     text = lh.methods_text(coded, found).text
     assert [*re.findall(r"each text weighted by ([\w ]+)", text), ""][0] == told
     line = str(found).splitlines()[1]

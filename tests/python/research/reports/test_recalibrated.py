@@ -27,7 +27,7 @@ def test_a_report_has_both_and_is_reproduced(
         gold = lh.gold_sample(coded, 40, seed=1)
         gold = gold.with_codes([CODES[row] for row in gold.rows])
         better = lh.recalibrate(coded, gold)
-        validation = lh.validate(better, gold, n_bootstrap=50)
+        validation = lh.validate(better, gold)
         found = lh.estimate(better, gold)
         path = lh.report(better, tmp_path / "report.html", validation, found)
         contents = read_report(path)

@@ -57,7 +57,7 @@ def coded(tiny_path: Callable[[str], Path]) -> Iterator[lh.Coded]:
 
 @pytest.fixture(scope="module")
 def validation(coded: lh.Coded) -> lh.Validation:
-    return lh.validate(coded, CODES, n_bootstrap=50)
+    return lh.validate(coded, CODES)
 
 
 class Page(HTMLParser):
@@ -426,7 +426,7 @@ def test_it_tells_how_the_gold_sample_was_drawn(coded: lh.Coded, tmp_path: Path)
     data = dataclasses.replace(coded, frame=frame)
     gold = lh.gold_sample(data, 5, by="half", allocation="equal", seed=7)
     gold = gold.with_codes({"ann": ["Sports"] * 5, "ben": ["Sports"] * 5})
-    found = lh.validate(data, gold, n_bootstrap=50)
+    found = lh.validate(data, gold)
     lh.report(data, tmp_path / "report.html", found)
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
     for told in (
@@ -441,6 +441,6 @@ def test_it_tells_how_the_gold_sample_was_drawn(coded: lh.Coded, tmp_path: Path)
     assert f"{drawn['a']} of {gold.design['strata']['a']}" in page
     stored = read_report(tmp_path / "report.html")["validation"]["design"]
     assert stored == gold.design
-    lh.report(coded, tmp_path / "other.html", lh.validate(coded, CODES, n_bootstrap=50))
+    lh.report(coded, tmp_path / "other.html", lh.validate(coded, CODES))
     other = (tmp_path / "other.html").read_text(encoding="utf-8")
     assert "There is no record of how the coded texts were selected" in other

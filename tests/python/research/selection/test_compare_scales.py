@@ -73,17 +73,17 @@ def test_errors_of_expected_values(gold: lh.GoldSample, context: lh.Context) -> 
 
 def test_the_choice_is_evaluated(gold: lh.GoldSample, context: lh.Context) -> None:
     tried = {"one": BOOK, "other": OTHER}
-    found = lh.compare_codebooks(None, tried, gold, context, measure="pearson")
-    assert found.best == int(np.nanargmax([c.value.value for c in found.candidates]))
+    found = lh.compare_codebooks(None, tried, gold, context, measure="mae")
+    assert found.best == int(np.nanargmin([c.value.value for c in found.candidates]))
     choice = lh.CodebookChoice.from_json(lh.best_codebook(found).to_json())
     first = lh.evaluate_codebook(choice, gold, context)
     assert first.validation.numbers is not None
-    assert first.value == first.validation.numbers.pearson
-    assert "Pearson's correlation" in str(first)
+    assert first.value == first.validation.numbers.mae
+    assert "mean absolute error" in str(first)
     assert first.is_first
     coded = lh.annotate(DATA, "text", tried[choice.name], context)
     paragraph = str(lh.methods_text(coded, evaluation=first))
-    assert "by their Pearson's correlation on one part" in " ".join(paragraph.split())
+    assert "by their mean absolute error on one part" in " ".join(paragraph.split())
 
 
 def test_worse_is_a_larger_error(gold: lh.GoldSample, context: lh.Context) -> None:
@@ -107,7 +107,9 @@ def test_measures_must_fit(gold: lh.GoldSample, context: lh.Context) -> None:
     with pytest.raises(lh.BadArgumentError, match="for labels that are numbers"):
         lh.compare_codebooks(None, labels, sample, context, measure="mae")
     numbers = lh.Codebook("How angry?", NAMES, type="ordinal")
-    found = lh.compare_codebooks(None, numbers, gold, context, measure="rmse")
+    found = lh.compare_codebooks(None, numbers, gold, context, measure="mae")
     assert found.candidates[0].value.value > 0
+    with pytest.raises(lh.BadArgumentError, match=r"measure must be .*'mae', not 'rmse'"):
+        lh.compare_codebooks(None, numbers, gold, context, measure="rmse")  # type: ignore[arg-type]
     labelled = lh.compare_codebooks(None, numbers, gold, context)
     assert labelled.measure == "accuracy"

@@ -147,7 +147,7 @@ def test_what_is_wrong() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda data, gold: lh.validate(data, gold, n_bootstrap=0).warnings,
+        lambda data, gold: lh.validate(data, gold).warnings,
         lambda data, gold: lh.estimate(data, gold, outcome="a").notes,
         lambda data, gold: lh.estimate(data, gold, "label == 'a' ~ 1").notes,
         lambda data, gold: lh.recalibrate(data, gold).run["notes"],

@@ -1,39 +1,12 @@
-"""Tests of simultaneous intervals, combined draws, and samples declared as simple."""
+"""Tests of combined draws, and samples declared as simple."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
 from llamaherd.research.statistics import rubin
 from llamaherd.research.statistics.representative import label_check
-from llamaherd.research.statistics.simultaneous import bonferroni, level_at, max_t
 from scipy import stats
-
-
-def test_independent_estimates_get_sidaks_level() -> None:
-    assert max_t(0.95, np.diag([1.0, 4.0, 9.0]), math.inf) == pytest.approx(
-        0.95 ** (1 / 3), abs=0.001
-    )
-
-
-def test_one_estimate_twice_needs_no_more() -> None:
-    assert max_t(0.95, np.ones((2, 2)), math.inf) == pytest.approx(0.95, abs=0.002)
-
-
-def test_correlated_estimates_get_the_quantile_of_the_multivariate_t() -> None:
-    covariance = np.array([[1.0, 0.6, 0.3], [0.6, 1.0, 0.5], [0.3, 0.5, 1.0]])
-    level = max_t(0.9, covariance, 12.0)
-    c = stats.t.ppf(0.5 + level / 2, 12)
-    t = stats.multivariate_t(shape=covariance, df=12, seed=1)
-    inside = (np.abs(t.rvs(50_000, random_state=2)) <= c).all(axis=1).mean()
-    assert inside == pytest.approx(0.9, abs=0.01)
-    assert level < bonferroni(0.9, 3)
-
-
-def test_the_level_of_a_quantile() -> None:
-    assert level_at(float(stats.t.ppf(0.985, 7)), 7.0) == pytest.approx(0.97, abs=1e-6)
 
 
 def test_rubins_rules_by_hand() -> None:

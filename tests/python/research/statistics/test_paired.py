@@ -46,7 +46,7 @@ def test_values_are_those_of_validate() -> None:
     rng = np.random.default_rng(1)
     truth, given = coded(rng, 80, (0.6, 0.8))
     w = rng.uniform(1, 9, 80)
-    own = accuracy_of(given[0].tolist(), truth.tolist(), unit_weights=w, n_bootstrap=0)
+    own = accuracy_of(given[0].tolist(), truth.tolist(), unit_weights=w)
     kappa = cohen_kappa(given[0].tolist(), truth.tolist(), unit_weights=w)
     expected = {
         "accuracy": own.accuracy.value,
@@ -113,14 +113,14 @@ def test_unit_without_an_answer_counts_as_wrong() -> None:
 def test_intervals_hold_together() -> None:
     rng = np.random.default_rng(3)
     rates = (0.7, 0.7, 0.7, 0.7, 0.7, 0.7)
-    n_wrong = {"none": 0, "max-t": 0}
+    n_wrong = {"none": 0, "bonferroni": 0}
     draws = 150
     for _ in range(draws):
         truth, given = coded(rng, 100, rates)
         for adjust in n_wrong:
             found = paired.compare(members(given), units(truth), adjust=adjust)  # type: ignore[arg-type]
             n_wrong[adjust] += any(each.is_clear for each in found.differences)
-    assert n_wrong["max-t"] / draws < 0.1  # 0.05 is expected
+    assert n_wrong["bonferroni"] / draws < 0.1  # 0.05 is expected
     assert n_wrong["none"] / draws > 0.2  # from 15 pairs
 
 

@@ -9,7 +9,7 @@ import llamaherd as lh
 import pytest
 from llamaherd import _r
 
-COMMON = {"scale": "nominal", "level": 0.95, "n_bootstrap": 100, "seed": 0}
+COMMON = {"scale": "nominal", "level": 0.95, "n_bootstrap": None, "seed": None}
 OPTIONS = {**COMMON, "several": None}
 MORE = {**COMMON, "levels": None, "known": [], "weights": None, "kappa_weights": None}
 

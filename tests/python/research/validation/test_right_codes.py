@@ -40,7 +40,7 @@ def test_accuracy_is_that_of_the_truth_and_not_of_the_majority() -> None:
         labels, truth, codes = coded(seed)
         for consensus in ("majority", "dawid_skene", "one_coin"):
             found = lh.validate(
-                labels, codes, consensus=consensus, n_imputations=10, n_bootstrap=50
+                labels, codes, consensus=consensus, n_imputations=10
             ).accuracy
             low, high = found.accuracy.low, found.accuracy.high
             hits.setdefault(consensus, []).append(low <= 0.8 <= high)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
 import pytest
-from same_results import same_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -210,37 +209,12 @@ def test_a_model_and_coders_are_compared(tmp_path: Path) -> None:
     assert str(again) == str(found)
 
 
-@pytest.mark.long(reason="codes or estimates many times")
-def test_gamma_is_computed_where_alpha_is(tmp_path: Path) -> None:
-    gold = codes_of(tmp_path, ann=MARKED, bob=[*MARKED[:2], (19, 26, "place")])
-    (tmp_path / "m").mkdir()
-    model = codes_of(tmp_path / "m", model=[MARKED[0], (12, 14, "person")])
-    without = lh.validate_spans(model, gold, n_bootstrap=20)
-    found = lh.validate_spans(model, gold, gamma=True, n_bootstrap=20)
-    added = {key for key in found.measures if key not in without.measures}
-    alphas = {key for key in found.measures if key[1] == "unitizing alpha"}
-    assert added == {(part, "gamma", label) for part, _, label in alphas}
-    assert same_results(
-        {key: found.measures[key] for key in without.measures}, without.measures
-    )
-    whole = found.measures["between people", "gamma", ""]
-    person = found.measures["between people", "gamma", "person"]
-    assert person.value == 1.0
-    assert 0.9 < whole.value < 1.0
-    assert math.isnan(whole.low)  # only one text has passages
-    assert found.measures["model and people", "gamma", ""].value < whole.value
-    note = (
-        r"Gamma, between people: expected disorder 1\.\d{3} \(± \d\.\d%\) from \d+ random"
-    )
-    assert any(re.match(note, each) for each in found.notes)
-    assert not without.notes
-    again = lh.validate_spans(model, gold, gamma=True, n_bootstrap=20)
-    assert same_results(again.measures, found.measures)
-    other = lh.validate_spans(model, gold, gamma=True, n_bootstrap=20, seed=2)
-    gamma = ("model and people", "gamma", "")
-    assert not same_results(other.measures[gamma], found.measures[gamma])
+def test_gamma_says_what_to_use_instead(tmp_path: Path) -> None:
+    gold = codes_of(tmp_path, ann=MARKED)
+    with pytest.raises(ValueError, match="gamma was removed: use the measure 'unitizing"):
+        lh.validate_spans(gold, gold, gamma=True)
     with pytest.raises(TypeError, match="gamma"):
-        lh.validate_spans(model, gold, gamma="yes")  # type: ignore[arg-type] # wrong
+        lh.validate_spans(gold, gold, gamma="yes")  # type: ignore[arg-type] # wrong
 
 
 def test_texts_coded_by_a_model(tiny_path: Callable[[str], Path], tmp_path: Path) -> None:
