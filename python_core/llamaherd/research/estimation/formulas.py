@@ -13,19 +13,17 @@ import numpy as np
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.research import frames
-from llamaherd.research.estimation.formula_columns import (
-    constant,
-    formula_rows,
-    is_numeric,
-    recoded,
-    used_columns,
-)
-from llamaherd.research.estimation.formula_errors import explained
-from llamaherd.research.estimation.formula_names import (
+from llamaherd.research.estimation.formula_terms import (
     HAS_LABEL,
     columns_in,
+    constant,
+    explained,
+    formula_rows,
     formulaic_module,
+    is_numeric,
+    recoded,
     split,
+    used_columns,
 )
 from llamaherd.research.estimation.outcomes import labels_of
 
