@@ -16,14 +16,14 @@ from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.label_sets import labels_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.groups import numbered
+from llamaherd.research.estimation.outcomes import numbered
 from llamaherd.research.statistics.representative import LabelCheck, copied, label_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from llamaherd.research.estimation.fitting import Compared, Found
-    from llamaherd.research.estimation.gold_data import Population
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.statistics.sampling import Ints, Target
 
 

@@ -16,7 +16,6 @@ from llamaherd.core.words import setting
 from llamaherd.research.coding.source import Source
 from llamaherd.research.coding.survey import mean_one
 from llamaherd.research.estimation import formulas
-from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.consensus import agreement_line
 from llamaherd.research.estimation.design_checks import hinted, label_check_of
 from llamaherd.research.estimation.estimate_inputs import (
@@ -36,11 +35,12 @@ from llamaherd.research.estimation.fitting_outcomes import fit_outcomes
 from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.formula_terms import columns_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.groups import grouped
 from llamaherd.research.estimation.outcomes import (
     asks_median,
+    grouped,
     limits_of,
 )
+from llamaherd.research.estimation.population import named
 from llamaherd.research.estimation.predictions import (
     comparable,
     predictions_of,
@@ -52,9 +52,9 @@ from llamaherd.research.statistics.simultaneous import WAYS, Simultaneous
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.outcomes import Outcome
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.estimation.predictions import Predictions
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 

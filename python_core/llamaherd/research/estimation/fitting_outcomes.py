@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.sampling import Floats, Ints
 
     UpTo = Callable[[float], tuple[Floats, Floats]]  # shares of texts, of codes
-    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.outcomes import Numbers, Outcome
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.estimation.predictions import Predicted
     from llamaherd.research.statistics.sampling import Floats
 

@@ -18,8 +18,8 @@ from llamaherd.research.codes import text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.statistics.sampling import Ints
 
 

@@ -30,8 +30,8 @@ from llamaherd.research.estimation.outcomes import labels_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.estimation.predictions import Predicted
     from llamaherd.research.statistics.sampling import Floats, Ints
 

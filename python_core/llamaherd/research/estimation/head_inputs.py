@@ -20,14 +20,14 @@ from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.columns import EACH
 from llamaherd.research.coding.joins import RAW
-from llamaherd.research.estimation.groups import numbered
+from llamaherd.research.estimation.outcomes import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.research.coding.answer_types import Kind
-    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 

@@ -39,8 +39,8 @@ from llamaherd.research.statistics.intervals import LEVEL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 Feature = Literal["probs", "embeddings"]

@@ -20,7 +20,7 @@ from llamaherd.core.stats import Stats
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.estimation import gold_codes
-from llamaherd.research.estimation.gold_data import Population
+from llamaherd.research.estimation.population import Population
 
 if TYPE_CHECKING:
     from pathlib import Path
