@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import draws
 import marked
 import numpy as np
-from llamaherd.research.estimation.comparing import Compared
-from llamaherd.research.estimation.fitting import FitSettings
+from llamaherd.research.estimation.fitting import Compared, FitSettings, at_level
 from llamaherd.research.estimation.fitting_means import fit_means
 from llamaherd.research.estimation.gold_use import GoldUsed
-from llamaherd.research.estimation.repeated import at_level
 from llamaherd.research.statistics import sampling, waves
 from llamaherd.research.statistics.dsl import Drawing
 from llamaherd.research.statistics.representative import label_check

@@ -116,6 +116,7 @@ from .research.estimation.corrected import replicate_weights as replicate_weight
 from .research.estimation.estimate import estimate as estimate
 from .research.estimation.estimates import Estimate as Estimate
 from .research.estimation.estimates import Estimates as Estimates
+from .research.estimation.estimates import Width as Width
 from .research.estimation.gold import gold_sample as gold_sample
 from .research.estimation.gold_drawn import GoldSample as GoldSample
 from .research.estimation.gold_read import read_gold as read_gold
@@ -124,7 +125,6 @@ from .research.estimation.recalibrated import Recalibrated as Recalibrated
 from .research.estimation.recalibration import recalibrate as recalibrate
 from .research.estimation.robustness import robustness as robustness
 from .research.estimation.robustness_result import Robustness as Robustness
-from .research.estimation.widths import Width as Width
 from .research.pairs.agreement import ComparisonAgreement as ComparisonAgreement
 from .research.pairs.agreement import pair_agreement as pair_agreement
 from .research.pairs.compare import compare_pairs as compare_pairs

@@ -15,28 +15,30 @@ from llamaherd._r.gold import with_levels
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.coding.survey import mean_one, weights_of
-from llamaherd.research.estimation.cluster_hint import copied_texts, hinted
 from llamaherd.research.estimation.code_forms import in_one_form, undeclared
-from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.consensus import agreement_line
 from llamaherd.research.estimation.consensus import dawid_skene as of_coders
 from llamaherd.research.estimation.corrected import corrected
 from llamaherd.research.estimation.corrected import (
     replicate_weights as weights_of_replicates,
 )
-from llamaherd.research.estimation.estimate import estimate
+from llamaherd.research.estimation.design_checks import (
+    copied_texts,
+    copies,
+    hinted,
+    label_check_of,
+)
+from llamaherd.research.estimation.estimate import estimate, result, settings_of
 from llamaherd.research.estimation.estimate_inputs import joined
-from llamaherd.research.estimation.estimate_result import result, settings_of
+from llamaherd.research.estimation.fitting import Compared, at_level, by_predictions
 from llamaherd.research.estimation.fitting_regression import fit_regression
 from llamaherd.research.estimation.formulas import Matrices, averaged
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
-from llamaherd.research.estimation.label_checks import copies, label_check_of
 from llamaherd.research.estimation.predictions import (
     comparable,
     predictions_of,
 )
-from llamaherd.research.estimation.repeated import at_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

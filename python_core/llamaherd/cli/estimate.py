@@ -91,7 +91,7 @@ def write_rows(columns: dict[str, list[Any]], options: dict[str, Any]) -> None:
 
 def _read_numbers(data: dict[str, list[Any]], formula: str, label: str) -> None:
     """Convert the columns of a formula, except labels, that contain only numbers."""
-    from llamaherd.research.estimation.formula_names import columns_in  # noqa: PLC0415
+    from llamaherd.research.estimation.formula_terms import columns_in  # noqa: PLC0415
 
     for name in columns_in(formula) & set(data) - {label}:
         with suppress(ValueError, TypeError):

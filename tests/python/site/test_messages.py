@@ -19,7 +19,7 @@ _ALLOWED = {
     ("asks/shown_schemas.py", "_with_text"): "a message of a chat",
     ("cli/streams.py", "escape_unknown_characters"): "a handler of errors, no message",
     ("run/job.py", "new_problem"): "a warning is compared with the last one",
-    ("research/estimation/formula_names.py", "_plain"): "formulaic's only answer is a "
+    ("research/estimation/formula_terms.py", "_plain"): "formulaic's only answer is a "
     "text, whose further lines have colours",
     ("core/failure.py", "stored"): "a cell of a table or of a report, not a message",
 }

@@ -33,7 +33,7 @@ from llamaherd.research.estimation.gold_drawn import GoldSample
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.estimation.gold_data import Population
+    from llamaherd.research.estimation.population import Population
 
 
 def in_one_form(

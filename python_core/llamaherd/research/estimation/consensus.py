@@ -1,8 +1,9 @@
-"""How far coders agree, and which label is right where they do not."""
+"""Several coders: their agreement, the right label, and the mean of their numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, first_rows, verb
 from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.outcomes import scores_of
 from llamaherd.research.statistics.agreement import percent_agreement
 from llamaherd.research.statistics.coder_codes import DawidSkeneError, coder_matrix
 from llamaherd.research.statistics.dawid_skene import fitted
@@ -19,8 +21,64 @@ from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 from llamaherd.research.statistics.ratings import CodesByCoder
 
 if TYPE_CHECKING:
+    from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.estimation.outcomes import Outcome
     from llamaherd.research.statistics.ratings import Scale
     from llamaherd.research.statistics.sampling import Floats, Ints
+
+
+def all_codes(used: GoldUsed) -> set[str]:
+    """Return the codes of a sample, and all codes of single coders."""
+    return {*used.codes, *(code for given in used.given for code in given)}
+
+
+def averaged_sample(
+    used: GoldUsed, outcome: Outcome | None, *, several: bool
+) -> tuple[GoldUsed, Outcome | None]:
+    """Return the sample with the mean number of each text's codes, and the outcome.
+
+    Nothing is averaged if the outcome is not numbers of labels.
+
+    Args:
+        used: The sample.
+        outcome: See `estimate`; for means a mapping from labels to numbers.
+        several: True if a text may have several labels.
+
+    Raises:
+        ValueError: A code of one of several coders has no number.
+    """
+    if several or not isinstance(outcome, Mapping):
+        return used, outcome
+    return averaged(used, scores_of(outcome, all_codes(replace(used, codes=[]))))
+
+
+def averaged(
+    used: GoldUsed, scores: Mapping[str, float]
+) -> tuple[GoldUsed, dict[str, float]]:
+    """Return the sample with the mean number of each text's codes, and all numbers.
+
+    Args:
+        used: The sample, with the codes of all coders.
+        scores: Number of each label and code.
+    """
+    known = dict(scores)
+    codes = list(used.codes)
+    for i, given in enumerate(used.given):
+        numbers = [scores[code] for code in given]
+        if len({*numbers}) < 2:
+            continue
+        mean = sum(numbers) / len(numbers)
+        codes[i] = _name_of(mean, known)
+        known[codes[i]] = mean
+    return replace(used, codes=codes, notes=used.notes_without_ties), known
+
+
+def _name_of(number: float, known: Mapping[str, float]) -> str:
+    """Return a name of a number that no label with another number has."""
+    name = repr(number)
+    while known.get(name, number) != number:
+        name += " "
+    return name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,55 +1,170 @@
-"""Valid shares, means and regressions from imperfect labels."""
+"""Checked settings of an estimate, and its result."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from llamaherd.core import checks
 from llamaherd.core.caller import one_warning
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.plurals import part_of
 from llamaherd.core.removed import removed
+from llamaherd.core.words import setting
+from llamaherd.research.coding.source import Source
 from llamaherd.research.coding.survey import mean_one
 from llamaherd.research.estimation import formulas
-from llamaherd.research.estimation.by_columns import named
-from llamaherd.research.estimation.cluster_hint import hinted
-from llamaherd.research.estimation.comparing import Compared, by_predictions
 from llamaherd.research.estimation.consensus import agreement_line
+from llamaherd.research.estimation.design_checks import hinted, label_check_of
 from llamaherd.research.estimation.estimate_inputs import (
     Inputs,
     all_values,
     with_outcome,
 )
-from llamaherd.research.estimation.estimate_result import (
-    Model,
-    check_model,
-    result,
-    settings_of,
-)
 from llamaherd.research.estimation.estimates import METHODS, Estimates, Method
+from llamaherd.research.estimation.fitting import (
+    Compared,
+    FitSettings,
+    Found,
+    at_level,
+    by_predictions,
+)
 from llamaherd.research.estimation.fitting_outcomes import fit_outcomes
 from llamaherd.research.estimation.fitting_regression import fit_regression
-from llamaherd.research.estimation.formula_names import columns_in
+from llamaherd.research.estimation.formula_terms import columns_in
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.estimation.groups import grouped
-from llamaherd.research.estimation.label_checks import label_check_of
 from llamaherd.research.estimation.outcomes import (
     asks_median,
+    grouped,
     limits_of,
 )
+from llamaherd.research.estimation.population import named
 from llamaherd.research.estimation.predictions import (
     comparable,
     predictions_of,
 )
-from llamaherd.research.estimation.repeated import at_level
 from llamaherd.research.statistics.intervals import LEVEL
+from llamaherd.research.statistics.sampling import TARGETS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.estimation.fitting import FitSettings
+    from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.outcomes import Outcome
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.estimation.predictions import Predictions
-    from llamaherd.research.statistics.sampling import Ints, Target
+    from llamaherd.research.statistics.sampling import Floats, Ints, Target
+
+
+Model = Literal["mean", "ols", "logit"]
+
+
+MODELS: tuple[Model, ...] = ("mean", "ols", "logit")
+
+
+def settings_of(
+    gold: GoldUsed,
+    *,
+    methods: Sequence[Method],
+    level: float,
+    target: Target,
+    clusters: Ints | None,
+    weights: Floats | None = None,
+) -> FitSettings:
+    """Check the settings of a call, and return them as `FitSettings`.
+
+    Raises:
+        ValueError: A setting is invalid, or there are too few codes.
+        TypeError: `methods` is not a list.
+    """
+    if isinstance(methods, str) or not methods:
+        raise ArgumentTypeError(
+            f"must be a list of {', '.join(METHODS)}", argument="methods"
+        )
+    for method in methods:
+        checks.choice("methods", method, METHODS)
+    checks.real("level", level, 1e-6, 1 - 1e-6)
+    checks.choice("target", target, TARGETS)
+    if clusters is not None and target == "texts":
+        raise ArgumentError(
+            f"requires {setting('target', 'population')}: only then texts are a sample",
+            argument="cluster",
+        )
+    if clusters is not None and np.ptp(clusters) == 0:
+        raise ArgumentError(
+            "must have two values at least: all texts have one",
+            argument="cluster",
+            code="out_of_range",
+        )
+    if len(gold.rows) < 2:
+        raise ArgumentError(
+            "has fewer than two codes of the texts that are used", argument="gold"
+        )
+    return FitSettings(
+        gold=gold,
+        methods=tuple(dict.fromkeys(methods)),
+        level=level,
+        target=target,
+        clusters=clusters,
+        weights=weights,
+    )
+
+
+def result(
+    found: Found,
+    settings: FitSettings,
+    *,
+    model: Model,
+    formula: str | None,
+    n_kept: int,
+    texts: Population,
+    notes: Sequence[str],
+) -> Estimates:
+    """Assemble the result with its settings and notes."""
+    gold = settings.gold
+    n_texts = len(texts)
+    notes = [*notes, *gold.notes]
+    if n_kept < n_texts:
+        why = "they have no label or weight, or a value that is used is missing"
+        part = part_of(n_texts - n_kept, n_texts, "text", "is", "are")
+        notes.append(f"{part} left out: {why}")
+    return Estimates(
+        rows=tuple(found.rows),
+        model=model,
+        formula=formula,
+        level=settings.level,
+        target=settings.target,
+        n_texts=n_kept,
+        n_gold=len(gold.rows),
+        design=gold.design,
+        notes=(*notes, *found.notes),
+        covariances=found.covariances,
+        alone=found.alone,
+        source=Source.of(
+            None if texts.text_column is None else texts.texts, texts.labels
+        ),
+    )
+
+
+def check_model(formula: object, *, by: object, model: object) -> None:
+    """Check that `model` and `by` fit a call with or without a formula."""
+    if model is not None:
+        checks.choice("model", model, MODELS)
+        if (model == "mean") != (formula is None):
+            needs = "cannot be used with" if model == "mean" else "needs"
+            raise ArgumentError(
+                f"{setting('model', model)} {needs} a formula",
+                argument="model",
+                form="{problem}",
+            )
+    if formula is not None and by is not None:
+        raise ArgumentError(
+            "cannot be used with a formula: make it a covariate",
+            argument="by",
+            code="conflict",
+        )
 
 
 _MAJORITY = (

@@ -25,20 +25,18 @@ from llamaherd.research.coding.joins import (
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.parts import locked_note, open_parts
 from llamaherd.research.coding.survey import weights_of
-from llamaherd.research.estimation import formula_names
-from llamaherd.research.estimation.averages import all_codes, averaged_sample
-from llamaherd.research.estimation.by_columns import named
-from llamaherd.research.estimation.cluster_hint import clusters_of
+from llamaherd.research.estimation import formula_terms
 from llamaherd.research.estimation.code_forms import in_one_form, undeclared
-from llamaherd.research.estimation.gold_data import Population
+from llamaherd.research.estimation.consensus import all_codes, averaged_sample
+from llamaherd.research.estimation.design_checks import clusters_of, copies
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
-from llamaherd.research.estimation.label_checks import copies
 from llamaherd.research.estimation.outcomes import (
     checked_labels,
     labels_of,
     number_outcome,
 )
+from llamaherd.research.estimation.population import Population, named
 from llamaherd.research.estimation.predictions import cluster_notes
 
 if TYPE_CHECKING:
@@ -246,7 +244,7 @@ def kept_rows(
     kept = np.flatnonzero(there)
     used = dict.fromkeys(named(by), "by")
     if formula is not None:
-        known = formula_names.columns_in(formula) - {texts.label_column}
+        known = formula_terms.columns_in(formula) - {texts.label_column}
         columns = sorted(known.intersection(frames.names(texts.frame)))
         used = dict.fromkeys(columns, "formula")
     if cluster is not None:
@@ -285,7 +283,7 @@ def with_outcome(
     formula: str, outcome: Outcome, texts: Population, *, several: bool
 ) -> str:
     """Return the formula with `outcome` as its left side, if it has none."""
-    left, right = formula_names.split(formula)
+    left, right = formula_terms.split(formula)
     if left:
         raise ArgumentError(
             f"is for a formula without a left side, not {formula!r}", argument="outcome"

@@ -1,4 +1,4 @@
-"""Results of `estimate`."""
+"""Comparison of the mean widths of intervals from labels and from probabilities."""
 
 from __future__ import annotations
 
@@ -9,16 +9,61 @@ from typing import TYPE_CHECKING, Any, Literal
 from llamaherd.core import checks
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.plurals import MOST_ROWS, as_sentence, count_of, first_rows, percent
-from llamaherd.research.estimation import widths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.coding.source import Source
-    from llamaherd.research.estimation.widths import Width
     from llamaherd.research.statistics.codes_alone import CodesAlone
     from llamaherd.research.statistics.representative import LabelCheck
     from llamaherd.research.statistics.sampling import Floats
+
+
+_OF = {
+    "labels": "labels",
+    "probs": "probabilities",
+    "recalibrated": "recalibrated probabilities",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Width:
+    """Mean width of a call's intervals by one method and one kind of predictions.
+
+    Attributes:
+        predictions: "labels" or "probs" of the model, or "recalibrated"; "" for the
+            method "gold", which uses only codes.
+        method: "dsl", "ppi" or "gold".
+        width: Mean over the estimates of `high - low`; NaN without intervals.
+    """
+
+    predictions: str
+    method: str
+    width: float
+
+    @classmethod
+    def of(
+        cls, predictions: str, method: str, limits: Sequence[tuple[float, float]]
+    ) -> Width:
+        """Return the mean width of these intervals; missing intervals are left out."""
+        known = [high - low for low, high in limits if not math.isnan(high - low)]
+        width = sum(known) / len(known) if known else math.nan
+        return cls(predictions=predictions, method=method, width=width)
+
+
+def described(widths: Sequence[Width]) -> str:
+    """Return the widths as a sentence; "" if there are none."""
+    parts = []
+    for method in ("dsl", "ppi"):
+        own = [each for each in widths if each.method == method]
+        shown = [f"{decimals(each.width, 4)} by {_OF[each.predictions]}" for each in own]
+        parts += [f"{method} {', '.join(shown)}"] if shown else []
+    if not parts:
+        return ""
+    alone = [decimals(each.width, 4) for each in widths if each.method == "gold"]
+    end = f"; codes alone {alone[0]}" if alone else ""
+    return f"Mean width of the intervals: {'; '.join(parts)}{end}."
+
 
 Method = Literal["dsl", "ppi", "gold", "naive"]
 METHODS: tuple[Method, ...] = ("dsl", "ppi", "gold", "naive")
@@ -219,12 +264,12 @@ class Estimates:
         for method in self.methods:
             title = TITLES[method]
             if self.predictions != "labels":
-                title = title.replace("labels", widths.TITLES[self.predictions])
+                title = title.replace("labels", _OF[self.predictions])
             lines += ["", f"{method}: {title}", head_of_rows]
             lines += first_rows([self._line(row, width) for row in self.by(method)])
         worths = self._worths() if "gold" in self.methods else []
         lines += ["", *worths] if worths else []
-        lines += ["", widths.described(self.widths)] if self.widths else []
+        lines += ["", described(self.widths)] if self.widths else []
         notes = [f"Note: {as_sentence(note)}" for note in self.notes]
         lines += ["", *notes] if notes else []
         return "\n".join(lines)

@@ -1,19 +1,21 @@
-"""Settings and rows shared by estimates of means and of regressions."""
+"""Settings, rows and levels shared by estimates of means and of regressions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.estimation import notes
-from llamaherd.research.estimation.estimates import Estimate, Method
+from llamaherd.research.estimation.estimates import Estimate, Method, Width
 from llamaherd.research.statistics import dsl
 from llamaherd.research.statistics.dsl import Problem
 from llamaherd.research.statistics.influences import Influences
-from llamaherd.research.statistics.intervals import NO_LIMITS, within
+from llamaherd.research.statistics.intervals import NO_LIMITS, bonferroni, within
 from llamaherd.research.statistics.regression import FitError
 from llamaherd.research.statistics.uncertainty import Spread
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.estimation.predictions import Predicted
     from llamaherd.research.statistics.codes_alone import CodesAlone
     from llamaherd.research.statistics.regression import Estimated, Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
@@ -288,3 +291,79 @@ def found_of(
         limits=limits,
         alone=alone,
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compared:
+    """Estimates by the chosen predictions, and interval widths by all predictions."""
+
+    found: Found
+    widths: tuple[Width, ...]
+
+
+def by_predictions(
+    predicted: Sequence[Predicted],
+    settings: FitSettings,
+    fit: Callable[[Predicted, FitSettings], Found],
+) -> Compared:
+    """Estimate with the first predictions, and compare widths with all other predictions.
+
+    Args:
+        predicted: Predictions, the chosen predictions first; recalibrated probabilities
+            are followed by the model's own predictions.
+        settings: Settings of the estimates.
+        fit: Function that estimates with one kind of predictions.
+    """
+    first, *others = predicted
+    found = fit(first, _with(settings, first))
+    if first.probs is None:
+        return Compared(found=found, widths=())
+    methods = [each for each in settings.methods if each in {"dsl", "ppi"}]
+    widths = [_width(found, "", "gold")] if "gold" in settings.methods else []
+    own = {first.kind: found}
+    for each in others:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                own[each.kind] = fit(each, _with(settings, each))
+            except ArgumentError:  # for example, the labels allow no solution
+                continue
+    order = [each.kind for each in reversed(predicted) if each.kind in own]
+    widths += [_width(own[kind], kind, method) for method in methods for kind in order]
+    known = tuple(each for each in widths if not math.isnan(each.width))
+    return Compared(found=found, widths=known)
+
+
+def _with(settings: FitSettings, predicted: Predicted) -> FitSettings:
+    return replace(settings, are_probs=predicted.probs is not None)
+
+
+def _width(found: Found, kind: str, method: str) -> Width:
+    rows = [row for row in found.rows if row.method == method]
+    return Width.of(kind, method, [(row.low, row.high) for row in rows])
+
+
+def at_level(
+    fit: Callable[[float], Compared], level: float, simultaneous: str | None
+) -> Compared:
+    """Estimate with intervals of a level, which may hold for all intervals together.
+
+    Args:
+        fit: Function that estimates with intervals of a level.
+        level: Confidence level.
+        simultaneous: "bonferroni"; None if each interval alone has
+            this level.
+    """
+    made = fit(level)
+    if simultaneous is None:
+        return made
+    with warnings.catch_warnings():  # about the same estimates
+        warnings.simplefilter("ignore", UserWarning)
+        again = fit(bonferroni(level, n_intervals(made.found)))
+    return replace(again, found=replace(again.found, notes=made.found.notes))
+
+
+def n_intervals(found: Found) -> int:
+    """Return the largest number of intervals of a method."""
+    methods = [row.method for row in found.rows if not math.isnan(row.std_error)]
+    return max(map(methods.count, methods), default=1)

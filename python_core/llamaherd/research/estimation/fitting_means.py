@@ -21,7 +21,7 @@ from llamaherd.research.estimation.fitting import (
     of_labels,
     tried,
 )
-from llamaherd.research.estimation.skewed import skewed
+from llamaherd.research.estimation.notes import skewed
 from llamaherd.research.statistics import dsl, ppi
 from llamaherd.research.statistics.codes_alone import codes_alone
 from llamaherd.research.statistics.intervals import NO_LIMITS

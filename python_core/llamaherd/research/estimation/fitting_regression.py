@@ -20,7 +20,7 @@ from llamaherd.research.estimation.fitting import (
     of_labels,
     tried,
 )
-from llamaherd.research.estimation.skewed import skewed
+from llamaherd.research.estimation.notes import skewed
 from llamaherd.research.statistics import dsl
 from llamaherd.research.statistics.codes_alone import codes_alone
 from llamaherd.research.statistics.regression import check_rank

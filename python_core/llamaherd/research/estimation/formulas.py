@@ -13,27 +13,25 @@ import numpy as np
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.research import frames
-from llamaherd.research.estimation.formula_columns import (
-    constant,
-    formula_rows,
-    is_numeric,
-    recoded,
-    used_columns,
-)
-from llamaherd.research.estimation.formula_errors import explained
-from llamaherd.research.estimation.formula_names import (
+from llamaherd.research.estimation.formula_terms import (
     HAS_LABEL,
     columns_in,
+    constant,
+    explained,
+    formula_rows,
     formulaic_module,
+    is_numeric,
+    recoded,
     split,
+    used_columns,
 )
 from llamaherd.research.estimation.outcomes import labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.estimation.predictions import Predicted
     from llamaherd.research.statistics.sampling import Floats, Ints
 

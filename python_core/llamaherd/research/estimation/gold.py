@@ -21,12 +21,6 @@ from llamaherd.research.coding.label_sets import scale_of
 from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.estimation.gold_codes import listed_ids
-from llamaherd.research.estimation.gold_data import (
-    Population,
-    own_ids,
-    own_labels,
-    own_texts,
-)
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_waves import (
     check_highest,
@@ -34,6 +28,12 @@ from llamaherd.research.estimation.gold_waves import (
     highest_prob,
     is_same_design,
     pooled,
+)
+from llamaherd.research.estimation.population import (
+    Population,
+    own_ids,
+    own_labels,
+    own_texts,
 )
 from llamaherd.research.statistics import sampling, waves
 

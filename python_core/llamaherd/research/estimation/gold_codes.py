@@ -1,18 +1,149 @@
-"""Parsing of codes as coders type them, and messages about invalid codes."""
+"""Codes as coders type them: single cells, lists and tables of them, and CSV files."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.separator_line import separator_in
+from llamaherd.research import frames
 from llamaherd.research.codes import form_of, is_nothing, text_of
-from llamaherd.research.coding.label_sets import BETWEEN, is_none, joined, labels_in
-from llamaherd.research.estimation import gold_file
+from llamaherd.research.coding.label_sets import (
+    BETWEEN,
+    is_none,
+    joined,
+    labels_in,
+    none_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_COMMANDS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+)  # characters that make a spreadsheet execute a cell
+_ESCAPED = (*_COMMANDS, "'")
+_MAX_CELL = 10**9
+# suffix of a coder's name: the coder's column of notes from the coding page
+NOTE = " note"
+DELIMITERS = (",", ";", "\t")  # Excel writes ";" in many European locales
+
+
+def written(
+    rows: Sequence[Sequence[str]],
+    bom: bool,
+    delimiter: str = ",",
+    *,
+    spreadsheet: bool = False,
+) -> bytes:
+    """Return rows as UTF-8 CSV; all cells are quoted.
+
+    Args:
+        rows: Cells by row.
+        bom: Whether to write a byte order mark.
+        delimiter: Delimiter of cells.
+        spreadsheet: Whether to escape cells, see `escaped`.
+    """
+    out = io.StringIO()
+    writer = csv.writer(
+        out, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\r\n"
+    )
+    writer.writerows([map(escaped, row) for row in rows] if spreadsheet else rows)
+    return out.getvalue().encode("utf-8-sig" if bom else "utf-8")
+
+
+def parsed(content: bytes, path: str) -> list[list[str]]:
+    """Parse the rows of a CSV with any delimiter and Unicode encoding.
+
+    Raises:
+        ValueError: The content is not UTF-8 or UTF-16 text, or has no header.
+    """
+    is_wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+    try:
+        text = content.decode("utf-16" if is_wide else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _unusable(
+            f"{path} is not in UTF-8: save it as 'CSV UTF-8' in the spreadsheet",
+            "not_unicode",
+        ) from error
+    first, _, rest = text.partition("\n")
+    separator = separator_in(first)
+    n_before = 0 if separator is None else 1  # lines before the header
+    if separator is not None:
+        text = rest
+    delimiter = separator or max(DELIMITERS, key=first.count)
+    csv.field_size_limit(_MAX_CELL)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        lines = list(reader)
+    except csv.Error as error:
+        line = n_before + reader.line_num
+        raise _unusable(
+            f"{path}, line {line} is not CSV: {error}", "no_csv", line
+        ) from error
+    rows = [line for line in lines if any(map(str.strip, line))]
+    if not rows:
+        raise _unusable(f"{path} is empty", "no_csv")
+    return rows
+
+
+def _unusable(problem: str, code: str, line: int | None = None) -> ArgumentError:
+    """Return the error of a file that is not a coding sheet; lines count from 1."""
+    place = () if line is None else (line - 1,)
+    return ArgumentError(
+        problem, argument="path", place=place, code=code, form="{problem}"
+    )
+
+
+def without_notes(columns: Sequence[str]) -> list[str]:
+    """Return the columns without the columns of notes that the coding page adds."""
+    notes = {f"{name}{NOTE}" for name in columns}
+    return [name for name in columns if name not in notes]
+
+
+def escaped(cell: str) -> str:
+    """Escape a cell so that no spreadsheet executes it; `unescaped` undoes it.
+
+    An apostrophe is put before a cell that starts like a formula, and before a cell that
+    starts with an apostrophe that `unescaped` would otherwise remove.
+    """
+    if cell.startswith(_COMMANDS) or (cell[:1] == "'" and cell[1:].startswith(_ESCAPED)):
+        return "'" + cell
+    return cell
+
+
+def unescaped(cell: str) -> str:
+    """Remove the escape that `escaped` added."""
+    if cell[:1] == "'" and cell[1:].startswith(_ESCAPED):
+        return cell[1:]
+    return cell
+
+
+def same_text(one: str, other: str) -> bool:
+    """Return True if texts differ at most in line ends, whitespace and doubled quotes.
+
+    Spreadsheets change line ends and whitespace. Some readers of CSV, such as R's
+    `data.table::fread()`, keep the doubled quotes of quoted cells.
+    """
+    return _lines(one) == _lines(other)
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace('""', '"').strip()
+
 
 _MAX_LISTED = 5
 
@@ -56,7 +187,7 @@ class CodeReader:
     def _read_one(self, cell: str) -> tuple[str | None, str]:
         written = (text_of(cell) or "").strip()
         if written not in self._exact:
-            written = gold_file.unescaped(written)
+            written = unescaped(written)
         if written in self._exact or (not is_nothing(written) and not self._exact):
             return written, ""
         if form_of(written) in self._by_form:
@@ -90,3 +221,103 @@ def summary_of_problems(problems: Sequence[str]) -> str:
     return f"{len(problems)} problems: {first}" + (
         f"; and {more} more" if more > 0 else ""
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Identifiers and row numbers of the n texts of a sample, to match an index."""
+
+    ids: Sequence[str]
+    rows: Sequence[int]
+
+    def order_of(self, codes: Any) -> list[int] | None:  # noqa: ANN401 - of any kind
+        """Return indices that sort codes into the sample's order, by their pandas index.
+
+        None if there is no index, or if the codes are already in the sample's order.
+        """
+        index = frames.index_of(codes)
+        n = len(self.ids)
+        if index is None or len(index) != n or index == list(range(n)):
+            return None
+        texts = [text_of(each) or "" for each in index]
+        for expected in (self.ids, list(map(str, self.rows)), list(map(str, range(n)))):
+            if set(texts) == set(expected) and len(set(texts)) == n:
+                at = {each: i for i, each in enumerate(texts)}
+                return [at[each] for each in expected]
+        raise ArgumentError(
+            "have an index that is neither the sample's ids nor its rows: give "
+            "codes.to_numpy() if they are in the sample's order",
+            argument="codes",
+        )
+
+
+def read_codes(
+    codes: Any,  # noqa: ANN401 - a data frame of any kind, a mapping, a sequence
+    coder: str,
+    places: Places,
+    reader: CodeReader,
+) -> dict[str, list[str | None]]:
+    """Return the codes of each coder, in the sample's order.
+
+    Args:
+        codes: See `GoldSample.with_codes`.
+        coder: Name of the coder if there is a single coder.
+        places: Texts of the sample.
+        reader: Reader of single codes.
+
+    Raises:
+        ValueError: The number of codes is not n, a code is not a label, or an index does
+            not match.
+    """
+    order = places.order_of(codes)
+    if isinstance(codes, Mapping) or hasattr(codes, "columns"):
+        given = {
+            name: frames.column(codes, name, "codes") for name in frames.names(codes)
+        }
+    else:  # includes pandas Series, which also have items
+        given = {coder: codes}
+    if isinstance(codes, Mapping):  # may contain Series
+        given = {
+            name: _ordered(frames.column(codes, name, "codes"), places.order_of(each))
+            for name, each in codes.items()
+        }
+    elif order is not None:
+        given = {name: _ordered(list(each), order) for name, each in given.items()}
+    return {
+        str(name): _checked(each, str(name), places, reader)
+        for name, each in given.items()
+    }
+
+
+def _checked(
+    codes: Sequence[Any], coder: str, places: Places, reader: CodeReader
+) -> list[str | None]:
+    n = len(places.ids)
+    if not hasattr(codes, "__len__") or isinstance(codes, (bytes, Mapping)):
+        raise ArgumentTypeError(
+            f"of {coder!r} must be a list, not {checks.shown(codes)}", argument="codes"
+        )
+    if isinstance(codes, str) or len(codes) != n:
+        raise ArgumentError(
+            f"of {coder!r} must be {n}, one for each text of the sample",
+            argument="codes",
+            code="wrong_length",
+        )
+    made: list[str | None] = []
+    problems = []
+    for i, code in enumerate(codes):
+        text = text_of(code)
+        if reader.several and text == "":
+            text = none_of(reader.names)
+        label, problem = reader.read(text or "")
+        made.append(label)
+        if problem:
+            where = f"codes of {coder!r}, row {i + 1} (id {places.ids[i]})"
+            problems.append(f"{where}: {problem}")
+    if problems:
+        raise ArgumentError(summary_of_problems(problems), code="unknown_codes")
+    return made
+
+
+def _ordered(values: list[Any], order: Sequence[int] | None) -> list[Any]:
+    return values if order is None else [values[i] for i in order]

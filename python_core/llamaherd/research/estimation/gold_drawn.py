@@ -20,9 +20,8 @@ from llamaherd.research.coding.label_sets import (
     labels_in,
     none_of,
 )
-from llamaherd.research.estimation import gold_file, gold_json
-from llamaherd.research.estimation.gold_codes import CodeReader
-from llamaherd.research.estimation.gold_given import Places, read_codes
+from llamaherd.research.estimation import gold_codes, gold_json
+from llamaherd.research.estimation.gold_codes import CodeReader, Places, read_codes
 from llamaherd.research.statistics import waves
 from llamaherd.research.statistics.draw_variance import Outside, together
 
@@ -339,7 +338,7 @@ class GoldSample:
                 other content, such as codes, exists.
             OSError: The file cannot be written.
         """
-        checks.choice("delimiter", delimiter, gold_file.DELIMITERS)
+        checks.choice("delimiter", delimiter, gold_codes.DELIMITERS)
         for name, value in {
             "blind": blind,
             "shuffle": shuffle,
@@ -386,7 +385,7 @@ class GoldSample:
                 self._cell(known[name][i]) if name in known else "" for name in names
             ]
             rows.append(cells)
-        content = gold_file.written(rows, bom, delimiter, spreadsheet=spreadsheet)
+        content = gold_codes.written(rows, bom, delimiter, spreadsheet=spreadsheet)
         there = Path(path)
         design = self.to_json().encode()
         check_free(there, content, overwrite=overwrite)

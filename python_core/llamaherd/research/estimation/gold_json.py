@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,46 +16,26 @@ from llamaherd.research.statistics.draw_variance import Outside
 from llamaherd.research.statistics.waves import Wave
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from llamaherd.research.statistics.sampling import Floats
+    from llamaherd.research.statistics.sampling import Floats, Ints
 
 _FORMAT = 1
 
 
 def text_of(sample: Mapping[str, Any]) -> str:
     """Return JSON of the fields of a `GoldSample`; floats are exact."""
-    marks = sample["label_marks"]
+    known = {name: _stored(sample[name]) for name in _READERS}
     stored = {
-        "llamaherd_gold": _FORMAT,
-        "rows": sample["rows"],
-        "ids": sample["ids"],
-        "texts": sample["texts"],
-        "all_probs": sample["all_probs"].tolist(),
-        "strata": sample["strata"].tolist(),
-        "names": sample["names"],
-        "labels": sample["labels"],
-        "design": sample["design"],
-        "codes": sample["codes"],
-        "coders": sample["coders"],
-        **({} if sample["all_ids"] is None else {"all_ids": sample["all_ids"]}),
-        **({} if marks is None else {"label_marks": marks.tolist()}),
+        name: value
+        for name, value in known.items()
+        if name not in _OPTIONAL or value not in (None, [])
     }
-    if sample["waves"]:
-        stored["waves"] = [
-            {
-                "rows": each.rows.tolist(),
-                "probs": each.probs.tolist(),
-                "strata": each.strata.tolist(),
-                "n": each.n,
-                "n_left": each.n_left,
-                **_outside_stored(each.outside),
-            }
-            for each in sample["waves"]
-        ]
-    stored.update(_outside_stored(sample["outside"]))
-    stored["probs_sha256"] = _probs_sha256(sample["all_probs"])
-    return json.dumps(stored, ensure_ascii=False)
+    checksum = _probs_sha256(sample["all_probs"])
+    return json.dumps(
+        {"llamaherd_gold": _FORMAT, **stored, "probs_sha256": checksum},
+        ensure_ascii=False,
+    )
 
 
 def fields_of(text: str) -> dict[str, Any]:
@@ -65,23 +46,10 @@ def fields_of(text: str) -> dict[str, Any]:
     """
     try:
         stored = json.loads(text)
-        made: dict[str, Any] = {
-            "rows": [int(row) for row in stored["rows"]],
-            "ids": list(map(str, stored["ids"])),
-            "texts": list(stored["texts"]),
-            "all_probs": np.array(stored["all_probs"], dtype=np.float64),
-            "strata": np.array(stored["strata"], dtype=np.int64),
-            "names": tuple(stored["names"]),
-            "labels": list(stored["labels"]),
-            "design": dict(stored["design"]),
-            "codes": [list(each) for each in stored["codes"]],
-            "coders": list(stored["coders"]),
-            "all_ids": _texts_or_none(stored.get("all_ids")),
-            "waves": tuple(_wave(each) for each in stored.get("waves") or ()),
-            "outside": _outside(stored),
-            "label_marks": None
-            if "label_marks" not in stored
-            else np.array(stored["label_marks"], dtype=np.int64),
+        made = {
+            name: read(stored[name])
+            for name, read in _READERS.items()
+            if name not in _OPTIONAL or stored.get(name) is not None
         }
         checksum, form = stored["probs_sha256"], stored["llamaherd_gold"]
     except DAMAGED as error:
@@ -92,7 +60,7 @@ def fields_of(text: str) -> dict[str, Any]:
         raise ArgumentError(
             f"is a gold sample of another format, {form!r}", argument="text"
         )
-    is_other = bool(made["waves"]) and not np.allclose(
+    is_other = bool(made.get("waves")) and not np.allclose(
         waves.combined(made["waves"]).all_probs, made["all_probs"], rtol=1e-9, atol=0
     )
     if is_other or checksum != _probs_sha256(made["all_probs"]):
@@ -106,37 +74,62 @@ def fields_of(text: str) -> dict[str, Any]:
     return made
 
 
+def _stored(value: Any) -> Any:  # noqa: ANN401 - of any field
+    """Return a value as JSON types; fields of dataclasses that are None are left out."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if is_dataclass(value):
+        given = {each.name: _stored(getattr(value, each.name)) for each in fields(value)}
+        return {name: each for name, each in given.items() if each is not None}
+    return [_stored(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _floats(values: Any) -> Floats:  # noqa: ANN401 - of JSON
+    return np.array(values, dtype=np.float64)
+
+
+def _ints(values: Any) -> Ints:  # noqa: ANN401 - of JSON
+    return np.array(values, dtype=np.int64)
+
+
+def _texts(values: Any) -> list[str]:  # noqa: ANN401 - of JSON
+    return list(map(str, values))
+
+
+def _outside(stored: Mapping[str, Any]) -> Outside:
+    return Outside(strata=_ints(stored["strata"]), left=_floats(stored["left"]))
+
+
 def _wave(stored: Mapping[str, Any]) -> Wave:
+    outside = stored.get("outside")
     return Wave(
-        rows=np.array(stored["rows"], dtype=np.int64),
-        probs=np.array(stored["probs"], dtype=np.float64),
-        strata=np.array(stored["strata"], dtype=np.int64),
+        rows=_ints(stored["rows"]),
+        probs=_floats(stored["probs"]),
+        strata=_ints(stored["strata"]),
         n=int(stored["n"]),
         n_left=int(stored["n_left"]),
-        outside=_outside(stored),
+        outside=None if outside is None else _outside(outside),
     )
 
 
-def _outside_stored(outside: Outside | None) -> dict[str, Any]:
-    """Return the stored form of the codes outside a subset; {} without any."""
-    if outside is None:
-        return {}
-    stored = {"strata": outside.strata.tolist(), "left": outside.left.tolist()}
-    return {"outside": stored}
-
-
-def _outside(stored: Mapping[str, Any]) -> Outside | None:
-    found = stored.get("outside")
-    if found is None:
-        return None
-    return Outside(
-        strata=np.array(found["strata"], dtype=np.int64),
-        left=np.array(found["left"], dtype=np.float64),
-    )
-
-
-def _texts_or_none(values: Sequence[Any] | None) -> list[str] | None:
-    return None if values is None else list(map(str, values))
+# Fields of a sample in the order of the text, with the function that reads each.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "rows": lambda values: [int(row) for row in values],
+    "ids": _texts,
+    "texts": list,
+    "all_probs": _floats,
+    "strata": _ints,
+    "names": tuple,
+    "labels": list,
+    "design": dict,
+    "codes": lambda columns: [list(each) for each in columns],
+    "coders": list,
+    "all_ids": _texts,
+    "label_marks": _ints,
+    "waves": lambda stored: tuple(map(_wave, stored)),
+    "outside": _outside,
+}
+_OPTIONAL = ("all_ids", "label_marks", "waves", "outside")
 
 
 def _probs_sha256(probs: Floats) -> str:

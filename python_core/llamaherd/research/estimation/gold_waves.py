@@ -20,8 +20,8 @@ from llamaherd.research.statistics.waves import Wave
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.statistics.sampling import Draw, Floats, Ints
 
 WAVES = "waves"  # kind of a sample whose waves have different designs

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Flags
     from llamaherd.research.statistics.sampling import Floats, Ints
 
+
 FEW = 30  # warn if a group or coefficient has fewer codes
 RARE = 5  # warn if a label has fewer codes or errors
 _SHOWN = 5  # largest number of strata or terms named in a warning
@@ -314,3 +315,45 @@ def first_of(texts: Iterable[str]) -> str:
     listed = list(texts)
     n_more = len(listed) - _LISTED
     return ", ".join([*listed[:_LISTED], *([f"and {n_more} more"] if n_more > 0 else [])])
+
+
+_INSTEAD = {"means": "a median", "coefficients": "a regression of logarithms"}
+
+
+def skewed(
+    outcome: str,
+    names: Sequence[str],
+    n_codes: Floats,
+    needed: Mapping[str, Floats],
+    *,
+    of: str = "means",
+) -> list[str]:
+    """Return a note on the groups that have fewer codes than their skewness requires.
+
+    Groups with fewer than `FEW` codes have a note of their own.
+
+    Args:
+        outcome: Name of the numbers.
+        names: Names of the groups, or of the coefficients.
+        n_codes: float64[p], numbers of codes.
+        needed: float64[p] by method, numbers of codes by Cochran's rule, see `skewness`.
+        of: What is estimated: "means" or "coefficients".
+    """
+    parts = [
+        f"{method}: "
+        + first_of(
+            f"{name or 'all'} ({n:.0f} codes, about {count:,.0f} needed)"
+            for name, n, count in zip(names, n_codes, counts, strict=True)
+            if FEW <= n < count
+        )
+        for method, counts in needed.items()
+        if ((n_codes >= FEW) & (n_codes < counts)).any()
+    ]
+    if not parts:
+        return []
+    note = (
+        f"The numbers of {outcome!r} are so skewed that intervals of {of} may be too "
+        f"short. By Cochran's rule more codes are needed: {'; '.join(parts)}. Code "
+        f"more texts, or estimate {_INSTEAD[of]}"
+    )
+    return [note]

@@ -25,7 +25,7 @@ from llamaherd.research.estimation.recalibrated import Recalibrated
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from llamaherd.research.estimation.gold_data import Population
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 Kind = Literal["labels", "probs"]

@@ -18,12 +18,13 @@ from llamaherd.research.estimation.code_forms import in_one_form
 from llamaherd.research.estimation.estimate_inputs import joined
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
-from llamaherd.research.estimation.head_codes import (
+from llamaherd.research.estimation.head_inputs import (
+    coded_of,
     columns_of,
     units_of,
     used_labels,
+    vectors_of,
 )
-from llamaherd.research.estimation.head_inputs import coded_of, vectors_of
 from llamaherd.research.estimation.recalibrated import (
     ProbabilityScores,
     Recalibrated,
@@ -38,8 +39,8 @@ from llamaherd.research.statistics.intervals import LEVEL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.estimation.gold_data import Population
     from llamaherd.research.estimation.gold_use import GoldUsed
+    from llamaherd.research.estimation.population import Population
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 Feature = Literal["probs", "embeddings"]

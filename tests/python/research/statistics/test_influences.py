@@ -9,7 +9,7 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.research.estimation.skewed import skewed
+from llamaherd.research.estimation.notes import skewed
 from llamaherd.research.statistics import dsl
 from llamaherd.research.statistics.dsl import Problem
 from llamaherd.research.statistics.influences import Influences

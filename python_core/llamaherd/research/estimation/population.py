@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,13 +22,13 @@ from llamaherd.research.coding.joins import column_hashes, label_forms
 from llamaherd.research.coding.label_sets import confidence_of, labels_in
 from llamaherd.research.coding.relabelled import marks_of
 from llamaherd.research.coding.texts import is_blank, sha256_of
-from llamaherd.research.estimation.by_columns import named
 from llamaherd.research.estimation.gold_drawn import GoldSample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.statistics.sampling import Draw, Floats, Ints
+
 
 ID = "id"  # default column of identifiers
 TEXT = "text"  # default column of texts
@@ -336,3 +336,30 @@ def _check_unique(ids: Sequence[str]) -> None:
             argument="id",
             code="duplicate",
         )
+
+
+def named(by: object, argument: str = "by") -> list[str]:
+    """Return one column name, or several, as a list.
+
+    Raises:
+        TypeError: `by` is not a name or a list of names.
+        ValueError: A name is given twice.
+    """
+    if by is None:
+        return []
+    if isinstance(by, str):
+        return [by]
+    what = checks.no_list(by)
+    if what or not isinstance(by, Iterable) or isinstance(by, (bytes, Mapping)):
+        raise ArgumentTypeError(
+            f"must be the name of a column, or a list of names, not "
+            f"{what or checks.shown(by)}",
+            argument=argument,
+        )
+    names = [checks.text(argument, each) for each in by]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise ArgumentError(
+                f"names the column {name!r} twice", argument=argument, code="duplicate"
+            )
+    return names
