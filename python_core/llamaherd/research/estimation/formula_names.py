@@ -7,7 +7,6 @@ from typing import Any
 
 from llamaherd.core import checks, installing
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.words import words
 
 HAS_LABEL = "has_label"
 
@@ -21,7 +20,7 @@ def split(formula: str) -> tuple[str, str]:
     """
     if not isinstance(formula, str):
         raise ArgumentTypeError(
-            f"must be {words().text}, not {checks.shown(formula)}", argument="formula"
+            f"must be a text, not {checks.shown(formula)}", argument="formula"
         )
     left, tilde, right = formula.partition("~")
     if not tilde or not right.strip():
