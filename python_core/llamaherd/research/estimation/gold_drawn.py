@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # Columns of the CSV that contain no codes.
 OURS = ("id", "text", "model_label", "inclusion_prob")
+_FLAGS = ("blind", "shuffle", "bom", "overwrite", "uncoded", "spreadsheet")
 PART = "part"  # additional column of a sample that was split
 # Fields of a design that are recorded for each draw.
 WAVE_FIELDS = ("kind", "n", "seed", "by", "strata", "drawn", "allocation", "floor")
@@ -339,15 +340,9 @@ class GoldSample:
             OSError: The file cannot be written.
         """
         checks.choice("delimiter", delimiter, gold_codes.DELIMITERS)
-        for name, value in {
-            "blind": blind,
-            "shuffle": shuffle,
-            "bom": bom,
-            "overwrite": overwrite,
-            "uncoded": uncoded,
-            "spreadsheet": spreadsheet,
-        }.items():
-            checks.flag(name, value)
+        flags = (blind, shuffle, bom, overwrite, uncoded, spreadsheet)
+        for name, flag in zip(_FLAGS, flags, strict=True):
+            checks.flag(name, flag)
         checks.path("path", path)
         given = [coders] if isinstance(coders, str) else coders
         names = list(given) if given is not None else self.coders or ["code"]
@@ -379,10 +374,11 @@ class GoldSample:
                 continue
             cells = [self.ids[i], self.texts[i] or ""]
             if not blind:
-                cells += [self._cell(self.labels[i]), repr(float(probs[i]))]
+                cells += [self.word_of(self.labels[i]) or "", repr(float(probs[i]))]
                 cells += [] if self.parts is None else [self.parts[i]]
             cells += [
-                self._cell(known[name][i]) if name in known else "" for name in names
+                (self.word_of(known[name][i]) or "") if name in known else ""
+                for name in names
             ]
             rows.append(cells)
         content = gold_codes.written(rows, bom, delimiter, spreadsheet=spreadsheet)
@@ -392,9 +388,6 @@ class GoldSample:
         check_free(sidecar(path), design, overwrite=overwrite)
         write_whole(there, content)
         write_whole(sidecar(path), design)
-
-    def _cell(self, code: str | None) -> str:
-        return self.word_of(code) or ""
 
     def word_of(self, code: str | None) -> str | None:
         """Return a code for tables: a word, not "", if none of the labels applies.
