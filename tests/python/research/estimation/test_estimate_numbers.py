@@ -200,7 +200,7 @@ def test_medians_take_probabilities() -> None:
     [
         ({"outcome": "quantile"}, "outcome 'quantile' was removed: the median is"),
         ({"quantile": 0.1}, "quantile was removed: outcome 'median'"),
-        ({"consensus": "one_coin"}, "consensus was removed: .*dawid_skene"),
+        ({"consensus": "one_coin"}, "consensus was removed: .*model of coders"),
         ({"n_imputations": 5}, "n_imputations was removed: .*majority"),
     ],
 )
