@@ -95,12 +95,6 @@ class _CommandLine(LanguageTerms):
 
 COMMAND_LINE = _CommandLine(
     language="command line",
-    flag="true or false",
-    text="a text",
-    texts="a list of texts",
-    path="a path",
-    mapping="a table of names and values",
-    example="the keys text, label and perhaps reason",
     scale="{from: 0, to: 10}",
     quote="{type: string, quote: {most: 20}}",
     chat="--chat",

@@ -23,7 +23,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.installing import command
 from llamaherd.core.progress import say
-from llamaherd.core.words import call, words
+from llamaherd.core.words import call
 from llamaherd.research import frames
 from llamaherd.run.job import Job
 
@@ -175,7 +175,7 @@ def path_for(data: object, sheet: Sheet, path: object) -> Path:
         return Path(f"codes-{sheet.sha256[:8]}.sqlite")
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"must be {words().path}, not {checks.shown(path)}", argument="path"
+            f"must be a path, not {checks.shown(path)}", argument="path"
         )
     made = Path(os.fsdecode(path))
     if made.is_dir() or not made.parent.is_dir():

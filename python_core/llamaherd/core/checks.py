@@ -114,7 +114,7 @@ def flag(name: Name, value: object) -> bool:
     value = plain(value)
     if not isinstance(value, bool):
         raise ArgumentTypeError(
-            f"must be {words().flag}, not {shown(value)}", argument=name
+            f"must be true or false, not {shown(value)}", argument=name
         )
     return value
 
@@ -127,9 +127,7 @@ def text(name: Name, value: object) -> str:
         ValueError: `value` has lone surrogates.
     """
     if not isinstance(value, str):
-        raise ArgumentTypeError(
-            f"must be {words().text}, not {shown(value)}", argument=name
-        )
+        raise ArgumentTypeError(f"must be a text, not {shown(value)}", argument=name)
     plain_text: str = plain(value)
     try:
         plain_text.encode()
@@ -217,7 +215,7 @@ def stop_texts(name: Name, value: object) -> tuple[str, ...]:
         value = (value,)
     if not isinstance(value, (list, tuple)):
         raise ArgumentTypeError(
-            f"must be {words().text} or {words().texts}, not {shown(value)}",
+            f"must be a text or a list of texts, not {shown(value)}",
             argument=name,
         )
     if len(value) > 1024:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError
-from llamaherd.core.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -179,7 +178,7 @@ def check_option(option: object) -> None:
     """
     if not isinstance(option, bool) and not callable(option):
         raise ArgumentTypeError(
-            f"must be {words().flag}, or a function, not {checks.shown(option)}",
+            f"must be true or false, or a function, not {checks.shown(option)}",
             argument="progress",
         )
 

@@ -14,7 +14,6 @@ from llamaherd.core.argument import Argument, Id, argument_of
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DuplicateKeyError, read_json
 from llamaherd.core.plain import plain_tree
-from llamaherd.core.words import words
 
 if TYPE_CHECKING:
     from llamaherd.core.argument import Name
@@ -69,7 +68,7 @@ def checked_choices(name: str, choices: object) -> _Texts:
     is_one = isinstance(choices, (str, bytes, bytearray, Mapping))
     if what or is_one or not isinstance(choices, Collection):
         raise ArgumentTypeError(
-            f"must be {words().texts}, not {what or checks.shown(choices)}",
+            f"must be a list of texts, not {what or checks.shown(choices)}",
             argument=name,
         )
     where = argument_of(name)
@@ -101,8 +100,7 @@ def checked_schema(name: str, schema: object) -> str:
             raise ArgumentError(f"is not valid JSON: {error}", argument=name) from None
     if not isinstance(schema, (Mapping, bool)):
         raise ArgumentTypeError(
-            f"must be a JSON Schema, as {words().mapping} or JSON, not "
-            f"{checks.shown(schema)}",
+            f"must be a JSON Schema, as a mapping or JSON, not {checks.shown(schema)}",
             argument=name,
         )
     try:

@@ -1,9 +1,9 @@
-"""Terms of messages that differ between Python and R: types, constants, settings.
+"""Terms of messages that differ between Python and R: constants, settings, functions.
 
-The code that checks an argument creates the message for users of both languages: in
-Python "must be True or False", in R "must be TRUE or FALSE". `words()` returns the terms
-of the current caller's language. Calls from `_r` use the terms of R, by `spoken_in`; jobs
-keep the terms of the caller that started them.
+The code that checks an argument creates the message for users of both languages: "must be
+true or false", followed in Python by "not None (NoneType)", in R by "not NULL". `words()`
+returns the terms of the current caller's language. Calls from `_r` use the terms of R, by
+`spoken_in`; jobs keep the terms of the caller that started them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,6 @@ class LanguageTerms:
 
     Attributes:
         language: Name of the language; `terms_of` returns its terms.
-        flag: The two logical constants, as "True or False".
-        text: A text, with its article.
-        texts: Several texts.
-        path: The path of a file, with its article.
-        mapping: A mapping with names as keys, with its article.
-        example: Forms of a coded example.
         scale: An example of a scale of numbers.
         quote: An example of the schema of a quote.
         chat: Setting that formats prompts as chats.
@@ -54,12 +48,6 @@ class LanguageTerms:
     """
 
     language: str
-    flag: str
-    text: str
-    texts: str
-    path: str
-    mapping: str
-    example: str
     scale: str
     quote: str
     chat: str
@@ -153,12 +141,6 @@ _TEMPLATE = (
 )
 PYTHON = LanguageTerms(
     language="Python",
-    flag="True or False",
-    text="a str",
-    texts="a list of str",
-    path="a str or a path",
-    mapping="a dict",
-    example="an Example, a dict or a tuple (text, label, reason)",
     scale="number_scale(0, 10)",
     quote="type_quote()",
     chat="chat=True",
@@ -169,12 +151,6 @@ PYTHON = LanguageTerms(
 )
 R = _R(
     language="R",
-    flag="TRUE or FALSE",
-    text="a string",
-    texts="a character vector",
-    path="a string",
-    mapping="a named list",
-    example="the fields text, label and perhaps reason",
     scale="number_scale(0, 10)",
     quote="type_quote()",
     chat="chat = TRUE",

@@ -15,7 +15,7 @@ import platformdirs
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError, DownloadError
 from llamaherd.core.files import sha256_of
-from llamaherd.core.words import setting, words
+from llamaherd.core.words import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def cache_folder(cache_dir: str | os.PathLike[str] | None) -> Path:
         return model_cache_dir()
     if not isinstance(cache_dir, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"must be {words().path}, not {checks.shown(cache_dir)}",
+            f"must be a path, not {checks.shown(cache_dir)}",
             argument="cache_dir",
         )
     return Path(os.fsdecode(cache_dir)).expanduser()

@@ -17,7 +17,6 @@ from llamaherd.core.errors import (
     ModelLoadError,
 )
 from llamaherd.core.files import sha256_of
-from llamaherd.core.words import words
 from llamaherd.hub import cache, repository
 from llamaherd.hub.ollama import ollama_path
 from llamaherd.hub.progress import (
@@ -119,7 +118,7 @@ def model_path(
     """
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"must be {words().path}, not {checks.shown(path)}", argument=name
+            f"must be a path, not {checks.shown(path)}", argument=name
         )
     file = Path(path)
     if file.is_file():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import huggingface_hub
 
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, DownloadError
-from llamaherd.core.words import call, words
+from llamaherd.core.words import call
 from llamaherd.hub import cache, quantizations
 from llamaherd.hub.quantizations import Offer, RemoteFile, available_bytes
 from llamaherd.hub.sources import is_meant
@@ -84,7 +84,7 @@ def checked_token(token: object) -> str | None:
         return None
     if not isinstance(token, str):
         raise ArgumentTypeError(
-            f"must be {words().text}, not {type(token).__name__}", argument="token"
+            f"must be a text, not {type(token).__name__}", argument="token"
         )
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:

@@ -11,7 +11,6 @@ from urllib.parse import urldefrag, urlsplit
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.words import words
 from llamaherd.hub.quantizations import quantization_of
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")  # two letters: "C:" is a drive
@@ -74,7 +73,7 @@ def parse(source: object, name: str = "source") -> Source:
         return LocalFile(Path(os.fsdecode(source)).expanduser())
     if not isinstance(source, str):
         raise ArgumentTypeError(
-            f"must be {words().path}, not {checks.shown(source)}", argument=name
+            f"must be a path, not {checks.shown(source)}", argument=name
         )
     if not source or "\0" in source:
         raise ArgumentError(

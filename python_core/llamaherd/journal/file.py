@@ -18,7 +18,6 @@ import psutil
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentTypeError, JournalError
 from llamaherd.core.files import discard, sync_folder
-from llamaherd.core.words import words
 from llamaherd.journal.disks import network_type
 from llamaherd.journal.sqlite_access import (
     ROLLBACK,
@@ -129,7 +128,7 @@ def checked_path(name: str, path: object) -> Path:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"must be {words().path}, not {checks.shown(path)}", argument=name
+            f"must be a path, not {checks.shown(path)}", argument=name
         )
     given = os.fsdecode(path)
     with refusals(name, given):

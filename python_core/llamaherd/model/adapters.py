@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field, argument_of
 from llamaherd.core.errors import ArgumentTypeError, ModelLoadError
-from llamaherd.core.words import words
 from llamaherd.model.file import ModelFile
 from llamaherd.model.rope import as_float32
 
@@ -84,7 +83,7 @@ def checked_path(name: Name, path: object) -> Path:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"must be {words().path}, not {checks.shown(path)}", argument=name
+            f"must be a path, not {checks.shown(path)}", argument=name
         )
     file = Path(path)
     if not file.exists():

@@ -12,7 +12,6 @@ from llamaherd.api.running import run_to_end, start
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError, ModelLoadError
-from llamaherd.core.words import words
 from llamaherd.memory import hardware
 from llamaherd.model.model import Model
 from llamaherd.native.quantize import Comparison
@@ -232,7 +231,7 @@ def _try(
 def _checked_types(types: object) -> tuple[str, ...]:
     if isinstance(types, str) or not isinstance(types, (list, tuple)):
         raise ArgumentTypeError(
-            f"must be {words().texts}, not {checks.shown(types)}", argument="types"
+            f"must be a list of texts, not {checks.shown(types)}", argument="types"
         )
     if not types:
         raise ArgumentError("must not be empty", argument="types", code="empty")
@@ -267,7 +266,7 @@ def _checked_folder(out: object, source: Path) -> Path:
         return source.parent
     if not isinstance(out, (str, Path)) and not hasattr(out, "__fspath__"):
         raise ArgumentTypeError(
-            f"must be {words().path}, not {checks.shown(out)}", argument="out"
+            f"must be a path, not {checks.shown(out)}", argument="out"
         )
     folder = Path(out)
     if not folder.is_dir():

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 FLAG, INTEGER, NUMBER = ("boolean",), ("integer",), ("number",)
 TEXT, LIST, OBJECT = ("string",), ("array",), ("object",)
 _IN_WORDS = {
-    "boolean": JSON.flag,
+    "boolean": "true or false",
     "integer": "an integer",
     "number": "a number",
-    "string": JSON.text,
+    "string": "a string",
     "array": "a list",
-    "object": JSON.mapping,
+    "object": "an object",
 }
 _CLASSES = {"boolean": bool, "string": str, "array": list, "object": dict}
 

@@ -37,12 +37,6 @@ class _Json(LanguageTerms):
 
 JSON = _Json(
     language="JSON",
-    flag="true or false",
-    text="a string",
-    texts="a list of strings",
-    path="a string",
-    mapping="an object",
-    example="an object with text, label and perhaps reason",
     scale='{"from": 0, "to": 10}',
     quote='{"type": "string", "quote": {"most": 20}}',
     chat='"chat": true',

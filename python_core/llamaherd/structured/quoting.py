@@ -95,7 +95,7 @@ def checked_evidence(name: Name, given: object) -> bool | dict[str, Any]:
         return own
     if not isinstance(own, Mapping):
         raise ArgumentTypeError(
-            f"must be {words().flag}, or a quote such as {words().quote}, not "
+            f"must be true or false, or a quote such as {words().quote}, not "
             f"{checks.shown(given)}",
             argument=name,
         )

@@ -199,7 +199,7 @@ def test_a_question_that_fails_changes_nothing(context: lh.Context) -> None:
         chat.retry(schema={"type": "array", "minItems": 9}, max_tokens=2)
     with pytest.raises(ValueError, match="schema"):
         chat.ask("Two", schema="{")
-    with pytest.raises(TypeError, match="text must be a str"):
+    with pytest.raises(TypeError, match="text must be a text"):
         chat.ask(3)
     with pytest.raises(TypeError, match="'temprature'; did you mean 'temperature'"):
         chat.ask("Two", temprature=1)
@@ -276,7 +276,7 @@ def test_many_questions_after_one_conversation(context: lh.Context) -> None:
     assert chat.ask_all([]).texts == []
     with pytest.raises(TypeError, match=r"texts must be a list of texts, not str"):
         chat.ask_all("Two")
-    with pytest.raises(TypeError, match=r"texts\[1\] must be a str"):
+    with pytest.raises(TypeError, match=r"texts\[1\] must be a text"):
         chat.ask_all(["Two", 2])
 
 
@@ -320,7 +320,7 @@ def test_wrong_settings_are_refused_before_anything_is_asked(
         lh.chat(context, tempature=1)
     with pytest.raises(ValueError, match="max_tokens must be"):
         lh.chat(context, max_tokens=0)
-    with pytest.raises(TypeError, match="system must be a str"):
+    with pytest.raises(TypeError, match="system must be a text"):
         lh.chat(context, 3)
     with pytest.raises(TypeError, match=r"ctx must be a llamaherd\.Context"):
         lh.chat("a")

@@ -260,7 +260,7 @@ def test_choices_beside_params_or_a_grammar_are_refused(context: lh.Context) -> 
         lh.generate(context, "a", choices=["a"], params=SamplingParams())
     with pytest.raises(ValueError, match="grammar and choices cannot be given together"):
         SamplingParams(choices=["a"], grammar='root ::= "a"')
-    with pytest.raises(TypeError, match="choices must be a list of str, not 'yes'"):
+    with pytest.raises(TypeError, match="choices must be a list of texts, not 'yes'"):
         lh.generate(context, "a", choices="yes")
 
 

@@ -158,7 +158,7 @@ def test_help_explains_every_option() -> None:
 def test_an_option_is_checked_wherever_it_is_made() -> None:
     with pytest.raises(ValueError, match="retries must be between 0 and 100, not -1"):
         declared.GenerateOptions(retries=-1)
-    with pytest.raises(TypeError, match="strict must be True or False"):
+    with pytest.raises(TypeError, match="strict must be true or false"):
         declared.GenerateOptions(strict=1)
     with pytest.raises(ValueError, match="normalize must be one of 'sum'"):
         declared.ClassifyOptions(labels=["a"], normalize="mean")

@@ -64,7 +64,7 @@ def test_errors_have_no_notation_of_python(
 @pytest.mark.parametrize(
     ("book", "told"),
     [
-        ("examples: [5]\nlabels: [a, b]", "as the keys text, label and perhaps reason"),
+        ("examples: [5]\nlabels: [a, b]", "the fields text, label and perhaps reason"),
         ("type: scale", "needs a scale: {from: 0, to: 10}"),
         ("type: scale\nscale: 5", "as {from: 0, to: 10} does"),
         ("type: spans\nlabels: [a]\nquote: true", "{type: string, quote: {most: 20}}"),

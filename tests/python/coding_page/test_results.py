@@ -215,7 +215,7 @@ def test_the_file_of_codes_is_beside_the_sheet(tmp_path: Path) -> None:
     for wrong in (tmp_path, tmp_path / "no" / "file"):
         with pytest.raises(ArgumentError, match="path must be a file in a folder"):
             path_for(FRAME, sheet, wrong)
-    with pytest.raises(ArgumentTypeError, match="path must be a str or a path"):
+    with pytest.raises(ArgumentTypeError, match="path must be a path"):
         path_for(FRAME, sheet, 3)
 
 

@@ -52,5 +52,5 @@ def test_the_fields_of_thinking_are_checked() -> None:
         lh.Thinking(budget="many")
     with pytest.raises(ValueError, match="start must not be blank"):
         lh.Thinking(start="")
-    with pytest.raises(TypeError, match="message must be a str"):
+    with pytest.raises(TypeError, match="message must be a text"):
         lh.Thinking(message=None)

@@ -26,13 +26,13 @@ _REST = "a number of tokens or a"
 _CASES: list[tuple[Callable[[], object], str, str]] = [
     (
         lambda: checks.flag("chat", 1),
-        "chat must be True or False, not 1 (int)",
-        "chat must be TRUE or FALSE, not 1",
+        "chat must be true or false, not 1 (int)",
+        "chat must be true or false, not 1",
     ),
     (
         lambda: checks.text("system", None),
-        "system must be a str, not None (NoneType)",
-        "system must be a string, not NULL",
+        "system must be a text, not None (NoneType)",
+        "system must be a text, not NULL",
     ),
     (
         lambda: checks.integer("n", True, 1),
@@ -46,13 +46,13 @@ _CASES: list[tuple[Callable[[], object], str, str]] = [
     ),
     (
         lambda: SamplingParams(choices=3),  # type: ignore[arg-type]
-        "choices must be a list of str, not 3 (int)",
-        "choices must be a character vector, not 3",
+        "choices must be a list of texts, not 3 (int)",
+        "choices must be a list of texts, not 3",
     ),
     (
         lambda: checks.stop_texts("stop", {"a": 1}),
-        "stop must be a str or a list of str, not {'a': 1} (dict)",
-        "stop must be a string or a character vector, not a named list of length 1",
+        "stop must be a text or a list of texts, not {'a': 1} (dict)",
+        "stop must be a text or a list of texts, not a named list of length 1",
     ),
     (
         lambda: checked_thinking("thinking", "on"),
@@ -137,5 +137,5 @@ class _Failing:
 def test_a_job_has_the_words_of_its_start() -> None:
     with spoken_in(R):
         job = Job(_Failing())
-    with pytest.raises(BadArgumentError, match=r"^chat must be TRUE or FALSE, not 1$"):
+    with pytest.raises(BadArgumentError, match=r"^chat must be true or false, not 1$"):
         job.results()

@@ -253,7 +253,7 @@ def test_progress_is_told(hub: Hub) -> None:
     lh.download_model(SOURCE, progress=lambda *numbers: seen.append(numbers))
     assert seen[-1] == (len(Q8), len(Q8))
     assert [n for n, _ in seen] == sorted(n for n, _ in seen)
-    with pytest.raises(TypeError, match="progress must be True or False, or a function"):
+    with pytest.raises(TypeError, match="progress must be true or false, or a function"):
         lh.download_model(SOURCE, progress="yes")
 
 

@@ -62,7 +62,7 @@ def test_a_model_that_does_not_fit_is_refused(
     with pytest.raises(lh.ModelLoadError, match=message):
         lh.Model(path)
     lh.Model(path, check_memory=False).close()
-    with pytest.raises(TypeError, match="check_memory must be True or False"):
+    with pytest.raises(TypeError, match="check_memory must be true or false"):
         lh.Model(path, check_memory=1)
 
 

@@ -129,8 +129,8 @@ def test_other_kinds_of_models_take_adapters(
 @pytest.mark.parametrize(
     ("lora", "error", "message"),
     [
-        (5, TypeError, "lora must be a str or a path, not 5"),
-        ([None], TypeError, r"lora\[0\] must be a str or a path, not None"),
+        (5, TypeError, "lora must be a path, not 5"),
+        ([None], TypeError, r"lora\[0\] must be a path, not None"),
         (("a", 1, 2), TypeError, "lora must be a path or a pair of path and scale"),
         (["no.gguf"], lh.ModelLoadError, r"lora\[0\]: there is no file 'no.gguf'"),
         (("no.gguf", "1"), TypeError, "lora.scale must be a number, not '1'"),

@@ -37,12 +37,12 @@ def test_a_folder_is_no_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"path": 5}, TypeError, "path must be a str or a path, not 5"),
+        ({"path": 5}, TypeError, "path must be a path, not 5"),
         ({"path": None}, TypeError, "path must be"),
         ({"n_gpu_layers": 1.5}, TypeError, "n_gpu_layers must be an integer"),
-        ({"use_mmap": 1}, TypeError, "use_mmap must be True or False"),
-        ({"use_mlock": "no"}, TypeError, "use_mlock must be True or False"),
-        ({"check_tensors": None}, TypeError, "check_tensors must be True or False"),
+        ({"use_mmap": 1}, TypeError, "use_mmap must be true or false"),
+        ({"use_mlock": "no"}, TypeError, "use_mlock must be true or false"),
+        ({"check_tensors": None}, TypeError, "check_tensors must be true or false"),
     ],
 )
 def test_bad_arguments_are_named(
@@ -123,8 +123,8 @@ def test_bos_is_added_where_the_model_wants_it(gemma3: lh.Model) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda m: lh.tokenize(m, None), TypeError, "text must be a str"),
-        (lambda m: lh.tokenize(m, b"x"), TypeError, "text must be a str"),
+        (lambda m: lh.tokenize(m, None), TypeError, "text must be a text"),
+        (lambda m: lh.tokenize(m, b"x"), TypeError, "text must be a text"),
         (lambda m: lh.tokenize(m, "\ud800"), ValueError, "text is not valid Unicode"),
         (lambda m: lh.tokenize(m, "a", add_special=1), TypeError, "add_special"),
         (lambda m: lh.tokenize(m, "a", parse_special=0), TypeError, "parse_special"),
@@ -217,7 +217,7 @@ def test_a_model_without_template_says_so(gemma3: lh.Model) -> None:
             [{"role": "user", "content": None}],
             {},
             TypeError,
-            r"messages\[0\]\['content'\] must be a str",
+            r"messages\[0\]\['content'\] must be a text",
         ),
         (
             [{"role": "user", "content": "a"}],
@@ -235,13 +235,13 @@ def test_a_model_without_template_says_so(gemma3: lh.Model) -> None:
             [{"role": "user", "content": "a"}],
             {"template": 5},
             TypeError,
-            "template must be a str",
+            "template must be a text",
         ),
         (
             [{"role": "user", "content": "a"}],
             {"add_generation_prompt": "yes"},
             TypeError,
-            "add_generation_prompt must be True or False",
+            "add_generation_prompt must be true or false",
         ),
     ],
 )

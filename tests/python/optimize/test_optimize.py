@@ -246,8 +246,8 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten(tmp_path: Path) -> No
         ({"path": "none.gguf"}, lh.ModelLoadError, r'names no file: "none\.gguf"'),
         ({"path": __file__}, lh.ModelLoadError, "is not a GGUF file"),
         ({"out": "no/such/folder"}, ValueError, "out must be a folder.*'no/such/folder'"),
-        ({"out": 5}, TypeError, "out must be a str or a path, not 5"),
-        ({"types": "Q8_0"}, TypeError, "types must be a list of str, not 'Q8_0'"),
+        ({"out": 5}, TypeError, "out must be a path, not 5"),
+        ({"types": "Q8_0"}, TypeError, "types must be a list of texts, not 'Q8_0'"),
         ({"types": []}, ValueError, "types must not be empty"),
         ({"types": ["Q8_0", "Q9"]}, ValueError, r"types\[1\] must be one of .*not 'Q9'"),
         ({"types": ["Q8_0"] * 2}, ValueError, r"types\[1\] is 'Q8_0', which is given"),
@@ -255,9 +255,9 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten(tmp_path: Path) -> No
         ({"max_kl": -1}, ValueError, "max_kl must be between 0 and"),
         ({"max_kl": float("nan")}, ValueError, "max_kl must be between 0 and"),
         ({"text": "short"}, ValueError, "text must have at least 64 tokens, not"),
-        ({"text": 5}, TypeError, "text must be a str, not 5"),
+        ({"text": 5}, TypeError, "text must be a text, not 5"),
         ({"n_threads": 0}, ValueError, "n_threads must be between 1 and"),
-        ({"progress": "yes"}, TypeError, "progress must be True or False, or a function"),
+        ({"progress": "yes"}, TypeError, "progress must be true or false, or a function"),
     ],
 )
 def test_bad_arguments_are_named(

@@ -221,7 +221,7 @@ def test_the_bar_shows_what_is_read_before_a_prompt_is_done() -> None:
 
 
 def test_progress_is_a_flag_or_a_function() -> None:
-    with pytest.raises(TypeError, match="progress must be True or False, or a function"):
+    with pytest.raises(TypeError, match="progress must be true or false, or a function"):
         reporter("yes").__enter__()
 
 

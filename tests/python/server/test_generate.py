@@ -113,15 +113,15 @@ BAD = [
 
 WORDS = [
     ({"prompt": "a", "stream": 1}, "stream must be true or false, not 1"),
-    ({"prompt": "a", "stop": [5]}, "stop[0] must be a string, not 5"),
-    ({"prompt": "a", "stop": 5}, "stop must be a string or a list of strings, not 5"),
+    ({"prompt": "a", "stop": [5]}, "stop[0] must be a text, not 5"),
+    ({"prompt": "a", "stop": 5}, "stop must be a text or a list of texts, not 5"),
     ({"prompt": "a", "max_tokens": "x"}, 'max_tokens must be an integer, not "x"'),
     ({"prompt": "a", "temperature": [None]}, "temperature must be a number, not [null]"),
     (
         {"prompt": "a", "choices": {"b": True}},
-        'a list of strings, not {"b": true}',
+        'a list of texts, not {"b": true}',
     ),
-    ({"prompt": "a", "schema": [1]}, "must be a JSON Schema, as an object or JSON"),
+    ({"prompt": "a", "schema": [1]}, "must be a JSON Schema, as a mapping or JSON"),
     ({"prompt": True}, "prompt must be text or a sequence of token ids, not true"),
     ({"prompt": [1, True]}, "prompt[1] must be an integer, not true"),
     ({"prompt": [1, "a"]}, 'prompt[1] must be an integer, not "a"'),
@@ -155,7 +155,7 @@ def test_errors_of_the_library_use_the_words_of_json(chat_model: lh.Model) -> No
     needs = 'system needs "chat": true; '
     assert told == needs + 'without it there is no chat template for "b"'
     told = message([[{"role": "user", "content": 1}]], chat=True)
-    assert told == "prompt[0].content must be a string, not 1"
+    assert told == "prompt[0].content must be a text, not 1"
 
 
 @pytest.mark.parametrize(("asked", "param", "code"), BAD)

@@ -13,7 +13,6 @@ from llamaherd.core.argument import Argument, Field
 from llamaherd.core.declaration import suggests_names
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import MOST_ROWS, first_rows
-from llamaherd.core.words import words
 from llamaherd.research.coding.answer_types import JOINED, OWN, TYPES, checked_own
 from llamaherd.research.coding.codebook_checks import check_contradictions, filled
 from llamaherd.research.coding.prompt_texts import words_of
@@ -263,7 +262,7 @@ class Codebook:
             given = Example(*given)
         elif not isinstance(given, Example):
             raise ArgumentTypeError(
-                f"must have a text and a label, as {words().example}, not "
+                "must have the fields text, label and perhaps reason, not "
                 f"{checks.shown(given)}",
                 argument=name,
             )

@@ -14,7 +14,6 @@ from llamaherd.core import checks
 from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
-from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.research.coding.coded import Coded
@@ -308,7 +307,7 @@ def _texts(frame: object, text: str | None, n_texts: int) -> list[str | None]:
     for i, value in enumerate(values):
         if value is not None and not isinstance(value, str):
             raise ArgumentTypeError(
-                f"must be {words().text} or missing, not {checks.shown(value)}",
+                f"must be a text or missing, not {checks.shown(value)}",
                 argument="text",
                 place=(i,),
             )

@@ -244,7 +244,7 @@ def checked_report_path(path: object) -> Path:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"must be {words().path}, not {checks.shown(path)}", argument="path"
+            f"must be a path, not {checks.shown(path)}", argument="path"
         )
     file = Path(os.fsdecode(path)).expanduser()
     if file.suffix.lower() not in SUFFIXES:

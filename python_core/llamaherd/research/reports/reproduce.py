@@ -16,7 +16,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.failure import is_cancelled, stored
 from llamaherd.core.keeping import keeping
 from llamaherd.core.plurals import count_of
-from llamaherd.core.words import setting, words
+from llamaherd.core.words import setting
 from llamaherd.native import shim
 from llamaherd.research import frames
 from llamaherd.research.coding.annotate import annotated
@@ -135,7 +135,7 @@ class Replay:
         """Read and check a report, and load its model; arguments as in `reproduce`."""
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentTypeError(
-                f"must be {words().path}, not {checks.shown(path)}", argument="path"
+                f"must be a path, not {checks.shown(path)}", argument="path"
             )
         file = Path(os.fsdecode(path)).expanduser()
         contents = read_report(file)

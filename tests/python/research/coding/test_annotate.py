@@ -317,7 +317,7 @@ def test_jobs_run_beside_their_caller(context: lh.Context) -> None:
         ({"text": "words"}, ValueError, "text must be a column .* not 'words'"),
         ({"text": "texts"}, ValueError, "there are 'id', 'text'; did you mean 'text'"),
         ({"columns": {"lable": "x"}}, ValueError, "did you mean 'label'"),
-        ({"text": "id"}, TypeError, "text: column 'id', row 0, must be a str, not 3"),
+        ({"text": "id"}, TypeError, "text: column 'id', row 0, must be a text, not 3"),
         ({"codebook": "c"}, TypeError, "codebook must be a Codebook, not 'c'"),
         ({"context": "c"}, TypeError, "ctx"),
         ({"frame": [1]}, TypeError, "the data frame must be one of"),

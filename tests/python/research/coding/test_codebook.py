@@ -92,7 +92,7 @@ def test_plain_values_of_files_are_texts() -> None:
         ("question: x\n\tlabels: y", "line 2: this is not valid YAML"),
         ("question: x\n---\nquestion: y", "line 2: this is not valid YAML"),
         ("labels: [a, b]", "question is missing"),
-        ("question:\nlabels: [a, b]", "line 1: question must be a str, not None"),
+        ("question:\nlabels: [a, b]", "line 1: question must be a text, not None"),
         ("question: x\nlabels: [a, a]", r"line 2: labels\[1\] occurs twice: 'a'"),
         ("question: x\nlabels: [a]", "line 2: labels: a codebook needs 2 to"),
         (

@@ -134,7 +134,7 @@ def test_no_quote_is_a_note(context: lh.Context) -> None:
             "a field of the schema that is a quote such as type_quote",
         ),
         (TOPICS, {"split": "mean"}, "use 'first' or 'last'"),
-        (TOPICS, {"evidence": "yes"}, "evidence must be True or False, or a quote"),
+        (TOPICS, {"evidence": "yes"}, "evidence must be true or false, or a quote"),
         (TOPICS, {"evidence": {"least": 0}}, "evidence.least"),
     ],
 )

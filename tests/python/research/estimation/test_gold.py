@@ -281,7 +281,7 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any], match: str) -> No
         ({"prob": "uncertainty", "confidence": "party"}, r"confidence\[0\] must be a nu"),
         ({"by": 5}, "by must be the name of a column, or a list of names, not 5"),
         ({"by": {"party"}}, "not a set: its elements have no order"),
-        ({"by": [5]}, "by must be a str"),
+        ({"by": [5]}, "by must be a text"),
         ({"names": 5}, "names must be a list of labels, not 5"),
         ({"names": "yes"}, "names must be a list of labels, not 'yes'"),
         ({"after": 5}, "after must be a gold sample, not 5"),

@@ -330,7 +330,7 @@ def test_without_matplotlib_a_note_says_what_is_missing(
             ValueError,
             r"path must end with .html, .docx or .json, not 'r.pdf'",
         ),
-        ({"path": 3}, TypeError, "path must be a str or a path, not 3"),
+        ({"path": 3}, TypeError, "path must be a path, not 3"),
         ({"coded": [1]}, TypeError, r"coded must be a Coded, not \[1\]"),
         ({"validation": 2}, TypeError, "validation must be a Validation, not 2"),
         (

@@ -153,7 +153,7 @@ def test_a_report_of_an_earlier_version_has_one(
             r"estimates\[1\] must be the result of estimate\(\), not 3",
         ),
         (lambda fit: {"a": fit, "b": None}, r"estimates\['b'\] must be the result"),
-        (lambda fit: {1: fit}, r"estimates\['1'\] must be a str, not 1"),
+        (lambda fit: {1: fit}, r"estimates\['1'\] must be a text, not 1"),
         (lambda fit: fit.rows[0], r"estimates must be .* or a list of several, not"),
         (lambda _: "fit", r"estimates must be .* or a list of several, not 'fit'"),
     ],
