@@ -181,10 +181,6 @@ error_classes <- c(
   AnswerError = "generation",
   CutOffError = "generation",
   ChatFullError = "generation",
-  PromptError = "generation",
-  ChatFullError = "generation",
-  AnswerError = "generation",
-  CutOffError = "generation",
   AbiMismatchError = "python",
   ForkError = "process"
 )

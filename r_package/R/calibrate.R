@@ -213,9 +213,3 @@ format.llamaherd_calibration <- function(x, ...) {
     )
   )
 }
-
-#' @export
-print.llamaherd_calibration <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}

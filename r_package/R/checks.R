@@ -379,7 +379,7 @@ check_dots <- function(dots, known, error_call = rlang::caller_env()) {
     }
     fun <- rlang::call_name(rlang::frame_call(error_call))
     if (any(grepl("[.]llamaherd_", fun))) {
-      known <- union(setdiff(names(formals(fun, topenv())), "..."), known)
+      known <- union(setdiff(names(formals(function_of(error_call))), "..."), known)
       fun <- NULL # a method
     }
     is_sampling <- all(names(further_kinds) %in% known)

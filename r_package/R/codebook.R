@@ -200,12 +200,6 @@ format.llamaherd_codebook <- function(x, ...) {
   c(sub("^<Codebook>", "<llamaherd_codebook>", x$page[[1]]), x$page[-1])
 }
 
-#' @export
-print.llamaherd_codebook <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}
-
 check_quote_type <- function(x, error_call) {
   if (!inherits(x, "llamaherd_type") || x$kind != "quote") {
     abort_argument("quote", "a type from type_quote()", x, error_call)

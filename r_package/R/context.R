@@ -162,12 +162,6 @@ format.llamaherd_context <- function(x, ...) {
 }
 
 #' @export
-print.llamaherd_context <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}
-
-#' @export
 close.llamaherd_context <- function(con, ...) {
   close_object(con)
 }

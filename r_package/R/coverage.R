@@ -131,12 +131,6 @@ format.llamaherd_coverage <- function(x, ...) {
 }
 
 #' @export
-print.llamaherd_coverage <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}
-
-#' @export
 as.data.frame.llamaherd_coverage <- function(x, ...) {
   new_frame(lapply(unclass(x), identity)[names(x)], nrow(x))
 }

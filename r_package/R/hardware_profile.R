@@ -68,9 +68,3 @@ new_hardware <- function(value) {
 
 #' @export
 format.llamaherd_hardware <- function(x, ...) strsplit(x$text, "\n", fixed = TRUE)[[1]]
-
-#' @export
-print.llamaherd_hardware <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}

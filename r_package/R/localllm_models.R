@@ -276,9 +276,3 @@ table_lines <- function(counts, rows, columns) {
   })
   do.call(paste, c(lines, sep = "  "))
 }
-
-#' @export
-print.llamaherd_comparison <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}

@@ -237,12 +237,6 @@ format.llamaherd_model <- function(x, ...) {
 }
 
 #' @export
-print.llamaherd_model <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}
-
-#' @export
 close.llamaherd_model <- function(con, ...) {
   close_object(con)
 }

@@ -79,9 +79,3 @@ format.llamaherd_scale <- function(x, ...) {
     if (length(x$names) > 0) sprintf("  %s  %s", format(names(x$names)), x$names)
   )
 }
-
-#' @export
-print.llamaherd_scale <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}

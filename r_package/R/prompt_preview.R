@@ -77,9 +77,3 @@ format.llamaherd_preview <- function(x, ...) {
     own
   )
 }
-
-#' @export
-print.llamaherd_preview <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}

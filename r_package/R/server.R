@@ -283,9 +283,3 @@ format.llamaherd_server <- function(x, ...) {
     sprintf("ends with this R session: %s", if (x$stay) "no" else "yes")
   )
 }
-
-#' @export
-print.llamaherd_server <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}

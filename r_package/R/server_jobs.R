@@ -320,9 +320,3 @@ format.llamaherd_server_job <- function(x, ...) {
     x$server
   )
 }
-
-#' @export
-print.llamaherd_server_job <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}

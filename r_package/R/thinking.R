@@ -65,12 +65,6 @@ format.llamaherd_thinking <- function(x, ...) {
   )
 }
 
-#' @export
-print.llamaherd_thinking <- function(x, ...) {
-  show_lines(format(x, ...))
-  invisible(x)
-}
-
 # Converts the argument for Python; NULL for the default.
 check_thinking <- function(x, error_call) {
   if (inherits(x, "llamaherd_thinking")) {
