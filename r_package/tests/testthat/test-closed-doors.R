@@ -248,7 +248,7 @@ test_that("Ctrl-C cancels statistics, and waits for the end of their thread", {
 test_that("functions that may compute for a long time are functions of Python", {
   skip_if_no_llamaherd()
   expect_identical(
-    setdiff(slow_functions, unlist(reticulate::import("llamaherd._r")$`__all__`)),
+    setdiff(slow_functions, names(reticulate::import("llamaherd._r"))),
     character()
   )
 })

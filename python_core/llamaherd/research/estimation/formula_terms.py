@@ -11,7 +11,6 @@ import numpy as np
 
 from llamaherd.core import checks, installing
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
-from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import text_of
 
@@ -35,7 +34,7 @@ def split(formula: str) -> tuple[str, str]:
     """
     if not isinstance(formula, str):
         raise ArgumentTypeError(
-            f"must be {words().text}, not {checks.shown(formula)}", argument="formula"
+            f"must be a text, not {checks.shown(formula)}", argument="formula"
         )
     left, tilde, right = formula.partition("~")
     if not tilde or not right.strip():
