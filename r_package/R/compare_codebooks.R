@@ -45,8 +45,8 @@
 #'   the coders' numbers. `NULL` uses `"mae"` for a codebook with `type = "scale"`, and `"accuracy"`
 #'   otherwise.
 #' @param level Confidence level.
-#' @param adjust `"bonferroni"`: intervals of all differences are simultaneous; `"none"`: each single
-#'   interval has the confidence level.
+#' @param adjust `"bonferroni"`: intervals of all differences are simultaneous; `"none"`: each
+#'   single interval has the confidence level.
 #' @param journal Path of a file that stores all answers, so that another comparison computes only
 #'   missing answers. `TRUE` creates a file in the working directory.
 #' @param progress,verbosity See [annotate_texts()].

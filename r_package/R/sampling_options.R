@@ -31,7 +31,8 @@
 #' close(model)
 NULL
 
-# Returns the settings that the call of sampling_options() gave. The call that uses them checks them.
+# Returns the settings that the call of sampling_options() gave. The call that uses them checks
+# them.
 given_settings <- function(dots, call, env) {
   check_dots(dots, character(), env)
   given <- as.character(intersect(names(further_kinds), names(call)))

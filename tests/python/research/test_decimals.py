@@ -18,7 +18,7 @@ from llamaherd.research.reports import prose, report_blocks
 PACKAGE = Path(llamaherd.__file__).parent
 # Other numbers with a fixed number of decimals: sizes, times, log-odds, ratios.
 OTHERS = {
-    *("cluster_hint: ratio", "gold_use: expected", "report_run: each['seconds']"),
+    *("design_checks: ratio", "gold_use: expected", "report_run: each['seconds']"),
     *("methods: size / 1000000000.0", "counts: max(end)"),
     *("counts: read", "counts: rest", "counts: wall", "counts: wrote"),
     *("report: row.mean_kl", "report: row.p99_kl", "report: row.perplexity"),

@@ -57,8 +57,8 @@ def warn_of_bootstrap(n_bootstrap: int | None, seed: int | None) -> None:
     """Warn if arguments of the bootstrap, which was removed, are given."""
     if n_bootstrap is not None or seed is not None:
         warn_caller(
-            "n_bootstrap and seed have no effect: intervals are computed without a "
-            "bootstrap, see docs/validation.md"
+            "The arguments n_bootstrap and seed have no effect: intervals are computed "
+            "without a bootstrap, see docs/validation.md"
         )
 
 

@@ -16,7 +16,8 @@ TEXTS = [f"Text number {i}." for i in range(60)]
 CODES = ["Sports" if i % 3 else "Business" for i in range(60)]
 
 
-@pytest.mark.filterwarnings("ignore:recalibration does not help:UserWarning")
+@pytest.mark.filterwarnings("ignore:The codes do not show that the head:UserWarning")
+@pytest.mark.filterwarnings("ignore:Recalibration does not help:UserWarning")
 def test_a_report_has_both_and_is_reproduced(
     tiny_path: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -1,83 +1,9 @@
-"""Tests that draws of right labels preserve the differences that are estimated."""
+"""Cells of coded texts, within which a model of coders draws right labels."""
 
 from __future__ import annotations
 
-import llamaherd as lh
 import numpy as np
-import pandas as pd
-import pytest
 from llamaherd.research.statistics.coder_cells import cells_of
-
-# The samples are small, so estimate() warns.
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-N = 6000
-RNG = np.random.default_rng(5)
-PARTY = RNG.choice(["A", "B"], N)
-TRUTH = RNG.random(N) < np.where(PARTY == "A", 0.05, 0.25)
-DATA = pd.DataFrame(
-    {
-        "id": range(N),
-        "label": np.where(RNG.random(N) < 0.9, TRUTH, ~TRUTH).astype(str),
-        "party": PARTY,
-        "age": RNG.normal(50, 10, N),
-    }
-)
-
-
-def coded(sample: lh.GoldSample, right: float) -> lh.GoldSample:
-    """Return the codes of three coders, all with the same probability of a right code."""
-    rng, truth = np.random.default_rng(2), TRUTH[sample.rows]
-    return sample.with_codes(
-        {
-            f"coder {j}": np.where(rng.random(len(truth)) < right, truth, ~truth)
-            .astype(str)
-            .tolist()
-            for j in range(3)
-        }
-    )
-
-
-def test_strata_of_labels_keep_their_shares() -> None:
-    drawn = lh.gold_sample(
-        DATA, 1200, by="label", allocation="equal", label="label", seed=1
-    )
-    found = lh.estimate(
-        DATA,
-        coded(drawn, 0.85),
-        outcome="True",
-        consensus="one_coin",
-        methods=["dsl", "gold"],
-    )
-    for row in found.rows:  # with one prior for all strata it would be about 0.22
-        assert row.estimate == pytest.approx(TRUTH.mean(), abs=0.03)
-        assert row.low < TRUTH.mean() < row.high
-
-
-@pytest.mark.long(
-    reason="simulates studies or compares with other packages on many samples"
-)
-def test_groups_keep_their_difference() -> None:
-    drawn = lh.gold_sample(DATA, 1500, label="label", seed=1)
-    sample = coded(drawn, 0.8)
-    found = lh.estimate(
-        DATA,
-        sample,
-        by="party",
-        outcome="True",
-        consensus="one_coin",
-        methods=["gold"],
-    )
-    difference = next(row for row in found.rows if row.term == "difference")
-    true = TRUTH[PARTY == "B"].mean() - TRUTH[PARTY == "A"].mean()
-    assert difference.estimate == pytest.approx(true, abs=0.06)
-    slope = lh.estimate(
-        DATA,
-        sample,
-        "label == 'True' ~ party",
-        consensus="one_coin",
-        methods=["gold"],
-    ).rows[-1]
-    assert slope.estimate == pytest.approx(difference.estimate, abs=0.02)
 
 
 def test_small_cells_join_others() -> None:
@@ -96,7 +22,7 @@ def test_small_cells_join_others() -> None:
 
 
 def test_many_numbers_are_cut_in_thirds_and_many_texts_ignored() -> None:
-    ages = DATA["age"].tolist()[:90]
+    ages = np.random.default_rng(5).normal(50, 10, 90).tolist()
     zeros = [0] * 90
     found = cells_of(zeros, zeros, [ages])
     assert sorted(set(found.tolist())) == [0, 1, 2]
