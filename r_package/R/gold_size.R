@@ -7,8 +7,8 @@
 #' The sizes are those with which the interval of [estimate()] is expected to have the width: a t
 #' interval that allows for skewness and, if few errors are expected, for one unseen error. For many
 #' errors they approach \eqn{n = 1 / ((width^2 / z^2 - p (1 - p) / N) / V + 1 / N)}, with \eqn{N}
-#' the number of all texts and \eqn{V} the part of the variance that depends on the size of the sample.
-#' For `target = "texts"` the term \eqn{p (1 - p) / N} is not subtracted. For codes alone
+#' the number of all texts and \eqn{V} the part of the variance that depends on the size of the
+#' sample. For `target = "texts"` the term \eqn{p (1 - p) / N} is not subtracted. For codes alone
 #' \eqn{V = p (1 - p)}, with \eqn{p} the share; for DSL \eqn{V} is the variance of code minus label,
 #' \eqn{2 (1 - \kappa) p (1 - p)}; for PPI++ it is \eqn{(1 - \kappa^2) p (1 - p)}.
 #'
