@@ -496,11 +496,11 @@ LH_API void lh_engine_free(lh_engine* engine);
  * keep theirs, are kept if only these parameters differ: n_batch, n_ubatch, the numbers
  * of threads, n_ctx and, with kv_unified, n_seq_max, and if there is room for them.
  * Otherwise the state is computed again, a held prefix fails, and an ended request keeps
- * no cells. The old llama_context is freed first. LH_CONTEXT_ERROR: the new context could not be created
- * and the old one was restored. If the old one cannot be restored either, all paused
- * requests fail, and functions that need a llama_context return LH_CONTEXT_ERROR until a
- * later resize succeeds; results and statistics remain readable, and requests can be
- * released. */
+ * no cells. The old llama_context is freed first. LH_CONTEXT_ERROR: the new context could
+ * not be created and the old one was restored. If the old one cannot be restored either,
+ * all paused requests fail, and functions that need a llama_context return
+ * LH_CONTEXT_ERROR until a later resize succeeds; results and statistics remain readable,
+ * and requests can be released. */
 LH_API int32_t lh_engine_resize(lh_engine* engine, const lh_engine_params* params,
                                 lh_error* error);
 
