@@ -111,6 +111,11 @@ class _BoundedHeads(HttpToolsProtocol):
 
     _n_head = 0
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Accept a connection; write no log of requests, which would contain queries."""
+        self.access_log = False
+        super().connection_made(transport)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """End the timer of idle connections, which would keep the last request."""
         super().connection_lost(exc)

@@ -77,20 +77,18 @@ test_that("wrong values are named by functions for samples and statistics", {
   expect_named(
     quote(agreement(data$label, data$code)),
     number = "level",
-    whole = c("n_bootstrap", "seed"),
     choice = "scale"
   )
   expect_named(
-    quote(validate(data, "code", n_bootstrap = 0)),
+    quote(validate(data, "code")),
     number = "level",
-    whole = c("n_bootstrap", "seed"),
     choice = c("scale", "consensus"),
     flag = "several"
   )
   expect_named(
     quote(estimate(data, "code", prob = "simple", outcome = "a")),
     number = "level",
-    choice = c("target", "consensus", "simultaneous", "methods"),
+    choice = c("target", "simultaneous", "methods"),
     flag = "several"
   )
   expect_named(quote(coverage_curve(data$prob, data$prob > 0.6)), number = "level")

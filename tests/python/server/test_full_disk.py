@@ -224,7 +224,7 @@ def test_requests_about_files_and_batches_fail_alone(
         batch = _ended(sdk, _batch(sdk, 40))
         disk.fill()
         with monkeypatch.context() as patch:
-            patch.setattr(upload, "keep_content", failing)
+            patch.setattr(upload, "_write_last", failing)
             with pytest.raises(openai.InternalServerError) as caught:
                 sdk.files.create(file=("in.jsonl", b"{}\n"), purpose="batch")
         assert caught.value.status_code == 507

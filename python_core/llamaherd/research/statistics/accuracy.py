@@ -147,7 +147,7 @@ def accuracy_of(
     used = (ratings.indices >= 0).all(axis=0) & (weights > 0)
     given, gold = ratings.indices[:, used]
     weights, k = unit_weights_of(weights[used], int(used.sum())), len(ratings.values)
-    units = _Units(
+    units = _WeightedUnits(
         has=member[given],
         should=member[gold],
         weights=weights,
@@ -211,7 +211,7 @@ _BELOW = {"precision": (1.0, 0.0), "recall": (0.0, 1.0), "f1": (0.5, 0.5)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Units:
+class _WeightedUnits:
     """Labels and codes of n units.
 
     Attributes:
