@@ -16,6 +16,7 @@ from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
 from planning import CELLS, CODEBOOK, Planning, coding, in_pool, other, run_all
 from stepping import submit
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -134,6 +135,7 @@ def test_requests_do_not_wait_for_a_long_answer_with_the_prefix() -> None:
     assert_right(handle.result(60), long_one)
     for i, each in enumerate(handles):
         assert_right(each.result(60), coding(i))
+    wait_until(lambda: bool(at_end))  # callbacks run after the result is there
     assert at_end == [(["per_sequence"], 80)]
 
 
