@@ -63,7 +63,6 @@ struct Client {
   std::vector<uint8_t> saved;  // KV cells while paused, or during a resize
   int32_t n_saved = 0;         // number of saved cells
   int32_t n_before = 0;        // tokens decoded before the pause
-  bool is_taken_out = false;   // whether the cells were taken out for a resize
 
   bool is_active() const { return state == LH_STATE_PREFILL || state == LH_STATE_DECODE; }
   bool has_ended() const {

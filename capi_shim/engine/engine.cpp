@@ -52,7 +52,7 @@ void lh_engine::resize(const lh_engine_params& params) {
   lh::require(n_running == 0,
               "a resize needs all requests to be paused or to have ended; " +
                   std::to_string(n_running) + " are running");
-  take_out_cells();
+  const std::vector<Client*> taken = take_out_cells();
   const lh_engine_params old_params = stage_ ? stage_->params : params;
   const std::vector<double> old_key = stage_ ? stage_->state_key : std::vector<double>{};
   const bool had_stage = stage_ != nullptr;
@@ -62,7 +62,7 @@ void lh_engine::resize(const lh_engine_params& params) {
   if (!stage_) {
     const std::string worse = had_stage ? make_stage(old_params) : problem;
     if (stage_) {
-      put_back_cells();
+      put_back_cells(taken);
     } else {
       lose_stage(worse);
     }
@@ -71,25 +71,28 @@ void lh_engine::resize(const lh_engine_params& params) {
   if (stage_->state_key != old_key) {
     for (auto& [id, client] : clients_) client.drop_saved();
   }
-  put_back_cells();
+  put_back_cells(taken);
 }
 
-// Saves the cells of held prefixes and of ended requests that keep theirs.
-void lh_engine::take_out_cells() {
+// Saves the cells of held prefixes and of ended requests that keep theirs. Returns these
+// clients.
+std::vector<Client*> lh_engine::take_out_cells() {
+  std::vector<Client*> taken;
+  taken.reserve(clients_.size());  // no exception once cells are freed
   for (auto& [id, client] : clients_) {
     if (client.seq_id < 0) continue;
     save_cells(client);
     client.give_back(stage_->kv);
-    client.is_taken_out = true;
+    taken.push_back(&client);
   }
+  return taken;
 }
 
 // Restores the cells of `take_out_cells` in the stage. A prefix that lost them fails.
-void lh_engine::put_back_cells() {
+void lh_engine::put_back_cells(const std::vector<Client*>& taken) {
   lh::KvCache& kv = stage_->kv;
-  for (auto& [id, client] : clients_) {
-    if (!client.is_taken_out) continue;
-    client.is_taken_out = false;
+  for (Client* each : taken) {
+    Client& client = *each;
     const bool is_prefix = client.state == LH_STATE_HELD;
     if (client.n_saved > 0 && kv.n_seq_used() < kv.n_seq_max()) {
       client.seq_id = kv.acquire(is_prefix);
@@ -112,7 +115,6 @@ void lh_engine::put_back_cells() {
 void lh_engine::lose_stage(const std::string& why) {
   why_no_stage_ = "the engine has no llama_context since it could not be resized: " + why;
   for (auto& [id, client] : clients_) {
-    client.is_taken_out = false;
     client.drop_saved();
     if (!client.has_ended()) client.finish_as(LH_FINISH_ERROR, why_no_stage_.c_str());
   }

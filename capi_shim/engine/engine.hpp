@@ -54,8 +54,8 @@ struct lh_engine {
   std::string make_stage(const lh_engine_params& params);
   void lose_stage(const std::string& why);
   void save_cells(lh::Client& client);
-  void take_out_cells();
-  void put_back_cells();
+  std::vector<lh::Client*> take_out_cells();
+  void put_back_cells(const std::vector<lh::Client*>& taken);
   lh::Client& find(int64_t id);
   lh::Client make_client(const lh_request& request);
   std::unique_ptr<lh::Task> make_task(const lh_request& request, lh::Client& client);
