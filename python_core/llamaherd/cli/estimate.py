@@ -81,10 +81,12 @@ def read_both(
         return data, lh.read_gold(options["gold"])
 
 
-def write_rows(columns: dict[str, list[Any]], options: dict[str, Any]) -> None:
-    """Write columns to the file of --out, if there is one."""
+def tell(page: str, columns: dict[str, list[Any]], options: dict[str, Any]) -> None:
+    """Print a page, and write a table to --out; `-o -` prints only the table."""
     from llamaherd.tables.whole import write_whole  # noqa: PLC0415
 
+    if options["out"] != "-":
+        click.echo(page)
     if options["out"] is not None:
         write_whole(columns, options["out"], overwrite=options["overwrite"])
 
@@ -139,7 +141,5 @@ def estimate(**options: Any) -> None:  # noqa: ANN401 - types of click
             weights=options["weights"],
             **({"methods": options["methods"]} if options["methods"] else {}),
         )
-    if options["out"] != "-":
-        click.echo(str(found))
     rows = found.to_dicts()
-    write_rows({name: [row[name] for row in rows] for name in rows[0]}, options)
+    tell(str(found), {name: [row[name] for row in rows] for name in rows[0]}, options)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from llamaherd.cli.conventions import Command, WholeNumber
+from llamaherd.cli.estimate import read_both
 from llamaherd.cli.model_flags import gpu_options, load_model, take_gpu_options
 from llamaherd.cli.tables import shown_warnings
 from llamaherd.core.progress import say
@@ -63,21 +64,15 @@ llamaherd recalibrate coded.parquet --gold to_code.csv -o better.parquet \\
 def recalibrate(**options: Any) -> None:  # noqa: ANN401 - types of click
     """Run the command."""
     import llamaherd as lh  # noqa: PLC0415 - loads the engine
-    from llamaherd.tables.whole import (  # noqa: PLC0415
-        check_free,
-        read_whole,
-        write_whole,
-    )
+    from llamaherd.tables.whole import write_whole  # noqa: PLC0415
 
     loading = take_gpu_options(options)
     if loading and options["embeddings"] is None:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in loading)
         verb = "is" if len(loading) == 1 else "are"
         raise click.UsageError(f"{flags} {verb} for the model of --embeddings.")
-    check_free(options["out"], overwrite=options["overwrite"])
-    data = read_whole(options["table"], ("p_*",))
+    data, gold = read_both(options)
     with shown_warnings(), ExitStack() as open_models:
-        gold = lh.read_gold(options["gold"])
         embeddings = None
         if options["embeddings"] is not None:
             embeddings = open_models.enter_context(

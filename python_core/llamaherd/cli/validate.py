@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from llamaherd.cli.conventions import Command
-from llamaherd.cli.estimate import of_gold_sample, read_both, write_rows
+from llamaherd.cli.estimate import of_gold_sample, read_both, tell
 from llamaherd.cli.tables import shown_warnings
 
 _HELP = """\
@@ -42,7 +42,5 @@ def validate(**options: Any) -> None:  # noqa: ANN401 - types of click
             prob=options["prob"],
             level=options["level"],
         )
-    if options["out"] != "-":
-        click.echo(repr(found))
-    columns = zip(*found.rows(), strict=True)
-    write_rows(dict(zip(COLUMNS, map(list, columns), strict=True)), options)
+    columns = map(list, zip(*found.rows(), strict=True))
+    tell(repr(found), dict(zip(COLUMNS, columns, strict=True)), options)
