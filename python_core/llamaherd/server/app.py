@@ -16,24 +16,20 @@ from llamaherd.core.words import spoken_in
 from llamaherd.memory.device import memory_of_model
 from llamaherd.model.model import Model, checked_load_options
 from llamaherd.run.context import checked_options
-from llamaherd.server.access import AccessMiddleware
-from llamaherd.server.batches.pages import BatchPages
-from llamaherd.server.batches.service import BatchService, batch_endpoints
-from llamaherd.server.dashboard import Dashboard
-from llamaherd.server.endpoints import ALIASES, FIELDS, OF_OPENAI
-from llamaherd.server.errors import ApiError
-from llamaherd.server.file_contents import FileContents
-from llamaherd.server.limits import Guard
+from llamaherd.server.access import AccessMiddleware, Guard
+from llamaherd.server.batches.pages import BODIES, BatchPages
+from llamaherd.server.batches.service import BatchService
+from llamaherd.server.errors import JSON, ApiError
 from llamaherd.server.metrics import Metrics
-from llamaherd.server.model_pages import ModelPages, error_response
-from llamaherd.server.models.fitting import check_each_fits
-from llamaherd.server.models.loading import load_files
-from llamaherd.server.models.registry import ModelRegistry
+from llamaherd.server.models.loading import LoadedModel, OneModel, ServedModel, load_files
 from llamaherd.server.models.routing import ByModel, ShowModels
+from llamaherd.server.models.spec import FileContents, check_each_fits
+from llamaherd.server.models.store import ModelStore
 from llamaherd.server.openapi import openapi
-from llamaherd.server.served_model import LoadedModel, OneModel, ServedModel
-from llamaherd.server.shared_state import SharedState
-from llamaherd.server.wording import JSON
+from llamaherd.server.pages import Dashboard, ModelPages
+from llamaherd.server.protocol import error_response
+from llamaherd.server.routes import ALIASES, SHAPES
+from llamaherd.server.state import SharedState
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -129,7 +125,7 @@ def create_app_of_models(
     n_bytes = memory_of_model(placement) if settings.memory is None else settings.memory
     needs = {spec.name: spec.n_bytes + n for spec, n in zip(specs, least, strict=True)}
     check_each_fits(needs, n_bytes, is_given=is_given)
-    models = ModelRegistry(
+    models = ModelStore(
         specs,
         load,
         n_bytes=n_bytes,
@@ -143,7 +139,7 @@ def create_app_of_models(
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
     shared.when_ending = models.stop_loading
     endpoints: dict[str, Endpoint] = {
-        path: ByModel(shared, models, path) for path in FIELDS
+        path: ByModel(shared, models, path) for path in SHAPES
     }
     endpoints["/api/show"] = ShowModels(shared, models)
     return _application(shared, settings, models, endpoints, models.close)
@@ -167,26 +163,28 @@ def _application(
     """
     metrics = Metrics(models)
     pages = ModelPages(models, metrics)
-    posts = {path: Route(path, endpoints[path], methods=_POST) for path in endpoints}
-    aliases = [
-        Route(alias, endpoints[path], methods=_POST, include_in_schema=False)
-        for alias, path in ALIASES.items()
-    ]
-    routes = [
-        posts["/generate"],
-        *_with_and_without_v1(
-            *(route for path, route in posts.items() if path in OF_OPENAI),
-            *aliases,
-            *pages.routes_of_openai(),
+    routes: list[Route] = []
+    for path, shape in SHAPES.items():
+        post = Route(path, endpoints[path], methods=_POST)
+        routes += _with_and_without_v1(post) if shape.has_v1 else [post]
+    routes += _with_and_without_v1(
+        *(
+            Route(alias, endpoints[path], methods=_POST, include_in_schema=False)
+            for alias, path in ALIASES.items()
         ),
-        *(posts[path] for path in posts if path not in {"/generate", *OF_OPENAI}),
-        *pages.routes(),
-    ]
-    batches = BatchService(shared, settings.data, batch_endpoints(routes), models)
+        *pages.routes_of_openai(),
+    )
+    routes += pages.routes()
+    in_batches = {
+        shape.shown_path(): endpoints[path]
+        for path, shape in SHAPES.items()
+        if shape.in_batches
+    }
+    batches = BatchService(shared, settings.data, in_batches, models)
     routes += Dashboard(shared, models, batches.progress).routes()
     batch_pages = BatchPages(batches, shared, settings.max_file)
     routes += _with_and_without_v1(*batch_pages.routes())
-    pages.document = openapi(routes)
+    pages.document = openapi(routes, BODIES)
     paths = [route.path for route in routes]
     shown = [route.path for route in routes if route.include_in_schema]
 

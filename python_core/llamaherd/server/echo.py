@@ -22,8 +22,8 @@ from llamaherd.model.tokens import prompt_tokens, token_bytes
 from llamaherd.native.vocabulary import ends_answer
 from llamaherd.run.call import Call
 from llamaherd.run.hosted import HostedCall
-from llamaherd.server.costs import check_kept
-from llamaherd.server.several import SeveralAnswers
+from llamaherd.server.limits import check_kept
+from llamaherd.server.running import SeveralAnswers
 
 if TYPE_CHECKING:
     from array import array
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.run.host import Host
     from llamaherd.run.hosted import Steps
-    from llamaherd.server.api_shape import ParsedRequest
-    from llamaherd.server.work_threads import Submitting
+    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.threads import Submitting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

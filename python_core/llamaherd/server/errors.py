@@ -1,10 +1,11 @@
-"""Errors of requests, in the format of OpenAI's API."""
+"""Errors of requests in the format of OpenAI's API, in the terms of JSON."""
 
 from __future__ import annotations
 
 import json
 import math
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
@@ -20,6 +21,7 @@ from llamaherd.core.errors import (
     SamplerError,
     TokenizeError,
 )
+from llamaherd.core.words import OF_LANGUAGES, LanguageTerms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -73,12 +75,13 @@ class ApiError(Exception):
     def body(self) -> dict[str, object]:
         """Body of the response."""
         return {
+            "type": "error",
             "error": {
                 "message": str(self),
                 "type": _TYPES.get(self.status, "server_error"),
                 "param": self.param,
                 "code": self.code,
-            }
+            },
         }
 
 
@@ -224,6 +227,50 @@ def timed_out(seconds: float) -> ApiError:
     )
 
 
-def event(error: ApiError) -> str:
-    """Return an error within a stream of events, in the format of OpenAI."""
-    return f"data: {json.dumps({'type': 'error', **error.body})}\n\n"
+_MOST_SHOWN = 60  # characters of a value in a message
+
+
+class _Json(LanguageTerms):
+    """Terms of JSON, such as true and null instead of True and None."""
+
+    __slots__ = ()
+
+    def model(self, model: object) -> str:  # noqa: ARG002 - clients see no path
+        return "the model"
+
+    def constant(self, value: bool | None) -> str:
+        return json.dumps(value)
+
+    def literal(self, value: object) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    def setting(self, name: str, value: object) -> str:
+        return f'"{name}": {self.literal(value)}'
+
+    def value(self, value: object, text: str) -> str:
+        try:
+            text = self.literal(value)
+        except (TypeError, ValueError):  # the value is not from the request
+            return text
+        return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
+
+
+JSON = _Json(
+    language="JSON",
+    scale='{"from": 0, "to": 10}',
+    quote='{"type": "string", "quote": {"most": 20}}',
+    chat='"chat": true',
+    thinking="an object",
+    markers='"thinking": {"start": ..., "end": ...}',
+    template="use /v1/completions, or start the server with --template FILE",
+    frame="table",
+    let_code="let people code it first",
+    functions=(
+        ("annotate", "/v1/annotate"),
+        ("classify", "/v1/classify"),
+        ("generate", "/v1/completions"),
+    ),
+    elsewhere=OF_LANGUAGES,
+)
+# Terms for paths whose requests have no field `chat`.
+JSON_WITHOUT_CHAT = replace(JSON, chat="/v1/chat/completions")

@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from llamaherd.core.embeddings import EmbedStats
+from llamaherd.server.shapes import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Result
     from llamaherd.core.stats import Stats
     from llamaherd.server.model_view import ModelView, ShownModel
-    from llamaherd.server.record import RequestRecord
+    from llamaherd.server.protocol import RequestRecord
 
 _Metric = TypeVar("_Metric", Counter, Histogram)
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
@@ -91,6 +92,11 @@ class Metrics:
             "computation, and written.",
             ("kind", "part", *of_model),
         )
+        self._users = counter(
+            "user_tokens",
+            "Tokens by the person whose key a request has: of prompts, and of answers.",
+            ("user", "part"),
+        )
         self._seconds = seconds(
             "request",
             "Seconds from a request's arrival to the end of its answer.",
@@ -112,10 +118,18 @@ class Metrics:
         self._seconds.labels(path, *model).observe(seconds)
         for result in record.results:
             self._count(result, model)
+        used = {"prompt": 0, "generated": 0}
+        if record.results:
+            used["prompt"], used["generated"] = counts(record.results)
         if record.stats is not None:
             kind = path.rpartition("/")[2]
             for part, n in _tokens_of(record.stats).items():
                 self._work.labels(kind, part, *model).inc(n)
+                if part in used:
+                    used[part] += n
+        if record.user:
+            for part, n in used.items():
+                self._users.labels(record.user, part).inc(n)
 
     def _count(self, result: Result, model: tuple[str, ...]) -> None:
         def of(metric: _Metric) -> _Metric:

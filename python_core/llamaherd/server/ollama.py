@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from llamaherd.core import checks
+from llamaherd.server import schemas
 from llamaherd.server.errors import ApiError
-from llamaherd.server.neutral import OBJECT, TEXT, UnusedField
-from llamaherd.server.work_api import given_fields, other_model
+from llamaherd.server.fields import OBJECT, OF_CLIENTS, TEXT, UnusedField
+from llamaherd.server.schemas import listed, record
+from llamaherd.server.shapes import WorkShape, other_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from llamaherd.model.model import Model
     from llamaherd.server.model_view import ShownModel
-    from llamaherd.server.settings import ServerSettings
 
 LATEST = ":latest"  # tag added to a name without a tag
 _BILLION = 1_000_000_000
@@ -60,19 +60,16 @@ def _details_of(shown: ShownModel) -> dict[str, object]:
     return _details(kind, model.info.n_params, shown.parent)
 
 
-class ShowApi:
-    """Format of `/api/show`.
+class ShowApi(WorkShape):
+    """Format of `/api/show`."""
 
-    Args:
-        model: Model of the server.
-        settings: Settings of the server.
-    """
-
-    fields = frozenset({"model", "name", "verbose", "system", "template", "options"})
-
-    def __init__(self, model: Model, settings: ServerSettings) -> None:
-        self._model = model
-        self._settings = settings
+    path = "/api/show"
+    summary = "Describe a model in the format of Ollama."
+    own: ClassVar = {"model": schemas.TEXT, "name": schemas.TEXT, "verbose": schemas.FLAG}
+    unused: ClassVar = {**OF_CLIENTS, **_UNUSED}
+    answers = record(details=schemas.OBJECT, capabilities=listed(schemas.TEXT))
+    has_v1 = False
+    needs_text = False
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
@@ -89,9 +86,7 @@ def asked_of_show(fields: Mapping[str, object]) -> str:
     Raises:
         ApiError: A field is unknown, invalid or missing.
     """
-    given = given_fields(fields, ShowApi.fields)
-    for name, unused in _UNUSED.items():
-        unused.check(name, given.get(name))
+    given = ShowApi.given(fields)
     checks.flag("verbose", given.get("verbose", False))
     field = "model" if "model" in given else "name"
     if field not in given:

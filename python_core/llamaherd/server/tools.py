@@ -25,15 +25,17 @@ from llamaherd.model.messages import check_texts
 from llamaherd.model.tokens import detokenize
 from llamaherd.model.tool_calls import ToolAnswer, parse_tool_calls
 from llamaherd.model.tool_formats import tool_format_of
-from llamaherd.server.answer_form import AnswerForm
 from llamaherd.server.errors import bad_field, renamed, unknown_field
-from llamaherd.server.generic_tools import (
+from llamaherd.server.sampling import AnswerForm
+from llamaherd.server.schemas import FLAG, OBJECT, Schema, either, listed
+from llamaherd.server.tool_calls import (
     GENERIC,
+    CallStream,
     as_texts,
+    call_in,
     with_generic_tools,
     with_system,
 )
-from llamaherd.server.tool_stream import CallStream, call_in
 from llamaherd.structured.prompt import schema_prompt
 from llamaherd.structured.shape import shape_of
 from llamaherd.structured.source import schema_text
@@ -47,11 +49,14 @@ if TYPE_CHECKING:
     from llamaherd.model.tool_calls import ToolFormat
 
 log = logging.getLogger(__name__)
-FIELDS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST = 128  # functions, as in OpenAI's API
 _CHOICES = ("none", "auto", "required")
-_ANY_OBJECT: dict[str, Any] = {"type": "object"}
+TOOL_FIELDS: dict[str, Schema] = {
+    "tools": listed(OBJECT, maxItems=_MOST),
+    "tool_choice": either({"enum": list(_CHOICES)}, OBJECT),
+    "parallel_tool_calls": FLAG,
+}
 # As in OpenAI's API, a function without a description of its parameters has none. These
 # keywords describe none.
 _ABOUT = frozenset({"type", "title", "description", "$schema"})
@@ -370,7 +375,7 @@ def _has_place(
     Some templates fail for types such as `["string", "null"]`.
     """
     name = "look_up_7"
-    function = {"name": name, "description": name, "parameters": _ANY_OBJECT}
+    function = {"name": name, "description": name, "parameters": OBJECT}
     shown = [{"type": "function", "function": function}, *tools]
     try:
         renderer = chat_renderer(model, template=template).probe({"tools": shown})

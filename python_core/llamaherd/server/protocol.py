@@ -1,22 +1,30 @@
-"""Functions that read requests and write responses as JSON."""
+"""Bytes and JSON of requests and answers, and the record of each request."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
+import re
+import secrets
 from typing import TYPE_CHECKING, NoReturn
 
+from starlette.responses import Response
+
 from llamaherd.core.json_text import DuplicateKeyError, unique_keys
-from llamaherd.server.errors import ApiError
+from llamaherd.server.errors import JSON, ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
 
+    # REMOVED
     from starlette.types import Receive, Scope, Send
 
-    from llamaherd.server.limits import Bodies
+    from llamaherd.core.embeddings import EmbedStats
+    from llamaherd.core.results import Result
+    from llamaherd.core.stats import Stats
+    from llamaherd.core.words import LanguageTerms
 
 _SHORT_BODY = 1 << 15  # a body that is parsed within about 3 ms
 _AT_ONCE = 8  # items of a list that are encoded at once
@@ -241,3 +249,110 @@ async def send_event(send: Send, event: str, *, is_last: bool = False) -> None:
             "more_body": not is_last,
         }
     )
+
+
+_MOST_BODIES = 16  # number of bodies of maximum size in memory at once
+
+
+class Bodies:
+    """Limit on the total size of bodies that are read at the same time.
+
+    Attributes:
+        most: Maximum size of a body in bytes.
+        n_bytes: Current size of all bodies in bytes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.n_bytes = 0
+
+    def take(self, n_bytes: int) -> None:
+        """Count received bytes.
+
+        Raises:
+            ApiError: Too many bodies are read at once. The new bytes are counted, too.
+        """
+        self.n_bytes += n_bytes
+        if self.n_bytes > _MOST_BODIES * self.most:
+            raise ApiError(
+                429,
+                "too many large requests at once",
+                code="too_many_bytes",
+                headers=(("retry-after", "1"),),
+            )
+
+    def give_back(self, n_bytes: int) -> None:
+        """Subtract bytes that are no longer in memory."""
+        self.n_bytes -= n_bytes
+
+
+ID_HEADER = b"x-request-id"
+# Ids that may be sent back in a header; an id that is longer or has other characters is
+# replaced.
+_SAFE_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+
+
+def request_id(scope: Scope) -> bytes:
+    """Return the id of a request."""
+    for name, value in scope["headers"]:
+        if name == ID_HEADER and _SAFE_ID.fullmatch(value):
+            return bytes(value)
+    return secrets.token_hex(16).encode()
+
+
+CLIENT_GONE = 499  # status in logs only, as in nginx
+
+
+class RequestRecord:
+    """Record of a request, filled in while it is answered.
+
+    Args:
+        is_background: Whether the request is part of a batch and yields to requests of
+            clients.
+        terms: Language of messages and notes.
+
+    Attributes:
+        is_background: See the argument.
+        terms: See the argument.
+        results: Answers of the request; none if no prompt ran.
+        stats: Statistics of the embeddings, scores, labels or codes of the request; None
+            for other requests.
+        status: HTTP status; 0 before the response.
+        is_gone: Whether the client disconnected first.
+        model: Name of the requested model on a server with several models; otherwise "".
+        user: Name of the person whose key the request has; "" without such a key.
+    """
+
+    __slots__ = (
+        *("is_background", "is_gone", "model", "results", "stats", "status"),
+        *("terms", "user"),
+    )
+
+    def __init__(
+        self, *, is_background: bool = False, terms: LanguageTerms = JSON
+    ) -> None:
+        self.is_background = is_background
+        self.terms = terms
+        self.results: Sequence[Result] = ()
+        self.stats: Stats | EmbedStats | None = None
+        self.status = 0
+        self.is_gone = False
+        self.model = ""
+        self.user = ""
+
+    @property
+    def outcome(self) -> int:
+        """HTTP status for the log and the metrics."""
+        return CLIENT_GONE if self.is_gone else self.status
+
+
+def json_response(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a response with JSON."""
+    return Response(dumps(value), status, headers, "application/json")
+
+
+def error_response(error: ApiError) -> Response:
+    """Return the response of an error."""
+    return json_response(error.body, error.status, dict(error.headers))
