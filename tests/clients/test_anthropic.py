@@ -43,7 +43,9 @@ def test_texts_and_streams_are_equal(sdk: anthropic.Anthropic) -> None:
     (block,) = whole.content
     assert block.type == "text"
     assert block.text == text
-    assert last.content == whole.content
+    (built,) = last.content
+    assert built.type == "text"
+    assert built.text == text
     assert last.stop_reason == whole.stop_reason
     assert last.usage.output_tokens == whole.usage.output_tokens > 0
     n_read = whole.usage.input_tokens + (whole.usage.cache_read_input_tokens or 0)

@@ -84,21 +84,13 @@ _QUICK = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class JsonRequest:
-    """A request whose body was read.
+    """A request whose body was read."""
 
-    Attributes:
-        fields: Fields of the body.
-        n_bytes: Size of the body.
-        record: Record for the log.
-        receive: Channel that reports a disconnect.
-        send: Channel of the answer.
-    """
-
-    fields: dict[str, object]
-    n_bytes: int
-    record: RequestRecord
-    receive: Receive
-    send: Send
+    fields: dict[str, object]  # fields of the body
+    n_bytes: int  # size of the body
+    record: RequestRecord  # record for the log
+    receive: Receive  # channel that reports a disconnect
+    send: Send  # channel of the answer
 
 
 class Endpoint(ABC):
@@ -270,13 +262,7 @@ class Answering(_Computing):
             await send_json(send, 200, body)
 
     async def _made(self, make: Callable[[], _T], n: int, record: RequestRecord) -> _T:
-        """Return a part of the answer, made outside of the event loop if it is long.
-
-        Args:
-            make: Function that makes the part.
-            n: Number of values in the answer, see `_n_values`.
-            record: Record of the request.
-        """
+        """Return a part of the answer, made outside of the event loop if it is long."""
         if n <= _FEW_VALUES:
             return make()
         kind: Kind = "short" if n <= _MANY_VALUES else "long"

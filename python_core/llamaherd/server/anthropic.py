@@ -11,10 +11,9 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from llamaherd.core import checks
 from llamaherd.server import schemas
 from llamaherd.server.chats import joined_text
-from llamaherd.server.errors import ApiError, bad_field, renamed, unknown_field
+from llamaherd.server.errors import ApiError, bad_field, unknown_field
 from llamaherd.server.fields import (
     FIELDS,
     LIST,
@@ -26,11 +25,11 @@ from llamaherd.server.fields import (
     checked_string,
     shown,
 )
-from llamaherd.server.openai import ChatCompletions
+from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.protocol import dumps
 from llamaherd.server.sampling import FORM_FIELDS, STOP_FIELD, stop_of
 from llamaherd.server.schemas import COUNT, Schema, either, listed, record, whole
-from llamaherd.server.shapes import AnsweringShape, check_answer_fits, counts
+from llamaherd.server.shapes import counts
 from llamaherd.server.tool_calls import CallStream
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from llamaherd.core.pieces import TextPiece
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
-    from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shapes import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
@@ -90,7 +88,7 @@ _THINKING = {"enabled": "enabled", "adaptive": "enabled", "disabled": "disabled"
 _STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
 
 
-class Messages(AnsweringShape):
+class Messages(RewrittenChat):
     """Format of `/v1/messages`."""
 
     path = "/messages"
@@ -101,6 +99,8 @@ class Messages(AnsweringShape):
         if name not in _OF_CHATS
     } | _OWN
     needed = ("messages", "max_tokens")
+    names = _NAMES
+    length = "max_tokens"
     unused: ClassVar = {**FIELDS, **_UNUSED}
     answers = record(
         id=schemas.TEXT,
@@ -112,12 +112,6 @@ class Messages(AnsweringShape):
     )
     in_batches = True
 
-    def __init__(
-        self, model: Model, settings: ServerSettings, ctx: object = None
-    ) -> None:
-        super().__init__(model, settings, ctx)
-        self._chats = ChatCompletions(model, settings)
-
     @classmethod
     def error_event(cls, error: ApiError) -> str:
         """Return an error within a stream of events, which is its last event."""
@@ -125,54 +119,44 @@ class Messages(AnsweringShape):
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        given = self.given(fields)
-        n = checks.integer("max_tokens", given["max_tokens"], 1)
-        check_answer_fits("max_tokens", n, self._settings.n_ctx_of(self._model))
-        try:
-            with renamed(_NAMES):
-                parsed = self._chats.understand(_as_chat(given))
-        except ApiError as error:
-            error.param = _NAMES.get(error.param or "", error.param)
-            raise
-        names = {key: _NAMES.get(field, field) for key, field in parsed.names.items()}
+        parsed = super().understand(fields)
         # The first event of a stream has the number of tokens of the prompt.
-        return replace(parsed, names=names, with_running_usage=parsed.stream)
+        return replace(parsed, with_running_usage=parsed.stream)
+
+    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+        """See `RewrittenChat`."""
+        chat = {name: value for name, value in given.items() if name not in _OWN}
+        chat["messages"] = _messages(given)
+        chat["max_completion_tokens"] = given["max_tokens"]
+        if "stop_sequences" in given:
+            chat["stop"] = given["stop_sequences"]
+        if "tools" in given:
+            chat["tools"] = _tools(given["tools"])
+        if "tool_choice" in given:
+            choice = checked_object("tool_choice", given["tool_choice"])
+            kind = _kind("tool_choice", choice, (*_CHOICES, "tool"))
+            named = {"type": "function", "function": {"name": choice.get("name")}}
+            chat["tool_choice"] = named if kind == "tool" else _CHOICES[kind]
+        if "thinking" in given:
+            thinking = checked_object("thinking", given["thinking"])
+            kind = _THINKING[_kind("thinking", thinking, tuple(_THINKING))]
+            own = {key: each for key, each in thinking.items() if key != "display"}
+            chat["thinking"] = {**own, "type": kind}
+        config = checked_object("output_config", given.get("output_config", {}))
+        for name in config.keys() - {"format", "effort"}:
+            raise unknown_field(f"output_config.{name}", ["output_config.format"])
+        if config.get("effort") is not None:
+            chat["reasoning_effort"] = config["effort"]
+        if config.get("format") is not None:
+            form = checked_object("output_config.format", config["format"])
+            _kind("output_config.format", form, ("json_schema",))
+            schema = {"schema": form.get("schema")}
+            chat["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return chat
 
     def answer(self, parsed: ParsedRequest) -> MessageAnswer:
         """Return the writer of one answer."""
         return MessageAnswer(self._model, self._settings.model_name, parsed)
-
-
-def _as_chat(given: Mapping[str, object]) -> dict[str, object]:
-    """Return the request in the format of `/v1/chat/completions`."""
-    chat = {name: value for name, value in given.items() if name not in _OWN}
-    chat["messages"] = _messages(given)
-    chat["max_completion_tokens"] = given["max_tokens"]
-    if "stop_sequences" in given:
-        chat["stop"] = given["stop_sequences"]
-    if "tools" in given:
-        chat["tools"] = _tools(given["tools"])
-    if "tool_choice" in given:
-        choice = checked_object("tool_choice", given["tool_choice"])
-        kind = _kind("tool_choice", choice, (*_CHOICES, "tool"))
-        named = {"type": "function", "function": {"name": choice.get("name")}}
-        chat["tool_choice"] = named if kind == "tool" else _CHOICES[kind]
-    if "thinking" in given:
-        thinking = checked_object("thinking", given["thinking"])
-        kind = _THINKING[_kind("thinking", thinking, tuple(_THINKING))]
-        own = {key: each for key, each in thinking.items() if key != "display"}
-        chat["thinking"] = {**own, "type": kind}
-    config = checked_object("output_config", given.get("output_config", {}))
-    for name in config.keys() - {"format", "effort"}:
-        raise unknown_field(f"output_config.{name}", ["output_config.format"])
-    if config.get("effort") is not None:
-        chat["reasoning_effort"] = config["effort"]
-    if config.get("format") is not None:
-        form = checked_object("output_config.format", config["format"])
-        _kind("output_config.format", form, ("json_schema",))
-        schema = {"schema": form.get("schema")}
-        chat["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return chat
 
 
 def _messages(given: Mapping[str, object]) -> list[dict[str, Any]]:

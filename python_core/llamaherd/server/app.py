@@ -152,15 +152,7 @@ def _application(
     endpoints: Mapping[str, Endpoint],
     close: Callable[[], Awaitable[None]] | None = None,
 ) -> Starlette:
-    """Return the application with all routes.
-
-    Args:
-        shared: State shared by all requests.
-        settings: Settings of the application.
-        models: Models of the server, for its pages and metrics.
-        endpoints: Application of each path that answers with a model.
-        close: Function called when the application ends.
-    """
+    """Return the application with all routes."""
     metrics = Metrics(models)
     pages = ModelPages(models, metrics)
     routes: list[Route] = []

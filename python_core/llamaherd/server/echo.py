@@ -39,16 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EchoedResult(Result):
-    """Answer with its prompt.
+    """Answer with its prompt."""
 
-    Attributes:
-        echo: Text of the prompt, with which the answer begins; None to leave the text
-            out.
-        scores_of_prompt: Tokens of the prompt with their log-probabilities; None without
-            log-probabilities.
-    """
-
+    # Text of the prompt, with which the answer begins; None to leave the text out.
     echo: str | None
+    # Tokens of the prompt with their log-probabilities; None without log-probabilities.
     scores_of_prompt: PromptScores | None = None
 
 
@@ -183,11 +178,7 @@ def _tokens(
     params: SamplingParams,
     options: GenerateOptions,
 ) -> list[array[int]]:
-    """Return the tokens of each prompt; for a chat, of the rendered messages.
-
-    Raises:
-        PromptError: A prompt has no tokens, or the template refuses its messages.
-    """
+    """Return the tokens of each prompt; for a chat, of the rendered messages."""
     name = "messages" if options.chat else "prompt"
     is_bound = is_constrained(params)
     # No warnings here: the later call for the answers gives them.

@@ -32,17 +32,12 @@ _CLASSES = {"boolean": bool, "string": str, "array": list, "object": dict}
 
 @dataclass(frozen=True, slots=True)
 class UnusedField:
-    """Field without an effect on the answer.
+    """Field without an effect on the answer."""
 
-    Attributes:
-        types: JSON types of the field in the APIs that have it.
-        values: Accepted values, null left out; None accepts every value of these types.
-        reason: Reason why other values are refused; "" for no reason.
-    """
-
-    types: tuple[str, ...]
+    types: tuple[str, ...]  # JSON types of the field in the APIs that have it
+    # Accepted values, null left out; None accepts every value of these types.
     values: tuple[object, ...] | None = ()
-    reason: str = ""
+    reason: str = ""  # reason why other values are refused; "" for no reason
 
     @property
     def schema(self) -> dict[str, object]:

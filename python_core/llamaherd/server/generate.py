@@ -130,11 +130,7 @@ def _quotes(result: Result) -> dict[str, object]:
 
 
 def _check_roles(prompt: object) -> None:
-    """Check the roles of messages; the library checks everything else.
-
-    Raises:
-        ApiError: A message has an unknown role.
-    """
+    """Check the roles of messages; the library checks everything else."""
     for i, message in enumerate(prompt if isinstance(prompt, list) else ()):
         role = message.get("role") if isinstance(message, dict) else None
         if isinstance(role, str) and role not in _ROLES:

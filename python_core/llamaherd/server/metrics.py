@@ -118,18 +118,18 @@ class Metrics:
         self._seconds.labels(path, *model).observe(seconds)
         for result in record.results:
             self._count(result, model)
-        used = {"prompt": 0, "generated": 0}
-        if record.results:
-            used["prompt"], used["generated"] = counts(record.results)
         if record.stats is not None:
             kind = path.rpartition("/")[2]
             for part, n in _tokens_of(record.stats).items():
                 self._work.labels(kind, part, *model).inc(n)
-                if part in used:
-                    used[part] += n
         if record.user:
-            for part, n in used.items():
-                self._users.labels(record.user, part).inc(n)
+            self._count_user(record)
+
+    def _count_user(self, record: RequestRecord) -> None:
+        n_prompt, n_new = counts(record.results)
+        work = {} if record.stats is None else _tokens_of(record.stats)
+        for part, n in (("prompt", n_prompt), ("generated", n_new)):
+            self._users.labels(record.user, part).inc(n + work.get(part, 0))
 
     def _count(self, result: Result, model: tuple[str, ...]) -> None:
         def of(metric: _Metric) -> _Metric:

@@ -20,32 +20,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownModel:
-    """A model or adapter as pages and metrics show it.
+    """A model or adapter as pages and metrics show it."""
 
-    Attributes:
-        name: Name in requests and answers.
-        parent: Name of the model that a LoRA adapter belongs to; None for a model.
-        state: "unloaded", "loading", "loaded" or "unloading".
-        model: The loaded model; None if it is not loaded.
-        load: Running and waiting prompts of the model; None if it is not loaded.
-        size_bytes: Size of the model's files in bytes.
-        n_bytes: Part of `--memory` in bytes that the model uses; 0 for an adapter or an
-            unloaded model.
-        n_loads: Number of times that loading began.
-        n_unloads: Number of times that the model was unloaded.
-        n_failures: Number of times that loading failed.
-    """
-
-    name: str
+    name: str  # name in requests and answers
+    # Name of the model that a LoRA adapter belongs to; None for a model.
     parent: str | None = None
-    state: str = "loaded"
-    model: Model | None = None
+    state: str = "loaded"  # "unloaded", "loading", "loaded" or "unloading"
+    model: Model | None = None  # the loaded model; None if it is not loaded
+    # Running and waiting prompts of the model; None if it is not loaded.
     load: Load | None = None
-    size_bytes: int = 0
+    size_bytes: int = 0  # size of the model's files in bytes
+    # Part of `--memory` in bytes that the model uses; 0 for an adapter or an unloaded
+    # model.
     n_bytes: int = 0
-    n_loads: int = 1
-    n_unloads: int = 0
-    n_failures: int = 0
+    n_loads: int = 1  # number of times that loading began
+    n_unloads: int = 0  # number of times that the model was unloaded
+    n_failures: int = 0  # number of times that loading failed
 
 
 class InMemory(Protocol):

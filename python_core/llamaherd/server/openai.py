@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.asks.options import GenerateOptions
@@ -19,7 +21,7 @@ from llamaherd.server.chats import (
     check_last_message,
     thinking_names,
 )
-from llamaherd.server.errors import JSON, bad_field, renamed, unknown_field
+from llamaherd.server.errors import JSON, ApiError, bad_field, renamed, unknown_field
 from llamaherd.server.fields import FIELDS, OBFUSCATION
 from llamaherd.server.logprobs import MOST_LOGPROBS, LogprobsWriter
 from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from llamaherd.asks.rendering import Rendered
     from llamaherd.model.model import Model
     from llamaherd.server.sampling import AnswerForm
+    from llamaherd.server.settings import ServerSettings
 
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
 _SHOWN_OF_STREAMS = tuple(f"stream_options.{name}" for name in _OF_STREAMS)
@@ -236,6 +239,43 @@ class ChatCompletions(AnsweringShape):
         return max(1, min(most, n_ctx - n_before))
 
 
+class RewrittenChat(AnsweringShape):
+    """Base class of formats whose requests are rewritten as requests of chats.
+
+    Attributes:
+        names: Field by its name in chats, for errors.
+        length: Field with the maximum number of tokens of an answer.
+    """
+
+    names: ClassVar[Mapping[str, str]]
+    length: ClassVar[str]
+
+    def __init__(
+        self, model: Model, settings: ServerSettings, ctx: object = None
+    ) -> None:
+        super().__init__(model, settings, ctx)
+        self._chats = ChatCompletions(model, settings)
+
+    def understand(self, fields: dict[str, object]) -> ParsedRequest:
+        """See `AnsweringShape`."""
+        given = self.given(fields)
+        if self.length in given:
+            n = checks.integer(self.length, given[self.length], 1)
+            check_answer_fits(self.length, n, self._settings.n_ctx_of(self._model))
+        try:
+            with renamed(self.names):
+                parsed = self._chats.understand(self.as_chat(given))
+        except ApiError as error:
+            error.param = self.names.get(error.param or "", error.param)
+            raise
+        names = {key: self.names.get(each, each) for key, each in parsed.names.items()}
+        return replace(parsed, names=names)
+
+    @abstractmethod
+    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+        """Return a request in the format of `/v1/chat/completions`."""
+
+
 def _most_tokens(rendered: Rendered) -> float:
     """Return an upper bound of the number of tokens of a prompt with its thought.
 
@@ -282,13 +322,7 @@ def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
 def _given_max_tokens(
     given: Mapping[str, object], n_ctx: int, least: int = 1
 ) -> int | None:
-    """Return `max_tokens` or `max_completion_tokens` of a request; None if not given.
-
-    Args:
-        given: Fields of the request that are not null.
-        n_ctx: Maximum number of tokens of a prompt with its answer.
-        least: Minimum value.
-    """
+    """Return `max_tokens` or `max_completion_tokens` of a request; None if not given."""
     found = {
         name: checks.integer(name, given[name], least)
         for name in ("max_tokens", "max_completion_tokens")
@@ -306,11 +340,7 @@ def _flag(given: Mapping[str, object], name: str) -> bool:
 
 
 def _check_special_tokens(given: Mapping[str, object], *, usual: bool) -> None:
-    """Check that `add_special_tokens`, if given, has the value `usual`.
-
-    Raises:
-        ApiError: The field has the other value.
-    """
+    """Check that `add_special_tokens`, if given, has the value `usual`."""
     name = "add_special_tokens"
     if checks.flag(name, given.get(name, usual)) is not usual:
         text = f"{name} must be {JSON.literal(usual)} here"

@@ -185,12 +185,7 @@ class _OpenAiAnswer(ABC):
 
     @abstractmethod
     def _text(self, text: str, n_tokens: int) -> str:
-        """Return the event of a part of the answer, with its log-probabilities.
-
-        Args:
-            text: The part.
-            n_tokens: Number of tokens of the answer so far.
-        """
+        """Return the event of a part of the answer, with its log-probabilities."""
 
     @abstractmethod
     def _all(self, result: Result) -> dict[str, object]:

@@ -13,7 +13,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.server import schemas, tools
 from llamaherd.server.chats import joined_text
-from llamaherd.server.errors import ApiError, bad_field, renamed, unknown_field
+from llamaherd.server.errors import bad_field, unknown_field
 from llamaherd.server.fields import (
     FIELDS,
     FLAG,
@@ -30,17 +30,14 @@ from llamaherd.server.fields import (
     shown,
 )
 from llamaherd.server.logprobs import MOST_LOGPROBS
-from llamaherd.server.openai import ChatCompletions, logprobs_writer
+from llamaherd.server.openai import ChatCompletions, RewrittenChat, logprobs_writer
 from llamaherd.server.responses_answer import ResponseAnswer
 from llamaherd.server.sampling import FORM_FIELDS, FORM_KINDS, STOP_FIELD
 from llamaherd.server.schemas import Schema, listed, record, whole
-from llamaherd.server.shapes import AnsweringShape, check_answer_fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from llamaherd.model.model import Model
-    from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shapes import ParsedRequest
 
 _OWN: dict[str, Schema] = {
@@ -97,7 +94,7 @@ _NAMES = {
 }
 
 
-class Responses(AnsweringShape):
+class Responses(RewrittenChat):
     """Format of `/v1/responses`."""
 
     path = "/responses"
@@ -108,6 +105,8 @@ class Responses(AnsweringShape):
         if name not in _OF_CHATS
     } | _OWN
     needed = ("input",)
+    names = _NAMES
+    length = "max_output_tokens"
     unused: ClassVar = {**FIELDS, **REFUSED}
     answers = record(
         id=schemas.TEXT,
@@ -117,27 +116,13 @@ class Responses(AnsweringShape):
     )
     in_batches = True
 
-    def __init__(
-        self, model: Model, settings: ServerSettings, ctx: object = None
-    ) -> None:
-        super().__init__(model, settings, ctx)
-        self._chats = ChatCompletions(model, settings)
-
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
         """See `AnsweringShape`."""
-        given = self.given(fields)
-        if "max_output_tokens" in given:
-            n = checks.integer("max_output_tokens", given["max_output_tokens"], 1)
-            n_ctx = self._settings.n_ctx_of(self._model)
-            check_answer_fits("max_output_tokens", n, n_ctx)
-        try:
-            with renamed(_NAMES):
-                parsed = self._chats.understand(_as_chat(given))
-        except ApiError as error:
-            error.param = _NAMES.get(error.param or "", error.param)
-            raise
-        names = {key: _NAMES.get(field, field) for key, field in parsed.names.items()}
-        return replace(parsed, names=names, repeated=_repeated(given, fields))
+        return replace(super().understand(fields), repeated=_repeated(fields))
+
+    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+        """See `RewrittenChat`."""
+        return _as_chat(given)
 
     def answer(self, parsed: ParsedRequest) -> ResponseAnswer:
         """Return the writer of one answer."""
@@ -253,9 +238,7 @@ def _tool_choice(value: object) -> object:
     return {"type": "function", "function": {"name": value.get("name")}}
 
 
-def _repeated(
-    given: Mapping[str, object], fields: Mapping[str, object]
-) -> dict[str, object]:
+def _repeated(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the settings that a response repeats from its request."""
     defaults: dict[str, object] = {
         "instructions": None,
@@ -267,6 +250,7 @@ def _repeated(
         "top_logprobs": 0,
         "top_p": 1.0,
     }
+    given = {name: value for name, value in fields.items() if value is not None}
     text = checked_object("text", given.get("text", {}))
     verbosity = {name: each for name, each in text.items() if name == "verbosity"}
     form = text.get("format") or {"type": "text"}

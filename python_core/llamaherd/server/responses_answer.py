@@ -213,18 +213,12 @@ class ResponseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """Names of the fields and events for one kind of text.
+    """Names of the fields and events for one kind of text."""
 
-    Attributes:
-        text: Prefix of the names of the events that send a piece of the text.
-        part: Prefix of the names of the events that begin or end the part of an item.
-        parts: Field of the item that contains the list of parts.
-        index: Field of the events that contains the index of the part.
-    """
-
-    text: str
-    part: str
-    parts: str = "content"
+    text: str  # prefix of the names of the events that send a piece of the text
+    part: str  # prefix of the names of the events that begin or end the part of an item
+    parts: str = "content"  # field of the item that contains the list of parts
+    # Field of the events that contains the index of the part.
     index: str = "content_index"
 
     @property

@@ -203,12 +203,7 @@ class SeveralAnswers(AwaitedJob[Results]):
     """Answers of one request, as one call; `await` returns a list, ordered by prompt."""
 
     def __await__(self) -> Generator[object, None, list[Result]]:
-        """Wait for the answers.
-
-        Raises:
-            GenerationError: A prompt failed; `results` of the error has its result.
-            ContextClosedError: The context was closed.
-        """
+        """Wait for the answers."""
         return self._answers().__await__()
 
     async def _answers(self) -> list[Result]:
@@ -217,11 +212,7 @@ class SeveralAnswers(AwaitedJob[Results]):
 
 
 def _answer(result: Result) -> Result:
-    """Return a result as an answer; an answer cut off by max_tokens has its text so far.
-
-    Raises:
-        GenerationError: The prompt failed.
-    """
+    """Return a result as an answer; one that max_tokens cut off has its text."""
     if result.error is None:
         return result
     if result.error_code == "cut_off":

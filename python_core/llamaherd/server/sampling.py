@@ -62,17 +62,12 @@ _OF_SCHEMA = frozenset({"name", "description", "strict"})
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """Constraint of an answer.
+    """Constraint of an answer."""
 
-    Attributes:
-        constraint: Name of the constraint in `SamplingParams`; "" without a constraint.
-        value: Value of the constraint.
-        field: Field of the request that contains the constraint.
-    """
-
+    # Name of the constraint in `SamplingParams`; "" without a constraint.
     constraint: str = ""
-    value: Any = None
-    field: str = ""
+    value: Any = None  # value of the constraint
+    field: str = ""  # field of the request that contains the constraint
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -264,11 +264,7 @@ class AnnotateApi(WorkShape):
 
 
 def _codebook(value: object) -> Codebook:
-    """Return a codebook: an object with its fields, or YAML in a string.
-
-    Raises:
-        ApiError: The value is not a codebook.
-    """
+    """Return a codebook: an object with its fields, or YAML in a string."""
     try:
         if isinstance(value, str):
             return codebook_of_yaml(value, "codebook")

@@ -38,21 +38,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A loaded model, as far as the formats need it.
+    """A loaded model, as far as the formats need it."""
 
-    Attributes:
-        model: Model that answers.
-        settings: Settings of the server, with the names of the model.
-        ctx: Context of the model; None for a model that computes embeddings only.
-        threads: Threads that compute vectors.
-        embedding_model: Model for embeddings; None to use `model`.
-    """
-
-    model: Model
-    settings: ServerSettings
+    model: Model  # model that answers
+    settings: ServerSettings  # settings of the server, with the names of the model
+    # Context of the model; None for a model that computes embeddings only.
     ctx: Context | None = None
-    threads: VectorThreads | None = None
-    embedding_model: Model | None = None
+    threads: VectorThreads | None = None  # threads that compute vectors
+    embedding_model: Model | None = None  # model for embeddings; None to use `model`
 
 
 class Shape:
@@ -167,42 +160,31 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedRequest:
-    """Parsed request; `Context.submit` checks its values.
+    """Parsed request; `Context.submit` checks its values."""
 
-    Attributes:
-        prompts: Prompts for `Context.submit`; most requests have one prompt.
-        params: Sampling settings.
-        options: Other arguments of `Context.submit`.
-        n: Number of answers to each prompt.
-        stream: Whether to send pieces as they are generated.
-        with_usage: Whether to end a stream with the usage.
-        with_running_usage: Whether each piece of a stream has the usage so far.
-        n_prompt_tokens: Number of tokens of the prompt, for the usage so far.
-        tools: Functions that the answer may call; None if there are none.
-        echo: Whether the answer contains the prompt before the generated text.
-        prompt_logprobs: Number of alternatives whose log-probabilities the answer
-            contains for each token of the prompts; None for no log-probabilities.
-        includes_stop: Whether the text of an answer ends with the stop text that ended
-            it.
-        is_empty: Whether no tokens are generated; only if the answer contains the prompt.
-        names: Field of the request by argument of the library, for errors.
-        repeated: Settings of the request that the answer repeats.
-    """
-
-    prompts: Sequence[Any]
-    params: SamplingParams
+    prompts: Sequence[Any]  # prompts for `Context.submit`; most requests have one prompt
+    params: SamplingParams  # sampling settings
+    # Other arguments of `Context.submit`.
     options: Mapping[str, Any] = field(default_factory=dict)
-    n: int = 1
-    stream: bool = False
-    with_usage: bool = True
+    n: int = 1  # number of answers to each prompt
+    stream: bool = False  # whether to send pieces as they are generated
+    with_usage: bool = True  # whether to end a stream with the usage
+    # Whether each piece of a stream has the usage so far.
     with_running_usage: bool = False
-    n_prompt_tokens: int = 0
+    n_prompt_tokens: int = 0  # number of tokens of the prompt, for the usage so far
+    # Functions that the answer may call; None if there are none.
     tools: ToolUse | None = None
-    echo: bool = False
+    echo: bool = False  # whether the answer contains the prompt before the generated text
+    # Number of alternatives whose log-probabilities the answer contains for each token
+    # of the prompts; None for no log-probabilities.
     prompt_logprobs: int | None = None
+    # Whether the text of an answer ends with the stop text that ended it.
     includes_stop: bool = False
+    # Whether no tokens are generated; only if the answer contains the prompt.
     is_empty: bool = False
+    # Field of the request by argument of the library, for errors.
     names: Mapping[str, str] = field(default_factory=dict)
+    # Settings of the request that the answer repeats.
     repeated: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -297,16 +279,12 @@ def usage(results: Sequence[Result]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Generic[_T]):
-    """Checked request.
+    """Checked request."""
 
-    Attributes:
-        work: Job that computes the results.
-        render: Function that converts the results to the body of the answer.
-        thread: Thread of a job that computes vectors; None for other jobs.
-    """
-
-    work: Runnable[_T]
+    work: Runnable[_T]  # job that computes the results
+    # Function that converts the results to the body of the answer.
     render: Callable[[_T], object]
+    # Thread of a job that computes vectors; None for other jobs.
     thread: VectorThread | None = None
 
 

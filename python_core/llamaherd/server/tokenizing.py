@@ -16,7 +16,7 @@ from llamaherd.native.vocabulary import token_text
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.errors import ApiError, bad_field, renamed
 from llamaherd.server.limits import check_strings
-from llamaherd.server.openai import ChatCompletions
+from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.responses import Responses
 from llamaherd.server.schemas import (
     COUNT,
@@ -55,12 +55,6 @@ _OF_LENGTH = {
     "max_output_tokens": 1,
     "min_tokens": 0,
 }
-# Field with the length of an answer, by format.
-_LENGTHS: dict[type[AnsweringShape], str] = {
-    ChatCompletions: "max_completion_tokens",
-    Responses: "max_output_tokens",
-    Messages: "max_tokens",
-}
 _OF_ONE_KIND = frozenset(
     {"add_special_tokens", "return_token_strs", "add_special", "with_pieces"}
 )
@@ -82,7 +76,8 @@ class _OfModel(WorkShape):
                 checks.integer(name, fields[name], n)
         own = {name: value for name, value in fields.items() if name not in least}
         # The shortest answer fits, and its length is not computed from the prompt.
-        own[_LENGTHS[shape]] = 1
+        length = shape.length if issubclass(shape, RewrittenChat) else ""
+        own[length or "max_completion_tokens"] = 1
         return shape(self._model, self._settings).understand(own)
 
 
@@ -275,11 +270,7 @@ def _tokens_of(model: Model, name: str, parsed: ParsedRequest) -> list[int]:
 
 
 def _rendered(model: Model, parsed: ParsedRequest) -> str:
-    """Return the prompt that the model reads for the request of a chat.
-
-    Raises:
-        ChatTemplateError: The template refuses the messages.
-    """
+    """Return the prompt that the model reads for the request of a chat."""
     options = GenerateOptions(**parsed.options)
     is_held = any(
         getattr(parsed.params, name) is not None

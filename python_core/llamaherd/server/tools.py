@@ -69,18 +69,12 @@ _NO_PARAMETERS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A call of a function in an answer.
+    """A call of a function in an answer."""
 
-    Attributes:
-        id: Identifier of the call, which a client sends back with the result of the
-            function.
-        name: Name of the function.
-        arguments: Arguments as JSON.
-    """
-
+    # Identifier of the call, which a client sends back with the result of the function.
     id: str
-    name: str
-    arguments: str
+    name: str  # name of the function
+    arguments: str  # arguments as JSON
 
     @property
     def shape(self) -> dict[str, object]:
@@ -91,24 +85,18 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Functions that a request offers, and the way in which the answer calls them.
+    """Functions that a request offers, and the way in which the answer calls them."""
 
-    Attributes:
-        tools: Descriptions of the functions, as the client sent them.
-        forced: Names of functions; the answer must call one of them. () if a call is
-            optional.
-        form: Constraint of a forced call, or of an answer that is a call or follows the
-            form of the request.
-        format: Format of the calls in a free answer; None if the answer is not searched
-            for calls.
-        is_named: Whether the client named the function.
-    """
-
+    # Descriptions of the functions, as the client sent them.
     tools: Sequence[Mapping[str, Any]]
+    # Names of functions; the answer must call one of them. () if a call is optional.
     forced: tuple[str, ...] = ()
+    # Constraint of a forced call, or of an answer that is a call or follows the form of
+    # the request.
     form: AnswerForm = field(default_factory=AnswerForm)
+    # Format of the calls in a free answer; None if the answer is not searched for calls.
     format: ToolFormat | None = None
-    is_named: bool = False
+    is_named: bool = False  # whether the client named the function
 
     def read(
         self, model: Model, result: Result
@@ -328,11 +316,7 @@ def _placed(schema: Mapping[str, Any], start: str) -> Any:  # noqa: ANN401 - JSO
 
 
 def _call_or(form: AnswerForm, tools: Sequence[Mapping[str, Any]]) -> AnswerForm:
-    """Return the form of an answer that is a call or follows a form.
-
-    Raises:
-        ApiError: The form is no schema, or is invalid.
-    """
+    """Return the form of an answer that is a call or follows a form."""
     if form.constraint != "schema":
         text = f"{form.field} cannot be combined with calls of tools, but a schema can"
         raise bad_field(form.field, text)

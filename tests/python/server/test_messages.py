@@ -111,7 +111,7 @@ def test_a_message_has_the_answer_of_a_chat(real: Client) -> None:
     "more",
     [
         {},
-        {"temperature": 0, "seed": 1, "top_k": 3, "top_p": 0.9},
+        {"temperature": 0.7, "seed": 1, "top_k": 3, "top_p": 0.9},
         {"tools": [TOOL], "tool_choice": {"type": "any"}, "max_tokens": 60},
         {"tools": [TOOL], "tool_choice": {"type": "auto"}},
     ],

@@ -153,11 +153,7 @@ class BatchPages:
         return json_response(file.shape)
 
     def _reserved(self, store: BatchStore, size: int) -> Path:
-        """Return the path of a new file, for which there is space until it is received.
-
-        Raises:
-            ApiError: The files, and those that are being received, need all space.
-        """
+        """Return the path of a new file, and reserve space for it."""
         with store.lock:
             files = store.files()
             n_files = len(files) + len(self._uploads)

@@ -243,11 +243,7 @@ class BatchRun:
                 await self._check_model(name)
 
     async def _check_model(self, name: str) -> None:
-        """Check that the model of a name is the one that the batch began with.
-
-        Raises:
-            ModelGoneError: It is another one, or its file was changed or removed.
-        """
+        """Check that the model of a name is the one that the batch began with."""
         asked, path = name or None, self._batch.endpoint
         identity = await self._slowly(partial(self._models.identity, asked, path))
         bound = (self._batch.models or {}).get(name)
@@ -400,11 +396,7 @@ class BatchRun:
 async def _ask(
     app: ASGIApp, path: str, body: bytes, terms: LanguageTerms
 ) -> tuple[int, str]:
-    """Send a request to an application of this process, without a connection.
-
-    Returns:
-        The status, 0 if there is no answer, and the JSON of the answer.
-    """
+    """Send a request to an application of this process, without a connection."""
     waiting: list[Message] = [{"type": "http.request", "body": body}]
     status = 0
     parts: list[bytes] = []

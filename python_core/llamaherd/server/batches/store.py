@@ -550,11 +550,7 @@ def _refusals(folder: Path) -> Iterator[None]:
 
 
 def _is_new(folder: Path, database: Path) -> bool:
-    """Return whether a folder has no database of a server yet.
-
-    Raises:
-        StoreError: The folder has other files, which the user could lose.
-    """
+    """Return whether a folder has no database of a server yet."""
     with suppress(FileNotFoundError):
         if database.stat().st_size:
             return False

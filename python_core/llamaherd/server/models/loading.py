@@ -247,12 +247,7 @@ class ServedModel(LoadedModel):
 
 
 def _warm_up(model: Model, settings: ServerSettings) -> None:
-    """Compile the chat template, so that no request waits for it; check the settings.
-
-    Raises:
-        ValueError: The model does not support the setting `thinking`.
-        ChatTemplateError: The template of the settings cannot be used.
-    """
+    """Compile the chat template, so that no request waits for it; check the settings."""
     options = GenerateOptions(chat=True, **with_defaults({}, settings))
     try:
         make_requests(model, ["Hello"], options)

@@ -43,11 +43,7 @@ class ByModel(Endpoint):
                 await served.endpoints[self._path].answer(request)
 
     def _named(self, fields: dict[str, object]) -> str:
-        """Return the name of the model of a request.
-
-        Raises:
-            ApiError: `model` is not text, or no model has this name.
-        """
+        """Return the name of the model of a request."""
         asked = fields.get("model")
         name = None if asked is None else checked_string("model", asked)
         return known_name(self._models, name)
