@@ -250,7 +250,9 @@ class Answering(_Computing):
     ) -> None:
         answer = self._shape.answer(parsed)
         if parsed.stream:
-            record.results = results = await _send_pieces(answer, running, record, send)
+            record.results = results = await self._send_pieces(
+                answer, running, record, send
+            )
             n = _n_values(results)
             last = await self._made(lambda: answer.end(results), n, record)
             await send_event(send, last, is_last=True)
@@ -260,6 +262,24 @@ class Answering(_Computing):
             write = encoded if n > _FEW_VALUES else _dumped  # which is faster
             body = await self._made(lambda: write(answer.whole(results)), n, record)
             await send_json(send, 200, body)
+
+    async def _send_pieces(
+        self, answer: AnswerWriter, running: Running, record: RequestRecord, send: Send
+    ) -> list[Result]:
+        """Send pieces as they arrive. An error before the first piece sets the status."""
+        with suppress(CutOffError):  # comes after the last piece; `results` handles it
+            if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
+                async for piece in running.handle.pieces():
+                    if record.status:
+                        await send_event(send, answer.piece(piece))
+                    else:
+                        await start_events(send, self._shape.media_type)
+                        await send_event(send, answer.start() + answer.piece(piece))
+        results = await running.results()
+        if not record.status:
+            await start_events(send, self._shape.media_type)
+            await send_event(send, answer.start())
+        return results
 
     async def _made(self, make: Callable[[], _T], n: int, record: RequestRecord) -> _T:
         """Return a part of the answer, made outside of the event loop if it is long."""
@@ -303,25 +323,6 @@ def _check_ids(prompt: object, n_vocab: int) -> None:
         if isinstance(token, int) and not 0 <= token < n_vocab:
             text = f"prompt has {token}, which is not a token id of the model"
             raise errors.bad_field("prompt", text)
-
-
-async def _send_pieces(
-    answer: AnswerWriter, running: Running, record: RequestRecord, send: Send
-) -> list[Result]:
-    """Send pieces as they arrive. An error before the first piece sets the status."""
-    with suppress(CutOffError):  # comes after the last piece; `results` handles it
-        if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
-            async for piece in running.handle.pieces():
-                if record.status:
-                    await send_event(send, answer.piece(piece))
-                else:
-                    await start_events(send)
-                    await send_event(send, answer.start() + answer.piece(piece))
-    results = await running.results()
-    if not record.status:
-        await start_events(send)
-        await send_event(send, answer.start())
-    return results
 
 
 class Working(_Computing):

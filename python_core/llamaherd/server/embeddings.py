@@ -15,7 +15,6 @@ from llamaherd.asks.options import EmbedOptions, ScoreOptions
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.declaration import options_of
-from llamaherd.core.errors import ModelLoadError
 from llamaherd.core.failure import code_of
 from llamaherd.server import schemas
 from llamaherd.server.errors import ApiError, bad_field, code_of_prompt, renamed
@@ -51,9 +50,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from llamaherd.asks.continuations import ScoreResults
-    from llamaherd.core.embeddings import Embeddings, EmbedProgress
+    from llamaherd.core.embeddings import Embeddings
     from llamaherd.model.model import Model
-    from llamaherd.run.embed_job import EmbedWork
     from llamaherd.run.job import Runnable
     from llamaherd.server.settings import ServerSettings
     from llamaherd.server.shapes import Served
@@ -77,7 +75,7 @@ class EmbeddingsApi(WorkShape):
 
     path = "/embeddings"
     summary = "Compute vectors of texts, as OpenAI's API does."
-    options = (EmbedOptions, "http")
+    options: ClassVar[Any] = (EmbedOptions, "http")
     own: ClassVar = {
         "model": TEXT,
         "input": either(
@@ -125,7 +123,10 @@ class EmbeddingsApi(WorkShape):
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
-        given = self.given(fields)
+        return self.prepared(self.given(fields))
+
+    def prepared(self, given: Mapping[str, object]) -> Prepared[Embeddings]:
+        """Return the job of a request whose fields are known."""
         name, model = self.chosen(given)
         form = checks.choice(
             "encoding_format", given.get("encoding_format", "float"), _FORMATS
@@ -175,7 +176,7 @@ class EmbeddingsApi(WorkShape):
             options: Options of `embed_parallel`.
 
         Raises:
-            ApiError: The model cannot compute embeddings.
+            ModelLoadError: The model cannot compute embeddings.
         """
         if "truncate_prompt_tokens" in given:
             n = given["truncate_prompt_tokens"]
@@ -183,11 +184,7 @@ class EmbeddingsApi(WorkShape):
                 text = "truncate_prompt_tokens must be -1: the maximum of the model"
                 raise bad_field("truncate_prompt_tokens", text)
             options.setdefault("truncate", True)
-        try:
-            work = prepare_embed(model, texts, options)  # type: ignore[arg-type]
-        except ModelLoadError as error:
-            raise _no_vectors(str(error)) from None
-        return _Vectors(work)
+        return prepare_embed(model, texts, options)  # type: ignore[arg-type]
 
     def chosen(self, given: Mapping[str, object]) -> tuple[str, Model]:
         """Return the model of a request with its name."""
@@ -204,41 +201,6 @@ class EmbeddingsApi(WorkShape):
         if self._vector_model is not None and asked not in self._settings.names:
             return str(own), self._vector_model  # any name is accepted
         return name, self._model
-
-
-class _Vectors:
-    """Job that computes embeddings, with errors for clients of the server.
-
-    Args:
-        work: Job that computes the embeddings.
-    """
-
-    problem = ""
-
-    def __init__(self, work: EmbedWork) -> None:
-        self._work = work
-
-    @property
-    def progress(self) -> EmbedProgress:
-        return self._work.progress
-
-    def cancel(self) -> None:
-        self._work.cancel()
-
-    def run(self) -> Embeddings:
-        try:
-            return self._work.run()
-        except ModelLoadError as error:
-            raise _no_vectors(str(error)) from None
-
-
-def _no_vectors(reason: str) -> ApiError:
-    return ApiError(
-        400,
-        f"{reason}; start the server with --embedding-model FILE",
-        param="model",
-        code="no_embeddings",
-    )
 
 
 def _texts(value: object) -> list[Any]:

@@ -17,6 +17,7 @@ from llamaherd.core.errors import (
     ContextClosedError,
     GenerationError,
     ModelClosedError,
+    ModelLoadError,
     PromptError,
     SamplerError,
     TokenizeError,
@@ -136,7 +137,7 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
         return stopping()
     if isinstance(error, BadArgumentError):
         return _of_argument(error, names)
-    if isinstance(error, GenerationError):
+    if isinstance(error, (GenerationError, ModelLoadError)):
         return _of_failure(error, _asks(names))
     if not isinstance(error, (TypeError, ValueError)):
         return None
@@ -174,8 +175,11 @@ def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
     return ApiError(400, text, param=param, code="invalid_value")
 
 
-def _of_failure(error: GenerationError, asks: str) -> ApiError:
-    """Return the error of a prompt that failed."""
+def _of_failure(error: GenerationError | ModelLoadError, asks: str) -> ApiError:
+    """Return the error of a prompt that failed, or of vectors that no model computes."""
+    if isinstance(error, ModelLoadError):
+        text = f"{error}; start the server with --embedding-model FILE"
+        return ApiError(400, text, param="model", code="no_embeddings")
     text = str(error.results[0].error if len(error.results) else error)
     if isinstance(error, AnswerError):  # a retry would probably fail again
         return ApiError(422, text, code="schema_not_followed", headers=_NO_RETRY)

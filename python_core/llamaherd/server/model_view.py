@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from llamaherd.core.outcome import Counts
 from llamaherd.core.stats import Load
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from llamaherd.loop.slot_times import SlotTimes
     from llamaherd.model.model import Model
+
+_T = TypeVar("_T", Load, Counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,19 +118,15 @@ class ModelView(Protocol):
 
 def sum_of_loads(loads: Iterable[Load]) -> Load:
     """Return the sum of the loads of several contexts."""
-    names = [each.name for each in fields(Load)]
-    found = dict.fromkeys(names, 0)
-    for load in loads:
-        for name in names:
-            found[name] += getattr(load, name)
-    return Load(**found)
+    return _sum(Load, loads)
 
 
 def sum_of_counts(counts: Iterable[Counts]) -> Counts:
     """Return the sum of the counts of several engines."""
-    names = [each.name for each in fields(Counts)]
-    found = dict.fromkeys(names, 0)
-    for each in counts:
-        for name in names:
-            found[name] += getattr(each, name)
-    return Counts(**found)
+    return _sum(Counts, counts)
+
+
+def _sum(kind: type[_T], items: Iterable[_T]) -> _T:
+    every = list(items)
+    names = [each.name for each in fields(kind)]
+    return kind(**{name: sum(getattr(each, name) for each in every) for name in names})

@@ -33,8 +33,7 @@ _MOST_DIGITS = 19  # of Content-Length
 _MOST_DIGITS_OF_NUMBER = 4300  # of an integer in JSON, as in Python
 _MOST_EXACT = 2**53  # floats have each integer up to this one
 _JSON = (b"content-type", b"application/json")
-_EVENTS = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
+_STREAM = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),  # prevents buffering in nginx
 )
@@ -235,9 +234,10 @@ async def send_bytes(
     await send({"type": "http.response.body", "body": body})
 
 
-async def start_events(send: Send) -> None:
-    """Start a response of server-sent events."""
-    await send({"type": "http.response.start", "status": 200, "headers": list(_EVENTS)})
+async def start_events(send: Send, media_type: str) -> None:
+    """Start a response of events, each of which is sent at once."""
+    headers = [(b"content-type", media_type.encode()), *_STREAM]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 
 async def send_event(send: Send, event: str, *, is_last: bool = False) -> None:

@@ -12,7 +12,7 @@ from llamaherd.server.anthropic import Messages
 from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
 from llamaherd.server.errors import ApiError
 from llamaherd.server.generate import GenerateApi
-from llamaherd.server.ollama import ShowApi
+from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.responses import Responses
 from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
@@ -36,7 +36,8 @@ _CLASSES: tuple[type[Shape], ...] = (
     *(GenerateApi, Completions, ChatCompletions, ChatTokensApi),
     *(Responses, InputTokensApi, Messages, CountTokensApi),
     *(EmbeddingsApi, ScoreApi, ClassifyApi, AnnotateApi, RerankApi),
-    *(TokenizeApi, DetokenizeApi, TemplateApi, ShowApi),
+    *(TokenizeApi, DetokenizeApi, TemplateApi),
+    *(OllamaChat, OllamaEmbed, ShowApi),
 )
 SHAPES = {shape.path: shape for shape in _CLASSES}  # by path without /v1
 # Other names of paths, which clients of llama-server use.

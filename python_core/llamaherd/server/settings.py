@@ -86,10 +86,11 @@ class ServerSettings:
     def name_of(self, asked: str) -> str | None:
         """Return the name of the requested model; None if it is not this server's model.
 
-        The name of the file, with `.gguf`, is accepted, too.
+        The name of the file, with `.gguf`, and the name in Ollama, with `:latest`, are
+        accepted, too.
         """
         for name in self.names:
-            if asked in {name, f"{name}.gguf"}:
+            if asked in {name, f"{name}.gguf", f"{name}:latest"}:
                 return name
         return self.model_name if self.any_model else None
 

@@ -71,6 +71,7 @@ class Shape:
         has_v1: Whether the path is offered with and without `/v1`, because some clients
             of OpenAI's API omit `/v1`.
         in_batches: Whether requests of batches may use the path.
+        media_type: Media type of streams.
         needs_text: Whether the path needs a model that generates text.
     """
 
@@ -85,6 +86,7 @@ class Shape:
     answers: ClassVar[Schema]
     has_v1: ClassVar[bool] = True
     in_batches: ClassVar[bool] = False
+    media_type: ClassVar[str] = "text/event-stream; charset=utf-8"
     needs_text: ClassVar[bool] = True
 
     def __init__(

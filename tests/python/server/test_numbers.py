@@ -44,6 +44,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "/tokenize": CHAT,
     "/detokenize": {"tokens": [1]},
     "/apply-template": CHAT,
+    "/api/chat": {**CHAT, "stream": False},
+    "/api/embed": {"input": "a", "model": "vectors"},
     "/api/show": {"model": "tiny"},
 }
 

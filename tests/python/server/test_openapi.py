@@ -12,7 +12,7 @@ import tiny_models
 from llamaherd.server.anthropic import Messages
 from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
 from llamaherd.server.generate import GenerateApi
-from llamaherd.server.ollama import ShowApi
+from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
 from llamaherd.server.responses import Responses
 from llamaherd.server.routes import SHAPES as ROUTES
@@ -48,6 +48,8 @@ SHAPES = {
     "/tokenize": TokenizeApi,
     "/detokenize": DetokenizeApi,
     "/apply-template": TemplateApi,
+    "/api/chat": OllamaChat,
+    "/api/embed": OllamaEmbed,
     "/api/show": ShowApi,
 }
 MESSAGES = [{"role": "user", "content": "a"}]
@@ -73,6 +75,8 @@ BODIES: dict[str, list[Schema]] = {
     "/tokenize": [{"prompt": "a"}, {"messages": MESSAGES, "return_token_strs": True}],
     "/detokenize": [{"tokens": [1, 2]}],
     "/apply-template": [{"messages": MESSAGES}],
+    "/api/chat": [{"messages": MESSAGES, "stream": False}],
+    "/api/embed": [{"input": ["a"]}],
     "/api/show": [{"model": NAME}],
 }
 PAGES = [

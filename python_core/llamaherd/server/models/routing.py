@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from llamaherd.core.words import spoken_in
 from llamaherd.server.answering import Endpoint
 from llamaherd.server.fields import checked_string
-from llamaherd.server.ollama import LATEST, ShowApi, asked_of_show, described
+from llamaherd.server.ollama import ShowApi, asked_of_show, described
 from llamaherd.server.protocol import send_json
 from llamaherd.server.routes import SHAPES
 from llamaherd.server.shapes import other_model
@@ -66,7 +66,7 @@ class ShowModels(Endpoint):
     async def answer(self, request: JsonRequest) -> None:
         """Answer one request; see `Endpoint`."""
         asked = asked_of_show(request.fields)
-        request.record.model = name = known_name(self._models, asked.removesuffix(LATEST))
+        request.record.model = name = known_name(self._models, asked)
         pending = self._shared.threads.pool("long").submit(self._models.header, name)
         header = await asyncio.wrap_future(pending)
         shown = next(each for each in self._models.shown() if each.name == name)

@@ -131,7 +131,7 @@ class ModelStore:
         first = next(iter(self._of_name))
         if asked is None:
             return first
-        for name in (asked, asked.removesuffix(".gguf")):
+        for name in (asked, asked.removesuffix(".gguf"), asked.removesuffix(":latest")):
             if name in self._of_name:
                 return name
         return first if self._any_model else None
