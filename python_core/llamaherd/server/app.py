@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,17 +10,20 @@ from typing import TYPE_CHECKING, Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.responses import Response
 from starlette.routing import Route
 
 from llamaherd.core import checks
+from llamaherd.core.errors import LlamaHerdError
 from llamaherd.core.words import spoken_in
 from llamaherd.memory.device import memory_of_model
 from llamaherd.model.model import Model, checked_load_options
 from llamaherd.run.context import checked_options
 from llamaherd.server.access import AccessMiddleware, Guard
-from llamaherd.server.batches.pages import BODIES, BatchPages
+from llamaherd.server.batches.pages import BODIES, NEW_BATCH, BatchPages
 from llamaherd.server.batches.service import BatchService
-from llamaherd.server.errors import JSON, ApiError
+from llamaherd.server.batches.store import NOT_STORED, reason_of
+from llamaherd.server.errors import JSON, ApiError, not_stored, of_exception
 from llamaherd.server.metrics import Metrics
 from llamaherd.server.models.loading import LoadedModel, OneModel, ServedModel, load_files
 from llamaherd.server.models.routing import ByModel, ShowModels
@@ -27,7 +31,7 @@ from llamaherd.server.models.spec import FileContents, check_each_fits
 from llamaherd.server.models.store import ModelStore
 from llamaherd.server.openapi import openapi
 from llamaherd.server.pages import Dashboard, ModelPages
-from llamaherd.server.protocol import error_response
+from llamaherd.server.protocol import CLIENT_GONE, ClientGoneError, error_response
 from llamaherd.server.routes import ALIASES, SHAPES
 from llamaherd.server.state import SharedState
 
@@ -42,7 +46,6 @@ if TYPE_CHECKING:
     )
 
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import ExceptionHandler
 
     from llamaherd.native.models import LoadInterrupt
@@ -53,7 +56,11 @@ if TYPE_CHECKING:
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
 
+log = logging.getLogger(__name__)
+
 _POST = ["POST"]
+# Errors of pages that have responses of their own.
+_OF_PAGES = (ApiError, ClientGoneError, LlamaHerdError, *NOT_STORED)
 
 
 def create_app(
@@ -194,7 +201,10 @@ def _application(
         middleware=[
             Middleware(AccessMiddleware, Guard(settings), shared, metrics, paths)
         ],
-        exception_handlers={HTTPException: _http_errors(shown)},
+        exception_handlers={
+            HTTPException: _http_errors(shown),
+            **dict.fromkeys(_OF_PAGES, _page_error),
+        },
         lifespan=lifespan,
     )
     app.state.shared = shared
@@ -213,6 +223,21 @@ def _with_and_without_v1(*routes: Route) -> list[Route]:
         for start in ("/v1", "")
         for route in routes
     ]
+
+
+async def _page_error(request: Request, error: Exception) -> Response:
+    """Return the response of an error of a page; endpoints answer with theirs."""
+    if isinstance(error, ClientGoneError):
+        request.scope["llamaherd.record"].is_gone = True
+        return Response(status_code=CLIENT_GONE)
+    with spoken_in(JSON):
+        known = of_exception(error, NEW_BATCH)
+    if known is None and isinstance(error, NOT_STORED):
+        log.warning("%s %s: %s", request.method, request.url.path, error)
+        known = not_stored(reason_of(error))
+    if known is None:
+        raise error
+    return error_response(known)
 
 
 def _http_errors(paths: Collection[str]) -> ExceptionHandler:

@@ -98,7 +98,7 @@ def _operation(
     if plain == "/metrics":
         content = _TEXT_BODY
     if shape is not None and "stream" in shape.fields:
-        content["text/event-stream"] = {"schema": TEXT}
+        content[shape.media_type.partition(";")[0]] = {"schema": TEXT}
     is_small = method != "POST" and plain != _BY_MODEL
     errors = {c: _ERRORS[c] for c in _OF_GET} if is_small else _ERRORS
     body = bodies.get(plain) if method == "POST" else None

@@ -14,16 +14,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import llamaherd
-from llamaherd.core.errors import LlamaHerdError
 from llamaherd.memory.hardware import available_memory
-from llamaherd.server.errors import ApiError
 from llamaherd.server.metrics import CONTENT_TYPE
 from llamaherd.server.ollama import tags
 from llamaherd.server.protocol import (
-    CLIENT_GONE,
-    ClientGoneError,
     dumps,
-    error_response,
     json_response,
 )
 from llamaherd.server.shapes import other_model
@@ -36,6 +31,7 @@ if TYPE_CHECKING:
 
     from llamaherd.loop.slot_times import SlotTime, SlotTimes
     from llamaherd.server.batches.store import BatchProgress
+    from llamaherd.server.errors import ApiError
     from llamaherd.server.metrics import Metrics
     from llamaherd.server.model_view import ModelView, ShownModel
     from llamaherd.server.state import SharedState
@@ -98,7 +94,7 @@ class ModelPages:
         for each in self._models.shown():
             if each.name == name:
                 return json_response(self._described(each))
-        return error_response(self._unknown(asked))
+        raise self._unknown(asked)
 
     def _unknown(self, asked: str) -> ApiError:
         return other_model(asked, [each.name for each in self._models.shown()])
@@ -108,24 +104,13 @@ class ModelPages:
         asked = request.query_params.get("model")
         name = self._models.name_of(asked)
         if name is None:
-            return error_response(self._unknown(str(asked)))
-        try:
-            async with self._models.lease(name, request.receive) as loaded:
-                return json_response(tokenizer_info(loaded.model))
-        except ClientGoneError:
-            request.scope["llamaherd.record"].is_gone = True
-            return Response(status_code=CLIENT_GONE)
-        except ApiError as error:
-            return error_response(error)
-        except LlamaHerdError as error:
-            return error_response(ApiError(503, str(error), code="stopping"))
+            raise self._unknown(str(asked))
+        async with self._models.lease(name, request.receive) as loaded:
+            return json_response(tokenizer_info(loaded.model))
 
     async def tags(self, _request: Request) -> Response:
         """Return the names of all models, in the format of Ollama."""
-        try:
-            return json_response(tags(self._models.shown(), self._created))
-        except LlamaHerdError as error:
-            return error_response(ApiError(503, str(error), code="stopping"))
+        return json_response(tags(self._models.shown(), self._created))
 
     async def version(self, _request: Request) -> Response:
         """Return the version of llamaherd."""
@@ -143,10 +128,7 @@ class ModelPages:
 
     async def metrics(self, _request: Request) -> Response:
         """Return the metrics."""
-        try:
-            text = self._metrics.text()
-        except LlamaHerdError as error:
-            return error_response(ApiError(503, str(error), code="stopping"))
+        text = self._metrics.text()
         return Response(text, headers={"content-type": CONTENT_TYPE.decode()})
 
 

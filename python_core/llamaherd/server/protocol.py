@@ -7,6 +7,7 @@ import json
 import math
 import re
 import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from starlette.responses import Response
@@ -303,42 +304,19 @@ def request_id(scope: Scope) -> bytes:
 CLIENT_GONE = 499  # status in logs only, as in nginx
 
 
+@dataclass(eq=False, slots=True)
 class RequestRecord:
-    """Record of a request, filled in while it is answered.
+    """Record of a request, filled in while it is answered."""
 
-    Args:
-        is_background: Whether the request is part of a batch and yields to requests of
-            clients.
-        terms: Language of messages and notes.
-
-    Attributes:
-        is_background: See the argument.
-        terms: See the argument.
-        results: Answers of the request; none if no prompt ran.
-        stats: Statistics of the embeddings, scores, labels or codes of the request; None
-            for other requests.
-        status: HTTP status; 0 before the response.
-        is_gone: Whether the client disconnected first.
-        model: Name of the requested model on a server with several models; otherwise "".
-        user: Name of the person whose key the request has; "" without such a key.
-    """
-
-    __slots__ = (
-        *("is_background", "is_gone", "model", "results", "stats", "status"),
-        *("terms", "user"),
-    )
-
-    def __init__(
-        self, *, is_background: bool = False, terms: LanguageTerms = JSON
-    ) -> None:
-        self.is_background = is_background
-        self.terms = terms
-        self.results: Sequence[Result] = ()
-        self.stats: Stats | EmbedStats | None = None
-        self.status = 0
-        self.is_gone = False
-        self.model = ""
-        self.user = ""
+    is_background: bool = False  # of a batch; it yields to requests of clients
+    terms: LanguageTerms = JSON  # language of messages and notes
+    results: Sequence[Result] = ()  # answers; none if no prompt ran
+    # Statistics of embeddings, scores, labels or codes.
+    stats: Stats | EmbedStats | None = None
+    status: int = 0  # HTTP status; 0 before the response
+    is_gone: bool = False  # the client disconnected first
+    model: str = ""  # name of the requested model on a server with several models
+    user: str = ""  # name of the person whose key the request has
 
     @property
     def outcome(self) -> int:

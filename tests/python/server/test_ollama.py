@@ -41,6 +41,9 @@ def _lines(client: Client, body: dict[str, Any]) -> list[Any]:
     status, text, headers = client.ask("POST", CHAT, body)
     assert status == 200, text
     assert headers["content-type"] == "application/x-ndjson"
+    document = client.ask("GET", "/openapi.json")[1]
+    answers = document["paths"][CHAT]["post"]["responses"]["200"]["content"]
+    assert answers.keys() == {"application/json", "application/x-ndjson"}
     return [json.loads(line) for line in text.splitlines()]
 
 

@@ -18,24 +18,18 @@ from llamaherd.core.files import discard
 from llamaherd.core.words import spoken_in
 from llamaherd.server.batches import upload
 from llamaherd.server.batches.store import (
-    NOT_STORED,
     Batch,
     StoredFile,
     new_id,
-    reason_of,
 )
 from llamaherd.server.errors import (
     JSON,
     ApiError,
     bad_field,
-    not_stored,
-    of_exception,
     unknown_field,
 )
 from llamaherd.server.protocol import (
-    ClientGoneError,
     body_parts,
-    error_response,
     json_response,
     read_object,
 )
@@ -79,6 +73,7 @@ class _NewBatch(Shape):
     unused: ClassVar = {}
 
 
+NEW_BATCH = _NewBatch.fields
 _UPLOAD: Schema = {
     "type": "object",
     "properties": {
@@ -288,24 +283,10 @@ class _ByMethod:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401
         request = Request(scope, receive, send)
-        await (await self._answer(request))(scope, receive, send)
-
-    async def _answer(self, request: Request) -> Response:
         method = "GET" if request.method == "HEAD" else request.method
-        try:
-            with spoken_in(JSON):
-                return await self.pages[method](request)
-        except ClientGoneError:
-            request.scope["llamaherd.record"].is_gone = True
-            return Response(status_code=499)
-        except NOT_STORED as error:
-            log.warning("%s %s: %s", request.method, request.url.path, error)
-            return error_response(not_stored(reason_of(error)))
-        except (ApiError, TypeError, ValueError) as error:
-            known = of_exception(error, _NewBatch.fields)
-            if known is None:
-                raise
-            return error_response(known)
+        with spoken_in(JSON):
+            response = await self.pages[method](request)
+        await response(scope, receive, send)
 
 
 def _listed(
