@@ -143,7 +143,7 @@ test-python: system-dev setup $(DEV) models ## run only pytest
 test-pythons: $(DEV) ## run quick tests with other versions of Python: make test-pythons PYTHONS="python3.12 python3.13"
 	@scripts/pythons.sh $(PYTHONS)
 
-test-clients: setup $(DEV) models $(CLIENTS) ## test a real server with client programs: openai, litellm, instructor, LangChain, lm_eval
+test-clients: setup $(DEV) models $(CLIENTS) ## test a real server with client programs: openai, anthropic, litellm, instructor, LangChain, lm_eval
 	@scripts/test.sh clients
 
 test-delays: $(DEV) models ## run tests with random delays of threads and processes: make test-delays SEED=2 TESTS="tests/python/server"

@@ -18,7 +18,9 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
-from llamaherd.server.fields import status_of, unused_field
+from llamaherd.server.errors import JSON
+from llamaherd.server.fields import FIELDS, UnusedField
+from llamaherd.server.routes import SHAPES
 from openai.types import completion_create_params, embedding_create_params
 from openai.types.chat import completion_create_params as chat_params
 from openai.types.responses import input_token_count_params, response_create_params
@@ -37,6 +39,39 @@ _OF_VLLM = {
     "ResponsesRequest": RESPONSES,
     "RerankRequest": RERANK,
 }
+
+
+UNKNOWN = "unknown"
+
+
+def unused_field(path: str, name: str) -> UnusedField | None:
+    """Return a field without an effect on a path of an endpoint.
+
+    Returns:
+        The field; None for a field with an effect and for an unknown field.
+    """
+    shape = SHAPES[path.removeprefix("/v1")]
+    if name in shape.fields:
+        return None
+    return shape.unused.get(name) or FIELDS.get(name)
+
+
+def status_of(path: str, name: str) -> str:
+    """Return the effect of a field in requests to a path of an endpoint.
+
+    Returns:
+        "served" for a field with an effect, "no effect", a text that begins with
+        "refused", or `UNKNOWN` for a field that no table of the server contains.
+    """
+    field = unused_field(path, name)
+    if field is None:
+        is_served = name in SHAPES[path.removeprefix("/v1")].fields
+        return "served" if is_served else UNKNOWN
+    if field.values is None:
+        return "no effect"
+    reason = f": {field.reason}" if field.reason else ""
+    shown = " or ".join(f"`{JSON.literal(value)}`" for value in (None, *field.values))
+    return f"refused, except {shown}{reason}"
 
 
 def of_openai() -> dict[str, list[str]]:

@@ -49,6 +49,8 @@ def thought_of(options: dict[str, Any]) -> list[str]:
 class FakeHandle:
     """A request of a `FakeContext`."""
 
+    n_prompt_tokens = 7
+
     def __init__(
         self,
         prompt: object,
@@ -111,7 +113,7 @@ class FakeHandle:
             finish_reason=reason,
             complete=False,
             error=None if failure is None else why or f"{self.prompt}: it failed",
-            n_prompt_tokens=7,
+            n_prompt_tokens=self.n_prompt_tokens,
             n_reused_tokens=3,
             seed=0,
             thinking="".join(self.thoughts) or None,

@@ -22,13 +22,12 @@ from llamaherd.core.declaration import REQUIRED, Options, options_of
 from llamaherd.core.request import NEUTRAL, Request
 from llamaherd.core.sampling import DEFAULT_SEED, PLAIN_SETTINGS
 from llamaherd.native.shim import ffi, lib
-from llamaherd.server import answer_form
-from llamaherd.server.annotations import AnnotateApi
+from llamaherd.server import sampling
 from llamaherd.server.embeddings import EmbeddingsApi
 from llamaherd.server.generate import GenerateApi
 from llamaherd.server.openai import ChatCompletions, Completions
-from llamaherd.server.openai_sampling import DEFAULTS, OPENAI_NAMES
-from llamaherd.server.scores import ClassifyApi, ScoreApi
+from llamaherd.server.sampling import DEFAULTS, OPENAI_NAMES
+from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
 from llamaherd.server.settings import ServerSettings
 from llamaherd.tables.spec import RunSpec
 from llamaherd.tables.spec_keys import AT_TOP, KEYS, TASK_TABLES
@@ -126,13 +125,14 @@ def of_server(path: str) -> Taken:
         shape, own = WHOLE[path]
         return dict.fromkeys(shape.fields - own - {"model"}, UNSEEN)
     settings = ServerSettings(model_name="m")
+    model: Any = SimpleNamespace(n_ctx_train=512)
     if path == "/generate":
-        made = GenerateApi().understand({"prompt": "a"})
+        made = GenerateApi(model, settings).understand({"prompt": "a"})
         own, names = {"prompt", "model"}, GenerateApi.fields
     else:
         own = {"model", "prompt", "messages", "max_completion_tokens", "stream_options"}
         own |= {"tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "n"}
-        own |= {*answer_form.FIELDS, "repeat_penalty"}
+        own |= {*sampling.FORM_FIELDS, "repeat_penalty"}
         own |= {"reasoning_effort", "thinking_budget_tokens"}
         own |= {"enable_thinking", "thinking_budget"}
         own |= {"thinking_token_budget", "reasoning_budget_tokens"}
@@ -140,7 +140,6 @@ def of_server(path: str) -> Taken:
         own |= {"prompt_logprobs", "add_special_tokens", "dry_sequence_breakers"}
         own |= {"include_stop_str_in_output"}
         names = Completions.fields
-        model = SimpleNamespace(n_ctx_train=512)
         made = Completions(model, settings).understand({"prompt": "a"})
         if path == "/v1/chat/completions":
             names = ChatCompletions.fields

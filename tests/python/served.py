@@ -16,8 +16,7 @@ from llamaherd.memory.device import Placement
 from llamaherd.run.context import checked_options
 from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
-from llamaherd.server.hosts import hosts_of
-from llamaherd.server.settings import ServerSettings
+from llamaherd.server.settings import ServerSettings, hosts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -70,7 +71,7 @@ def _host_names(
 ) -> list[str]:
     if not value:
         return []
-    from llamaherd.server.hosts import allowed_host  # noqa: PLC0415 - optional dependency
+    from llamaherd.server.settings import allowed_host  # noqa: PLC0415 - optional dependency
 
     try:
         return [allowed_host(name) for name in value]
@@ -86,6 +87,35 @@ def _model_names(
     return [name.strip() for name in value]
 
 
+def _user_keys(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> dict[str, str]:
+    """Return the key of each person in a file, by name."""
+    if value is None:
+        return {}
+    try:
+        lines = Path(value).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{value} cannot be read: {error}", ctx, param) from None
+    found: dict[str, str] = {}
+    for i, line in enumerate(lines, 1):
+        words_ = line.split()
+        if not words_ or line.startswith("#"):
+            continue
+        where = f"{value}, line {i}"
+        if len(words_) != 2:  # the line may have a key: do not show it
+            raise click.BadParameter(f"{where} is not NAME KEY.", ctx, param)
+        name, key = words_
+        if name in found or key in found.values():
+            raise click.BadParameter(
+                f"{where}: the name or key occurs twice.", ctx, param
+            )
+        found[name] = _checked_key(where, key)
+    if not found:
+        raise click.BadParameter(f"{value} has no line NAME KEY.", ctx, param)
+    return found
+
+
 def _key(given: str | None) -> str | None:
     """Return the API key that clients must send, from the option or the environment.
 
@@ -95,8 +125,10 @@ def _key(given: str | None) -> str | None:
     name, key = "--api-key", given
     if given is None:
         name, key = KEY_VARIABLE, os.environ.get(KEY_VARIABLE) or None
-    if key is None:
-        return None
+    return None if key is None else _checked_key(name, key)
+
+
+def _checked_key(name: str, key: str) -> str:
     key = key.strip()  # a key from a file ends with a line break
     if not key:
         raise click.UsageError(f"{name} must not be empty.")
@@ -152,6 +184,13 @@ def _key(given: str | None) -> str | None:
     metavar="KEY",
     help="Key that clients must send (Authorization: Bearer KEY). Other users of this "
     f"machine can see the arguments of programs, so set {KEY_VARIABLE} instead.",
+)
+@_where(
+    "--user-keys",
+    metavar="FILE",
+    callback=_user_keys,
+    help="File with a line NAME KEY for each person: requests need one of these keys, "
+    "and /metrics counts the tokens of each person.",
 )
 @_where(
     "--no-api-key",
@@ -342,14 +381,15 @@ def serve(
 ) -> int:
     """Run the server and return the exit status."""
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
-    from llamaherd.server.hosts import is_local  # noqa: PLC0415
+    from llamaherd.server.settings import is_local  # noqa: PLC0415
 
     models = given_models(options["model"], options["models"])
     loras = given_loras(options["loras"], models)
     if len(models) > 1 or loras:
         check_goes_with_several(options)
     key = _key(api_key)
-    if key is not None and no_api_key:
+    has_key = key is not None or bool(options["user_keys"])
+    if has_key and no_api_key:
         return failed("--no-api-key is given with an API key", ExitStatus.WRONG_USE)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr
@@ -359,7 +399,7 @@ def serve(
     except OSError as error:
         return failed(f"cannot listen on {host}:{port}: {error}")
     with bound:
-        if key is None and not is_local(bound):
+        if not has_key and not is_local(bound):
             open_to_all = f"anybody who can reach {serving.url(bound)} can use the model"
             if not no_api_key:
                 return failed(

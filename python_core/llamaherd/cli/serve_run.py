@@ -234,7 +234,7 @@ def _memory_of_cache(
     """
     from llamaherd.model.model import checked_load_options  # noqa: PLC0415
     from llamaherd.run.context import checked_options  # noqa: PLC0415
-    from llamaherd.server.models.fitting import memory_of_cache  # noqa: PLC0415
+    from llamaherd.server.models.spec import memory_of_cache  # noqa: PLC0415
 
     if n_bytes is None:
         return None
@@ -250,8 +250,7 @@ def _settings(
     first: GivenModel,
 ) -> ServerSettings:
     from llamaherd.server import serving  # noqa: PLC0415 - an extra may be missing
-    from llamaherd.server.hosts import hosts_of  # noqa: PLC0415
-    from llamaherd.server.settings import ServerSettings  # noqa: PLC0415
+    from llamaherd.server.settings import ServerSettings, hosts_of  # noqa: PLC0415
 
     name, *others = options["aliases"] or [first.name]
     return ServerSettings(
@@ -270,6 +269,7 @@ def _settings(
         merge_system=options["merge_system"],
         n_ctx=options["n_ctx"],
         api_key=key,
+        user_keys=options["user_keys"],
         hosts=hosts_of(bound, host, options["allowed_hosts"]),
         connections=serving.room_for(options["connections"]),
         embedding_name=_stem(options["embedding_model"]),

@@ -20,12 +20,11 @@ from llamaherd.coding_page.values import are_spans
 from llamaherd.coding_page.views import codebook_view, text_view
 from llamaherd.core import checks
 from llamaherd.core.errors import BadArgumentError
-from llamaherd.server.access import AccessMiddleware
+from llamaherd.server.access import AccessMiddleware, Guard
 from llamaherd.server.errors import ApiError
-from llamaherd.server.limits import Bodies, Guard
-from llamaherd.server.messages import ClientGoneError, dumps, read_object
+from llamaherd.server.pages import page_routes
+from llamaherd.server.protocol import Bodies, ClientGoneError, dumps, read_object
 from llamaherd.server.settings import ServerSettings
-from llamaherd.server.web_pages import page_routes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,9 +33,9 @@ if TYPE_CHECKING:
 
     from llamaherd.coding_page.desk import Desk
     from llamaherd.coding_page.keys import CoderKeys
-    from llamaherd.server.hosts import Hosts
-    from llamaherd.server.record import RequestRecord
+    from llamaherd.server.protocol import RequestRecord
     from llamaherd.server.serving import ServedState
+    from llamaherd.server.settings import Hosts
 
 _MAX_BODY = 1 << 20
 _PAGES = {

@@ -136,7 +136,7 @@ def make_page(
     """
     try:
         from llamaherd.coding_page.serving import CodingPage  # noqa: PLC0415 - an extra
-        from llamaherd.server.hosts import allowed_host  # noqa: PLC0415
+        from llamaherd.server.settings import allowed_host  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
             f"{call('code_texts')} needs packages that are missing: {command('server')}"

@@ -13,7 +13,7 @@ from llamaherd.coding_page.keys import CoderKeys
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.progress import JobProgress
 from llamaherd.server import serving
-from llamaherd.server.hosts import bound_address, hosts_of, is_local
+from llamaherd.server.settings import bound_address, hosts_of, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

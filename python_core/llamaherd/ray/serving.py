@@ -91,7 +91,7 @@ def _built(
     """Load the model in a replica, and return the application without shared files."""
     from llamaherd.server.app import create_app  # noqa: PLC0415 - an extra may be missing
     from llamaherd.server.errors import ApiError  # noqa: PLC0415
-    from llamaherd.server.model_pages import error_response  # noqa: PLC0415
+    from llamaherd.server.protocol import error_response  # noqa: PLC0415
     from llamaherd.server.settings import ServerSettings  # noqa: PLC0415
 
     key = os.environ.get(KEY_VARIABLE)

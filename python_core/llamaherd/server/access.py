@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import time
 from typing import TYPE_CHECKING
 
-from llamaherd.server.api_shape import counts
-from llamaherd.server.dashboard import DATA, PAGES
 from llamaherd.server.errors import ApiError, stopping
-from llamaherd.server.messages import send_json
-from llamaherd.server.record import RequestRecord
-from llamaherd.server.request_id import HEADER, request_id
+from llamaherd.server.pages import DATA, PAGES
+from llamaherd.server.protocol import ID_HEADER, RequestRecord, request_id, send_json
+from llamaherd.server.shapes import counts
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    # REMOVED
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from llamaherd.server.limits import Guard
     from llamaherd.server.metrics import Metrics
-    from llamaherd.server.shared_state import SharedState
+    from llamaherd.server.settings import ServerSettings
+    from llamaherd.server.state import SharedState
 
 log = logging.getLogger(__name__)
-
 OPEN = frozenset(("/health", *PAGES))  # paths that need no key and disclose nothing
 FIGURES = "/metrics"  # paths that are answered even during shutdown
 _OTHER = "(other)"  # an unknown path may contain a prompt
@@ -64,7 +63,7 @@ class AccessMiddleware:
         scope["llamaherd.record"] = record = RequestRecord()
         sent = _sending(record, send, request_id(scope))
         try:
-            self._guard.check(scope, is_open=scope["path"] in OPEN)
+            record.user = self._guard.check(scope, is_open=scope["path"] in OPEN)
             if self._shared.is_ending and scope["path"] != FIGURES:
                 raise stopping()
             await self._app(scope, receive, sent)
@@ -94,7 +93,91 @@ def _sending(record: RequestRecord, send: Send, id_: bytes) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             record.status = message["status"]
-            message = {**message, "headers": [*message["headers"], (HEADER, id_)]}
+            message = {**message, "headers": [*message["headers"], (ID_HEADER, id_)]}
         await send(message)
 
     return sent
+
+
+_LOOKED_AT = (b"host", b"origin", b"authorization", b"x-api-key")
+
+
+def _is_own(origin: bytes, host: bytes, scope: Scope) -> bool:
+    """Return whether a page of this server sends a request.
+
+    A page with HTTPS comes from a proxy, which has another port: the server has no TLS.
+    """
+    scheme, _, named = origin.partition(b"://")
+    if not host or named != host:
+        return False
+    _, port = scope.get("server") or ("", None)
+    has_proxy = host.rpartition(b":")[2] != str(port).encode()
+    return scheme == b"http" or (scheme == b"https" and has_proxy)
+
+
+class Guard:
+    """Access checks of requests."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._hosts = settings.hosts
+        keys = [("", settings.api_key)] if settings.api_key is not None else []
+        # Clients encode non-ASCII letters differently.
+        self._keys = [
+            (name, key.encode(encoding))
+            for name, key in (*keys, *settings.user_keys.items())
+            for encoding in ("utf-8", "latin-1")
+        ]
+
+    def check(self, scope: Scope, *, is_open: bool) -> str:
+        """Check the headers of a request; return the name of the person who sends it.
+
+        A foreign web page in a browser can send requests to a server on the same machine
+        in two ways. It can use a host name that resolves to this machine; the Host header
+        shows this name. Or it sends a cross-origin request; the Origin header names the
+        page's own origin.
+
+        Args:
+            scope: Scope of the request.
+            is_open: Whether the path can be used without an API key.
+
+        Returns:
+            Name by the key; "" for a request without a key of a person.
+
+        Raises:
+            ApiError: The request is refused.
+        """
+        given = dict.fromkeys(_LOOKED_AT, b"")
+        seen: set[bytes] = set()
+        for name, value in scope["headers"]:
+            if name not in given:
+                continue
+            if name in seen:  # programs differ in which of two equal headers they use
+                text = f"there are several {name.decode().title()} headers"
+                raise ApiError(400, text, code="invalid_http")
+            seen.add(name)
+            given[name] = value
+        host, origin, bearer, key = (given[name] for name in _LOOKED_AT)
+        if self._hosts is not None and not self._hosts.admits(host):
+            raise ApiError(
+                403,
+                "the Host header names another server (see --allowed-host)",
+                code="host",
+            )
+        if origin and not _is_own(origin, host, scope):
+            raise ApiError(403, "pages of other origins are refused", code="origin")
+        return self._name_of(bearer, key) if self._keys and not is_open else ""
+
+    def _name_of(self, bearer: bytes, key: bytes) -> str:
+        """Check a key in the header of OpenAI's clients, or of Anthropic's."""
+        scheme, _, shown = bearer.partition(b" ")
+        shown = shown.strip() if scheme.lower() == b"bearer" else key
+        # All keys are compared, so that the time does not tell which one is similar.
+        found = [name for name, own in self._keys if hmac.compare_digest(shown, own)]
+        if not found:
+            raise ApiError(
+                401,
+                "the API key is missing or wrong (Authorization: Bearer ...)",
+                code="invalid_api_key",
+                headers=(("www-authenticate", "Bearer"),),
+            )
+        return found[0]

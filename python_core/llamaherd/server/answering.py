@@ -7,17 +7,18 @@ import logging
 import traceback
 from abc import ABC, abstractmethod
 from contextlib import nullcontext, suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from llamaherd.core.errors import CutOffError
 from llamaherd.core.preparing import AbandonedError
 from llamaherd.core.words import spoken_in
+from llamaherd.run.hosted import HostedCall
 from llamaherd.server import errors
-from llamaherd.server.awaited import AwaitedWork
-from llamaherd.server.costs import CONSTRAINING, check_form
 from llamaherd.server.echo import EchoedResult, start_echo
-from llamaherd.server.messages import (
+from llamaherd.server.errors import JSON, JSON_WITHOUT_CHAT
+from llamaherd.server.limits import CONSTRAINING, check_form
+from llamaherd.server.protocol import (
     ClientGoneError,
     dumps,
     encoded,
@@ -26,10 +27,8 @@ from llamaherd.server.messages import (
     send_json,
     start_events,
 )
-from llamaherd.server.running import Running
-from llamaherd.server.several import SeveralAnswers, start_several
-from llamaherd.server.wording import JSON, JSON_WITHOUT_CHAT
-from llamaherd.server.work_threads import kind_of, n_items
+from llamaherd.server.running import Running, SeveralAnswers, start_several
+from llamaherd.server.threads import AwaitedWork, kind_of, n_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,15 +39,21 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Result
     from llamaherd.run.context import Context
     from llamaherd.run.handle import Handle
-    from llamaherd.server.api_shape import AnswerWriter, ApiShape, ParsedRequest
-    from llamaherd.server.record import RequestRecord
-    from llamaherd.server.shared_state import SharedState
-    from llamaherd.server.work_threads import Kind, Submitting
+    from llamaherd.run.hosted import Steps
+    from llamaherd.server.protocol import RequestRecord
+    from llamaherd.server.shapes import (
+        AnsweringShape,
+        AnswerWriter,
+        ParsedRequest,
+        Prepared,
+        Shape,
+        WorkShape,
+    )
+    from llamaherd.server.state import SharedState
+    from llamaherd.server.threads import Kind, Submitting
 
 log = logging.getLogger(__name__)
-
 _T = TypeVar("_T")
-
 _LAST_WORDS_S = 1.0  # maximum time to send the last event to a client that does not read
 LAST_PRIORITY = -100  # priority of batch requests, which yield to other requests
 # Length that tokenizes in about a millisecond; longer texts leave the event loop.
@@ -77,18 +82,30 @@ _QUICK = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class JsonRequest:
+    """A request whose body was read."""
+
+    fields: dict[str, object]  # fields of the body
+    n_bytes: int  # size of the body
+    record: RequestRecord  # record for the log
+    receive: Receive  # channel that reports a disconnect
+    send: Send  # channel of the answer
+
+
 class Endpoint(ABC):
     """ASGI application of a path that takes JSON.
 
     Args:
         shared: State shared by all requests.
-        fields: Names of all fields of a request.
+        shape: Format of requests and answers, or its class.
     """
 
-    def __init__(self, shared: SharedState, fields: frozenset[str]) -> None:
+    def __init__(self, shared: SharedState, shape: Shape | type[Shape]) -> None:
         self._shared = shared
-        self._fields = fields
-        self._terms = JSON if "chat" in fields else JSON_WITHOUT_CHAT
+        self._fields = shape.fields
+        self._error_event = shape.error_event
+        self._terms = JSON if "chat" in shape.fields else JSON_WITHOUT_CHAT
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; after an error, answer with the error."""
@@ -102,18 +119,17 @@ class Endpoint(ABC):
     async def _respond(
         self, scope: Scope, record: RequestRecord, receive: Receive, send: Send
     ) -> None:
+        is_background = record.is_background
+        parsing = self._shared.threads.pool("parse", is_background=is_background)
         try:
             fields, n_bytes = await read_object(
-                scope,
-                receive,
-                self._shared.bodies,
-                self._shared.threads.pool("parse", is_background=record.is_background),
+                scope, receive, self._shared.bodies, parsing
             )
-            is_background = record.is_background
             if is_background and "priority" in self._fields:
                 fields["priority"] = LAST_PRIORITY
             with nullcontext() if is_background else self._shared.queue.slot():
-                await self.answer(fields, n_bytes, record, receive, send)
+                request = JsonRequest(fields, n_bytes, record, receive, send)
+                await self.answer(request)
         except ClientGoneError:
             record.is_gone = True
         except asyncio.CancelledError:  # the server stops at once
@@ -124,23 +140,8 @@ class Endpoint(ABC):
             await self._fail(error, record, send)
 
     @abstractmethod
-    async def answer(
-        self,
-        fields: dict[str, object],
-        n_bytes: int,
-        record: RequestRecord,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        """Answer one request; errors are sent by the caller.
-
-        Args:
-            fields: Fields of the request.
-            n_bytes: Size of its body.
-            record: Record for the log.
-            receive: Channel that reports a disconnect.
-            send: Channel of the answer.
-        """
+    async def answer(self, request: JsonRequest) -> None:
+        """Answer one request; errors are sent by the caller."""
 
     async def _fail(self, error: Exception, record: RequestRecord, send: Send) -> None:
         known = errors.of_exception(error, self._fields)
@@ -150,31 +151,20 @@ class Endpoint(ABC):
             log.error("%s\n%s", type(error).__name__, frames)
             known = errors.ApiError(500, "an internal error of the server; see its log")
         if record.status:  # the answer has begun: send an event with the error
-            await send_event(send, errors.event(known), is_last=True)
+            await send_event(send, self._error_event(known), is_last=True)
         else:
             await send_json(send, known.status, known.body, known.headers)
 
 
-class Computing(Endpoint):
+class _Computing(Endpoint):
     """Endpoint whose work ends early if the client leaves or the time is over."""
 
-    async def answer(
-        self,
-        fields: dict[str, object],
-        n_bytes: int,
-        record: RequestRecord,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        """See `Endpoint`.
-
-        Raises:
-            ClientGoneError: The client has disconnected.
-        """
-        timeout_s = None if record.is_background else self._shared.timeout_s
-        running = self._shared.enter(Running(receive, timeout_s))
+    async def answer(self, request: JsonRequest) -> None:
+        """See `Endpoint`."""
+        timeout_s = None if request.record.is_background else self._shared.timeout_s
+        running = self._shared.enter(Running(request.receive, timeout_s))
         try:
-            await self.compute(fields, n_bytes, record, running, send)
+            await self.compute(request, running)
         except (errors.ApiError, AbandonedError) as error:
             if running.is_gone:
                 raise ClientGoneError from None
@@ -185,43 +175,23 @@ class Computing(Endpoint):
             self._shared.leave(running)
 
     def _pools(
-        self, fields: dict[str, object], n_bytes: int, record: RequestRecord
+        self, request: JsonRequest
     ) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
-        """Return the threads that check a request, and those of its further work.
-
-        Args:
-            fields: Fields of the request.
-            n_bytes: Size of its body.
-            record: Record of the request.
-        """
-        threads, is_background = self._shared.threads, record.is_background
-        own = threads.pool(kind_of(fields, n_bytes), is_background=is_background)
-        if CONSTRAINING.isdisjoint(fields):
+        """Return the threads that check a request, and those of its further work."""
+        threads, is_background = self._shared.threads, request.record.is_background
+        kind = kind_of(request.fields, request.n_bytes)
+        own = threads.pool(kind, is_background=is_background)
+        if CONSTRAINING.isdisjoint(request.fields):
             return own, own
         return threads.pool("compile", is_background=is_background), own
 
     @abstractmethod
-    async def compute(
-        self,
-        fields: dict[str, object],
-        n_bytes: int,
-        record: RequestRecord,
-        running: Running,
-        send: Send,
-    ) -> None:
-        """Answer one request, which may be ended early at any time.
-
-        Args:
-            fields: Fields of the request.
-            n_bytes: Size of its body.
-            record: Record for the log.
-            running: The request.
-            send: Channel of the answer.
-        """
+    async def compute(self, request: JsonRequest, running: Running) -> None:
+        """Answer one request, which may be ended early at any time."""
 
 
-class Answering(Computing):
-    """ASGI application that answers the requests of one API.
+class Answering(_Computing):
+    """Application of a path whose answers are generated texts.
 
     Args:
         shared: State shared by all requests.
@@ -229,32 +199,26 @@ class Answering(Computing):
         shape: Format of requests and answers.
     """
 
-    def __init__(self, shared: SharedState, ctx: Context, shape: ApiShape) -> None:
-        super().__init__(shared, shape.fields)
+    def __init__(self, shared: SharedState, ctx: Context, shape: AnsweringShape) -> None:
+        super().__init__(shared, shape)
         self._ctx = ctx
         self._shape = shape
 
-    async def compute(
-        self,
-        fields: dict[str, object],
-        n_bytes: int,
-        record: RequestRecord,
-        running: Running,
-        send: Send,
-    ) -> None:
-        """See `Computing`."""
-        first, own = self._pools(fields, n_bytes, record)
+    async def compute(self, request: JsonRequest, running: Running) -> None:
+        """See `_Computing`."""
+        fields, n_bytes = request.fields, request.n_bytes
+        first, own = self._pools(request)
 
         def submit() -> ParsedRequest:
             check_form(fields, n_bytes)
-            parsed, running.handle = self._submit_now(fields, own, record)
+            parsed, running.handle = self._submit_now(fields, own, request.record)
             return parsed
 
         if n_bytes < _LONG_BODY and fields.keys() <= _QUICK and n_items(fields) == 1:
             parsed = submit()
         else:
             parsed = await running.prepared(first, submit)
-        await self._answer(parsed, running, record, send)
+        await self._answer(parsed, running, request.record, request.send)
 
     def _submit_now(
         self, fields: dict[str, object], own: Submitting, record: RequestRecord
@@ -286,8 +250,9 @@ class Answering(Computing):
     ) -> None:
         answer = self._shape.answer(parsed)
         if parsed.stream:
-            results = await _send_pieces(answer, running, record, send)
-            record.results = results
+            record.results = results = await self._send_pieces(
+                answer, running, record, send
+            )
             n = _n_values(results)
             last = await self._made(lambda: answer.end(results), n, record)
             await send_event(send, last, is_last=True)
@@ -298,14 +263,26 @@ class Answering(Computing):
             body = await self._made(lambda: write(answer.whole(results)), n, record)
             await send_json(send, 200, body)
 
-    async def _made(self, make: Callable[[], _T], n: int, record: RequestRecord) -> _T:
-        """Return a part of the answer, made outside of the event loop if it is long.
+    async def _send_pieces(
+        self, answer: AnswerWriter, running: Running, record: RequestRecord, send: Send
+    ) -> list[Result]:
+        """Send pieces as they arrive. An error before the first piece sets the status."""
+        with suppress(CutOffError):  # comes after the last piece; `results` handles it
+            if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
+                async for piece in running.handle.pieces():
+                    if record.status:
+                        await send_event(send, answer.piece(piece))
+                    else:
+                        await start_events(send, self._shape.media_type)
+                        await send_event(send, answer.start() + answer.piece(piece))
+        results = await running.results()
+        if not record.status:
+            await start_events(send, self._shape.media_type)
+            await send_event(send, answer.start())
+        return results
 
-        Args:
-            make: Function that makes the part.
-            n: Number of values in the answer, see `_n_values`.
-            record: Record of the request.
-        """
+    async def _made(self, make: Callable[[], _T], n: int, record: RequestRecord) -> _T:
+        """Return a part of the answer, made outside of the event loop if it is long."""
         if n <= _FEW_VALUES:
             return make()
         kind: Kind = "short" if n <= _MANY_VALUES else "long"
@@ -348,20 +325,86 @@ def _check_ids(prompt: object, n_vocab: int) -> None:
             raise errors.bad_field("prompt", text)
 
 
-async def _send_pieces(
-    answer: AnswerWriter, running: Running, record: RequestRecord, send: Send
-) -> list[Result]:
-    """Send pieces as they arrive. An error before the first piece sets the status."""
-    with suppress(CutOffError):  # comes after the last piece; `results` handles it
-        if not isinstance(running.handle, (SeveralAnswers, AwaitedWork)):
-            async for piece in running.handle.pieces():
-                if record.status:
-                    await send_event(send, answer.piece(piece))
-                else:
-                    await start_events(send)
-                    await send_event(send, answer.start() + answer.piece(piece))
-    results = await running.results()
-    if not record.status:
-        await start_events(send)
-        await send_event(send, answer.start())
-    return results
+class Working(_Computing):
+    """Application of a path whose answers are never streamed.
+
+    Args:
+        shared: State shared by all requests.
+        shape: Format of requests and answers.
+    """
+
+    def __init__(self, shared: SharedState, shape: WorkShape) -> None:
+        super().__init__(shared, shape)
+        self._shape = shape
+
+    async def compute(self, request: JsonRequest, running: Running) -> None:
+        """See `_Computing`."""
+        first, own = self._pools(request)
+
+        def start() -> _Started[Any] | bytes:
+            check_form(request.fields, request.n_bytes)
+            started = self._start(request.fields, own, request.record)
+            if not isinstance(started, bytes):
+                running.handle = started.job
+            return started
+
+        body = await running.prepared(first, start)
+        if not isinstance(body, bytes):
+            results = await running.outcome()
+            body = await asyncio.wrap_future(own.submit(body.body, results))
+        await send_json(request.send, 200, body)
+
+    def _start(
+        self, fields: dict[str, object], own: Submitting, record: RequestRecord
+    ) -> _Started[Any] | bytes:
+        """Check a request and start its work, or return the body of its answer."""
+        with spoken_in(record.terms):
+            made = self._shape.prepare(fields)
+        if isinstance(made, dict):
+            return encoded(made)
+        threads = own
+        if made.thread is not None:
+            threads = made.thread.turns(is_background=record.is_background)
+        elif not (isinstance(made.work, HostedCall) and made.work.is_stepped):
+            is_background = record.is_background
+            threads = self._shared.threads.pool("codes", is_background=is_background)
+        return _Started(made, record, threads)
+
+
+class _Started(Generic[_T]):
+    """Work of a request, started at once.
+
+    Args:
+        made: Checked request.
+        record: Record of the request, which gets the statistics of the work.
+        threads: Threads of the work.
+
+    Attributes:
+        job: Job of the work.
+    """
+
+    def __init__(
+        self, made: Prepared[_T], record: RequestRecord, threads: Submitting
+    ) -> None:
+        self._made = made
+        self._record = record
+        self.job: AwaitedWork[_T] = AwaitedWork(self, threads)
+
+    def cancel(self) -> None:
+        self._made.work.cancel()
+
+    def steps(self) -> Steps[_T]:
+        """Compute the results in steps."""
+        with spoken_in(self._record.terms):
+            work: Any = self._made.work
+            results: Any = (
+                (yield from work.steps()) if isinstance(work, HostedCall) else work.run()
+            )
+            # The tokens are counted even if the request ends with the error of one text.
+            self._record.stats = results.stats
+            return results  # type: ignore[no-any-return]
+
+    def body(self, results: _T) -> bytes:
+        """Return the body of the answer, as JSON."""
+        with spoken_in(self._record.terms):
+            return encoded(self._made.render(results))

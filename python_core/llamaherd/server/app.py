@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,31 +10,30 @@ from typing import TYPE_CHECKING, Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.responses import Response
 from starlette.routing import Route
 
 from llamaherd.core import checks
+from llamaherd.core.errors import LlamaHerdError
 from llamaherd.core.words import spoken_in
 from llamaherd.memory.device import memory_of_model
 from llamaherd.model.model import Model, checked_load_options
 from llamaherd.run.context import checked_options
-from llamaherd.server.access import AccessMiddleware
-from llamaherd.server.batches.pages import BatchPages
-from llamaherd.server.batches.service import BatchService, batch_endpoints
-from llamaherd.server.dashboard import Dashboard
-from llamaherd.server.endpoints import ALIASES, FIELDS, OF_OPENAI
-from llamaherd.server.errors import ApiError
-from llamaherd.server.file_contents import FileContents
-from llamaherd.server.limits import Guard
+from llamaherd.server.access import AccessMiddleware, Guard
+from llamaherd.server.batches.pages import BODIES, NEW_BATCH, BatchPages
+from llamaherd.server.batches.service import BatchService
+from llamaherd.server.batches.store import NOT_STORED, reason_of
+from llamaherd.server.errors import JSON, ApiError, not_stored, of_exception
 from llamaherd.server.metrics import Metrics
-from llamaherd.server.model_pages import ModelPages, error_response
-from llamaherd.server.models.fitting import check_each_fits
-from llamaherd.server.models.loading import load_files
-from llamaherd.server.models.registry import ModelRegistry
+from llamaherd.server.models.loading import LoadedModel, OneModel, ServedModel, load_files
 from llamaherd.server.models.routing import ByModel, ShowModels
+from llamaherd.server.models.spec import FileContents, check_each_fits
+from llamaherd.server.models.store import ModelStore
 from llamaherd.server.openapi import openapi
-from llamaherd.server.served_model import LoadedModel, OneModel, ServedModel
-from llamaherd.server.shared_state import SharedState
-from llamaherd.server.wording import JSON
+from llamaherd.server.pages import Dashboard, ModelPages
+from llamaherd.server.protocol import CLIENT_GONE, ClientGoneError, error_response
+from llamaherd.server.routes import ALIASES, SHAPES
+from llamaherd.server.state import SharedState
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     )
 
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import ExceptionHandler
 
     from llamaherd.native.models import LoadInterrupt
@@ -57,7 +56,11 @@ if TYPE_CHECKING:
     from llamaherd.server.models.spec import ModelSpec
     from llamaherd.server.settings import ServerSettings
 
+log = logging.getLogger(__name__)
+
 _POST = ["POST"]
+# Errors of pages that have responses of their own.
+_OF_PAGES = (ApiError, ClientGoneError, LlamaHerdError, *NOT_STORED)
 
 
 def create_app(
@@ -129,7 +132,7 @@ def create_app_of_models(
     n_bytes = memory_of_model(placement) if settings.memory is None else settings.memory
     needs = {spec.name: spec.n_bytes + n for spec, n in zip(specs, least, strict=True)}
     check_each_fits(needs, n_bytes, is_given=is_given)
-    models = ModelRegistry(
+    models = ModelStore(
         specs,
         load,
         n_bytes=n_bytes,
@@ -143,7 +146,7 @@ def create_app_of_models(
     shared = SharedState(models, replace(settings, queue=settings.queue * len(specs)))
     shared.when_ending = models.stop_loading
     endpoints: dict[str, Endpoint] = {
-        path: ByModel(shared, models, path) for path in FIELDS
+        path: ByModel(shared, models, path) for path in SHAPES
     }
     endpoints["/api/show"] = ShowModels(shared, models)
     return _application(shared, settings, models, endpoints, models.close)
@@ -156,37 +159,31 @@ def _application(
     endpoints: Mapping[str, Endpoint],
     close: Callable[[], Awaitable[None]] | None = None,
 ) -> Starlette:
-    """Return the application with all routes.
-
-    Args:
-        shared: State shared by all requests.
-        settings: Settings of the application.
-        models: Models of the server, for its pages and metrics.
-        endpoints: Application of each path that answers with a model.
-        close: Function called when the application ends.
-    """
+    """Return the application with all routes."""
     metrics = Metrics(models)
     pages = ModelPages(models, metrics)
-    posts = {path: Route(path, endpoints[path], methods=_POST) for path in endpoints}
-    aliases = [
-        Route(alias, endpoints[path], methods=_POST, include_in_schema=False)
-        for alias, path in ALIASES.items()
-    ]
-    routes = [
-        posts["/generate"],
-        *_with_and_without_v1(
-            *(route for path, route in posts.items() if path in OF_OPENAI),
-            *aliases,
-            *pages.routes_of_openai(),
+    routes: list[Route] = []
+    for path, shape in SHAPES.items():
+        post = Route(path, endpoints[path], methods=_POST)
+        routes += _with_and_without_v1(post) if shape.has_v1 else [post]
+    routes += _with_and_without_v1(
+        *(
+            Route(alias, endpoints[path], methods=_POST, include_in_schema=False)
+            for alias, path in ALIASES.items()
         ),
-        *(posts[path] for path in posts if path not in {"/generate", *OF_OPENAI}),
-        *pages.routes(),
-    ]
-    batches = BatchService(shared, settings.data, batch_endpoints(routes), models)
+        *pages.routes_of_openai(),
+    )
+    routes += pages.routes()
+    in_batches = {
+        shape.shown_path(): endpoints[path]
+        for path, shape in SHAPES.items()
+        if shape.in_batches
+    }
+    batches = BatchService(shared, settings.data, in_batches, models)
     routes += Dashboard(shared, models, batches.progress).routes()
     batch_pages = BatchPages(batches, shared, settings.max_file)
     routes += _with_and_without_v1(*batch_pages.routes())
-    pages.document = openapi(routes)
+    pages.document = openapi(routes, BODIES)
     paths = [route.path for route in routes]
     shown = [route.path for route in routes if route.include_in_schema]
 
@@ -204,7 +201,10 @@ def _application(
         middleware=[
             Middleware(AccessMiddleware, Guard(settings), shared, metrics, paths)
         ],
-        exception_handlers={HTTPException: _http_errors(shown)},
+        exception_handlers={
+            HTTPException: _http_errors(shown),
+            **dict.fromkeys(_OF_PAGES, _page_error),
+        },
         lifespan=lifespan,
     )
     app.state.shared = shared
@@ -223,6 +223,21 @@ def _with_and_without_v1(*routes: Route) -> list[Route]:
         for start in ("/v1", "")
         for route in routes
     ]
+
+
+async def _page_error(request: Request, error: Exception) -> Response:
+    """Return the response of an error of a page; endpoints answer with theirs."""
+    if isinstance(error, ClientGoneError):
+        request.scope["llamaherd.record"].is_gone = True
+        return Response(status_code=CLIENT_GONE)
+    with spoken_in(JSON):
+        known = of_exception(error, NEW_BATCH)
+    if known is None and isinstance(error, NOT_STORED):
+        log.warning("%s %s: %s", request.method, request.url.path, error)
+        known = not_stored(reason_of(error))
+    if known is None:
+        raise error
+    return error_response(known)
 
 
 def _http_errors(paths: Collection[str]) -> ExceptionHandler:

@@ -1,4 +1,4 @@
-"""Options of chats: defaults of the server, and fields that control thinking.
+"""Messages and options of chats.
 
 Clients turn thinking on and off with fields of OpenAI's API, vLLM, llama-server and
 DeepSeek's API. Each of these fields is converted to the options `thinking` and
@@ -13,11 +13,12 @@ from llamaherd.asks.chat_options import checked_variables
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
 from llamaherd.core.thinking import MOST_TOKENS, checked_thinking
-from llamaherd.server.errors import bad_field
-from llamaherd.server.wording import JSON
+from llamaherd.server.errors import JSON, bad_field, unknown_field
+from llamaherd.server.fields import check_of_message, checked_string
+from llamaherd.server.schemas import FLAG, TEXT, Schema, listed, ref, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from llamaherd.server.settings import ServerSettings
 
@@ -28,16 +29,15 @@ BUDGETS = (
     *("thinking_token_budget", "reasoning_budget_tokens"),
     *("thinking_budget", "thinking_budget_tokens"),
 )
-# Fields that chats have in addition to the fields of completions.
-FIELDS = frozenset(
-    {
-        *("messages", "thinking", KWARGS, "reasoning_effort"),
-        *BUDGETS,
-        "enable_thinking",
-        "show_schema",
-        *("continue_final_message", "add_generation_prompt"),
-    }
-)
+# Fields that chats have in addition to declared options.
+CHAT_FIELDS: dict[str, Schema] = {
+    "messages": listed(ref("Message"), minItems=1),
+    "reasoning_effort": TEXT,
+    "enable_thinking": FLAG,
+    **dict.fromkeys(BUDGETS, whole(-1, MOST_TOKENS)),
+    "continue_final_message": FLAG,
+    "add_generation_prompt": FLAG,
+}
 _SWITCHES = ("enable_thinking", "thinking")  # variables of templates
 _NO_EFFORT = "none"
 
@@ -144,3 +144,135 @@ def _thinking(value: object) -> Any:  # noqa: ANN401 - checked by the library
     if n is not True:
         n = checks.integer(where.at(Field("budget_tokens")), n, 0, MOST_TOKENS)
     return checked_thinking("thinking", n)
+
+
+_ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
+# Fields of messages with calls of functions and their results.
+_OF_TOOLS = {"assistant": "tool_calls", "tool": "tool_call_id"}
+
+
+def chat_messages(given: Mapping[str, object]) -> list[dict[str, object]]:
+    """Convert the messages of a conversation to the format of the library.
+
+    Raises:
+        ApiError: A message has an unsupported part.
+    """
+    messages = given.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise bad_field("messages", "messages must be a list of at least one message")
+    return [_message(f"messages[{i}]", message) for i, message in enumerate(messages)]
+
+
+def _message(name: str, message: object) -> dict[str, object]:
+    if not isinstance(message, dict):
+        raise bad_field(name, f"{name} must be an object with role and content")
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        allowed = ", ".join(_ROLES)
+        raise bad_field(f"{name}.role", f"{name}.role must be one of {allowed}")
+    of_tools = _OF_TOOLS.get(role)
+    own = {"role", "content", of_tools}
+    refusal = message.get("refusal")
+    if of_tools == "tool_calls" and isinstance(refusal, str):
+        own.add("refusal")
+    for key, value in message.items():
+        if key not in own:
+            check_of_message(name, key, value)
+    found: dict[str, object] = {"role": _ROLES[role]}
+    if of_tools == "tool_calls" and message.get("tool_calls"):
+        found["tool_calls"] = _calls(f"{name}.tool_calls", message["tool_calls"])
+    if of_tools == "tool_call_id" and message.get("tool_call_id") is not None:
+        found["tool_call_id"] = checked_string(
+            f"{name}.tool_call_id", message["tool_call_id"]
+        )
+    if "tool_calls" in found and _is_empty(message.get("content")):
+        found["content"] = ""  # a call needs no text
+    else:
+        found["content"] = _content(f"{name}.content", message)
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    return {**found, "reasoning_content": thought} if thought else found
+
+
+def _is_empty(content: object) -> bool:
+    return content is None or (isinstance(content, list) and not content)
+
+
+def _calls(name: str, calls: object) -> list[dict[str, object]]:
+    """Return the calls of functions in a message of the assistant."""
+    if not isinstance(calls, list):
+        raise bad_field(name, f"{name} must be a list of calls")
+    found: list[dict[str, object]] = []
+    for i, call in enumerate(calls):
+        where = f"{name}[{i}]"
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(call, dict) or not isinstance(function, dict):
+            text = "must be an object with id, type and function"
+            raise bad_field(where, f"{where} {text}")
+        own = {"name": checked_string(f"{where}.function.name", function.get("name"))}
+        # A call of a function without arguments may have null or an empty text.
+        arguments = function.get("arguments")
+        arguments = "{}" if arguments is None or arguments == "" else arguments
+        own["arguments"] = checked_string(f"{where}.function.arguments", arguments)
+        identity = (
+            {"id": checked_string(f"{where}.id", call["id"])} if call.get("id") else {}
+        )
+        found.append({**identity, "type": "function", "function": own})
+    return found
+
+
+def _content(name: str, message: Mapping[str, object]) -> str:
+    """Return the text of a message, joined if it has several parts."""
+    content = message.get("content")
+    if message["role"] == "assistant" and content is None:
+        content = message.get("refusal")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list) or not content:
+        raise bad_field(name, f"{name} must be a string or a list of parts with text")
+    return joined_text(name, content)
+
+
+# Field with the text of a part, by its type. `refusal` is the text with which a model
+# refused to answer.
+TEXT_OF = {
+    "text": "text",
+    "input_text": "text",
+    "output_text": "text",
+    "refusal": "refusal",
+}
+# Further fields of such parts, without an effect.
+_UNUSED = frozenset({"type", "annotations", "logprobs", "cache_control"})
+
+
+def joined_text(name: str, parts: Sequence[object], first: int = 0) -> str:
+    """Return the text of the content of a message that has several parts.
+
+    Args:
+        name: Path of the content.
+        parts: The parts.
+        first: Number of the first part in the content.
+
+    Raises:
+        ApiError: A part is invalid or has no text.
+    """
+    return "".join(_text_of(f"{name}[{i}]", part) for i, part in enumerate(parts, first))
+
+
+def _text_of(name: str, part: object) -> str:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(part, dict) or not isinstance(kind, str):
+        raise bad_field(name, f'{name} must be {{"type": "text", "text": "..."}}')
+    if kind not in TEXT_OF:
+        text = f"{name} is of type {JSON.literal(kind[:60])}: this model reads text only"
+        raise bad_field(name, text)
+    field = TEXT_OF[kind]
+    for key, value in part.items():
+        if key not in _UNUSED | {field} and value is not None:
+            raise unknown_field(f"{name}.{key}")
+    return checked_string(f"{name}.{field}", part.get(field))

@@ -22,8 +22,8 @@ from llamaherd.model.tokens import prompt_tokens, token_bytes
 from llamaherd.native.vocabulary import ends_answer
 from llamaherd.run.call import Call
 from llamaherd.run.hosted import HostedCall
-from llamaherd.server.costs import check_kept
-from llamaherd.server.several import SeveralAnswers
+from llamaherd.server.limits import check_kept
+from llamaherd.server.running import SeveralAnswers
 
 if TYPE_CHECKING:
     from array import array
@@ -33,22 +33,17 @@ if TYPE_CHECKING:
     from llamaherd.model.model import Model
     from llamaherd.run.host import Host
     from llamaherd.run.hosted import Steps
-    from llamaherd.server.api_shape import ParsedRequest
-    from llamaherd.server.work_threads import Submitting
+    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.threads import Submitting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EchoedResult(Result):
-    """Answer with its prompt.
+    """Answer with its prompt."""
 
-    Attributes:
-        echo: Text of the prompt, with which the answer begins; None to leave the text
-            out.
-        scores_of_prompt: Tokens of the prompt with their log-probabilities; None without
-            log-probabilities.
-    """
-
+    # Text of the prompt, with which the answer begins; None to leave the text out.
     echo: str | None
+    # Tokens of the prompt with their log-probabilities; None without log-probabilities.
     scores_of_prompt: PromptScores | None = None
 
 
@@ -183,11 +178,7 @@ def _tokens(
     params: SamplingParams,
     options: GenerateOptions,
 ) -> list[array[int]]:
-    """Return the tokens of each prompt; for a chat, of the rendered messages.
-
-    Raises:
-        PromptError: A prompt has no tokens, or the template refuses its messages.
-    """
+    """Return the tokens of each prompt; for a chat, of the rendered messages."""
     name = "messages" if options.chat else "prompt"
     is_bound = is_constrained(params)
     # No warnings here: the later call for the answers gives them.

@@ -1,39 +1,69 @@
-"""`POST /v1/embeddings`: vectors of texts, in the format of OpenAI's API."""
+"""`POST /v1/embeddings` and `/v1/rerank`: vectors of texts, and relevance."""
 
 from __future__ import annotations
 
+import math
+import secrets
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from llamaherd.api.embed import prepare_embed
-from llamaherd.asks.options import EmbedOptions
+from llamaherd.api.score import prepare_score
+from llamaherd.asks.options import EmbedOptions, ScoreOptions
 from llamaherd.core import checks
+from llamaherd.core.argument import Argument
 from llamaherd.core.declaration import options_of
-from llamaherd.core.errors import ModelLoadError
 from llamaherd.core.failure import code_of
-from llamaherd.server.costs import MOST_ITEMS
+from llamaherd.server import schemas
 from llamaherd.server.errors import ApiError, bad_field, code_of_prompt, renamed
-from llamaherd.server.work_api import Prepared, given_fields, other_model
+from llamaherd.server.fields import (
+    FLAG,
+    INTEGER,
+    OBJECT,
+    OF_CLIENTS,
+    UnusedField,
+    checked_string,
+)
+from llamaherd.server.limits import check_items, check_pairs
+from llamaherd.server.schemas import (
+    COUNT,
+    ITEMS,
+    MOST_ITEMS,
+    NUMBER,
+    SOME_TEXT,
+    SOME_TOKENS,
+    TEXT,
+    Schema,
+    either,
+    listed,
+    record,
+    ref,
+    whole,
+)
+from llamaherd.server.shapes import Prepared, WorkShape, other_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from llamaherd.core.embeddings import Embeddings, EmbedProgress
+    from llamaherd.asks.continuations import ScoreResults
+    from llamaherd.core.embeddings import Embeddings
     from llamaherd.model.model import Model
-    from llamaherd.run.embed_job import EmbedWork
     from llamaherd.run.job import Runnable
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.work_threads import VectorThread, VectorThreads
+    from llamaherd.server.shapes import Served
+    from llamaherd.server.threads import VectorThread, VectorThreads
 
-_OPTIONS = frozenset(options_of(EmbedOptions, "http"))
+_OPTIONS = options_of(EmbedOptions, "http").keys()
 _FORMATS = ("float", "base64")
+# A request may only ask for the maximum length of the model.
+_TRUNCATE: dict[str, Schema] = {"truncate_prompt_tokens": {"const": -1}}
 
 
-class EmbeddingsApi:
+class EmbeddingsApi(WorkShape):
     """Format of `/v1/embeddings`.
 
     Args:
@@ -43,25 +73,60 @@ class EmbeddingsApi:
         model: Model for embeddings; None uses `own`.
     """
 
-    fields = _OPTIONS | {
-        *("model", "input", "encoding_format", "dimensions", "truncate_prompt_tokens")
+    path = "/embeddings"
+    summary = "Compute vectors of texts, as OpenAI's API does."
+    options: ClassVar[Any] = (EmbedOptions, "http")
+    own: ClassVar = {
+        "model": TEXT,
+        "input": either(
+            SOME_TEXT,
+            SOME_TOKENS,
+            listed(SOME_TEXT, **ITEMS),
+            listed(SOME_TOKENS, **ITEMS),
+        ),
+        "encoding_format": {"enum": list(_FORMATS)},
+        "dimensions": whole(1),
+        **_TRUNCATE,
     }
+    needed = ("input",)
+    answers = record(
+        object={"const": "list"},
+        model=TEXT,
+        data=listed(
+            record(
+                object={"const": "embedding"},
+                index=COUNT,
+                embedding=either(listed(NUMBER), TEXT),
+            )
+        ),
+        usage=ref("Usage"),
+    )
+    in_batches = True
+    needs_text = False
 
     def __init__(
         self,
         own: Model,
         settings: ServerSettings,
-        threads: VectorThreads,
+        threads: VectorThreads | None,
         model: Model | None = None,
     ) -> None:
-        self._own = own
-        self._settings = settings
+        super().__init__(own, settings)
         self._threads = threads
-        self._model = model
+        self._vector_model = model
+
+    @classmethod
+    def of(cls, served: Served) -> EmbeddingsApi:
+        """Return the format for a loaded model."""
+        given = (served.settings, served.threads, served.embedding_model)
+        return cls(served.model, *given)
 
     def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
         """See `WorkShape`."""
-        given = given_fields(fields, self.fields, ("input",))
+        return self.prepared(self.given(fields))
+
+    def prepared(self, given: Mapping[str, object]) -> Prepared[Embeddings]:
+        """Return the job of a request whose fields are known."""
         name, model = self.chosen(given)
         form = checks.choice(
             "encoding_format", given.get("encoding_format", "float"), _FORMATS
@@ -91,6 +156,8 @@ class EmbeddingsApi:
 
     def thread(self, model: Model) -> VectorThread:
         """Return the thread that computes the vectors of a model."""
+        if self._threads is None:
+            raise RuntimeError("the server has no threads for vectors")
         return self._threads.of(model)
 
     def work(
@@ -109,7 +176,7 @@ class EmbeddingsApi:
             options: Options of `embed_parallel`.
 
         Raises:
-            ApiError: The model cannot compute embeddings.
+            ModelLoadError: The model cannot compute embeddings.
         """
         if "truncate_prompt_tokens" in given:
             n = given["truncate_prompt_tokens"]
@@ -117,63 +184,23 @@ class EmbeddingsApi:
                 text = "truncate_prompt_tokens must be -1: the maximum of the model"
                 raise bad_field("truncate_prompt_tokens", text)
             options.setdefault("truncate", True)
-        try:
-            work = prepare_embed(model, texts, options)  # type: ignore[arg-type]
-        except ModelLoadError as error:
-            raise _no_vectors(str(error)) from None
-        return _Vectors(work)
+        return prepare_embed(model, texts, options)  # type: ignore[arg-type]
 
     def chosen(self, given: Mapping[str, object]) -> tuple[str, Model]:
         """Return the model of a request with its name."""
         own = self._settings.embedding_name
-        asked = given.get("model", own or self._settings.model_name)
-        if not isinstance(asked, str):
-            text = f"model must be a string, not {checks.shown(asked)}"
-            raise bad_field("model", text)
-        if self._model is not None and asked in {own, f"{own}.gguf"}:
-            return str(own), self._model
+        asked = checked_string(
+            "model", given.get("model", own or self._settings.model_name)
+        )
+        if self._vector_model is not None and asked in {own, f"{own}.gguf"}:
+            return str(own), self._vector_model
         name = self._settings.name_of(asked)
         if name is None:
             names = self._settings.names
             raise other_model(asked, names if own is None else (*names, own))
-        if self._model is not None and asked not in self._settings.names:
-            return str(own), self._model  # any name is accepted
-        return name, self._own
-
-
-class _Vectors:
-    """Job that computes embeddings, with errors for clients of the server.
-
-    Args:
-        work: Job that computes the embeddings.
-    """
-
-    problem = ""
-
-    def __init__(self, work: EmbedWork) -> None:
-        self._work = work
-
-    @property
-    def progress(self) -> EmbedProgress:
-        return self._work.progress
-
-    def cancel(self) -> None:
-        self._work.cancel()
-
-    def run(self) -> Embeddings:
-        try:
-            return self._work.run()
-        except ModelLoadError as error:
-            raise _no_vectors(str(error)) from None
-
-
-def _no_vectors(reason: str) -> ApiError:
-    return ApiError(
-        400,
-        f"{reason}; start the server with --embedding-model FILE",
-        param="model",
-        code="no_embeddings",
-    )
+        if self._vector_model is not None and asked not in self._settings.names:
+            return str(own), self._vector_model  # any name is accepted
+        return name, self._model
 
 
 def _texts(value: object) -> list[Any]:
@@ -215,3 +242,176 @@ def _written(vector: NDArray[np.float32], form: str) -> object:
     if form == "base64":
         return b64encode(np.ascontiguousarray(vector).tobytes()).decode("ascii")
     return [float(value) for value in vector]
+
+
+# Fields of vLLM without an effect.
+_UNUSED_OF_RERANK: dict[str, UnusedField] = {
+    "activation": UnusedField(FLAG, (True,)),
+    "mm_processor_kwargs": UnusedField(OBJECT, ({},)),
+    "priority": UnusedField(INTEGER, (0,)),
+    "softmax": UnusedField(FLAG, (True,)),
+    "use_activation": UnusedField(FLAG, (True,)),
+}
+_DOCUMENT = either(
+    SOME_TEXT,
+    {**record(text=SOME_TEXT), "additionalProperties": False},
+)
+_PROMPT = "Passage: {}\nQuestion that this passage answers:"
+
+
+class RerankApi(WorkShape):
+    """Format of `/v1/rerank`.
+
+    As in vLLM and llama-server, the format follows Jina's and Cohere's APIs. With
+    `texts`, the format follows Text Embeddings Inference.
+
+    With a model for embeddings, the relevance of a document is the cosine of its vector
+    and the vector of the query. With a model that generates text, the relevance is the
+    geometric mean of the probabilities of the query's tokens after the document (query
+    likelihood).
+
+    Source: Ponte and Croft 1998; Sachan et al. 2022, arXiv 2204.07496.
+    """
+
+    path = "/rerank"
+    summary = "Order documents by their relevance to a query."
+    own: ClassVar = {
+        "model": TEXT,
+        "query": _DOCUMENT,
+        "documents": listed(_DOCUMENT, **ITEMS),
+        "texts": listed(_DOCUMENT, **ITEMS),
+        "top_n": whole(0),
+        "return_documents": schemas.FLAG,
+        "return_text": schemas.FLAG,
+        **_TRUNCATE,
+    }
+    needed = ("query",)
+    unused: ClassVar = {**OF_CLIENTS, **_UNUSED_OF_RERANK}
+    answers = either(
+        record(
+            id=TEXT,
+            object={"const": "list"},
+            model=TEXT,
+            results=listed(record(index=COUNT, relevance_score=NUMBER)),
+            usage=ref("Usage"),
+        ),
+        listed(record(index=COUNT, score=NUMBER)),
+    )
+    in_batches = True
+    needs_text = False
+
+    def __init__(self, served: Served) -> None:
+        super().__init__(served.model, served.settings)
+        self._vectors = EmbeddingsApi.of(served)
+        self._context = served.ctx
+
+    @classmethod
+    def of(cls, served: Served) -> RerankApi:
+        """Return the format for a loaded model."""
+        return cls(served)
+
+    def prepare(self, fields: dict[str, object]) -> Prepared[Any]:
+        """See `WorkShape`."""
+        given = self.given(fields)
+        name, model = self._vectors.chosen(given)
+        query = _text(Argument("query"), given["query"])
+        answer = _Answer(given, name)
+        texts = answer.documents
+        if self._context is not None and self._context.model is model:
+            if "truncate_prompt_tokens" in given:
+                text = "truncate_prompt_tokens needs a model for embeddings"
+                raise bad_field("truncate_prompt_tokens", text)
+            check_pairs(texts, [query], "query")
+            work = prepare_score(
+                self._context,
+                [_PROMPT.format(each) for each in texts],
+                [[f" {query}"]] * len(texts),
+                ScoreOptions(on_error="continue"),
+            )
+            return Prepared(work, answer.of_scores)
+        vectors = self._vectors.work(model, [query, *texts], given, {"normalize": True})
+        return Prepared(vectors, answer.of_vectors, self._vectors.thread(model))
+
+
+class _Answer:
+    """Checked documents of a request, and the format of its answer.
+
+    Args:
+        given: Fields of the request.
+        model_name: Name of the model in the answer.
+    """
+
+    def __init__(self, given: Mapping[str, object], model_name: str) -> None:
+        names = [name for name in ("documents", "texts") if name in given]
+        if len(names) != 1:
+            text = "needs documents or texts, and only one of them"
+            code = "missing_field"
+            raise ApiError(400, f"the request {text}", param="documents", code=code)
+        (self._name,) = names
+        self._is_plain = self._name == "texts"
+        items = check_items(self._name, given[self._name])
+        self.documents = [
+            _text(Argument(self._name, (i,)), each) for i, each in enumerate(items)
+        ]
+        n = given.get("top_n", 0)
+        self._n = checks.integer("top_n", n, 0) or len(items)
+        flag = "return_text" if self._is_plain else "return_documents"
+        with_texts = given.get(flag, not self._is_plain)
+        self._with_texts = checks.flag(flag, with_texts)
+        self._model_name = model_name
+
+    def of_vectors(self, found: Embeddings) -> object:
+        """Return the body of an answer, from the vectors of the query and documents."""
+        self._check([*found.errors], 1)
+        vectors = np.asarray(found.vectors, dtype=np.float64)
+        scores = vectors[1:] @ vectors[0]
+        return self._body([float(each) for each in scores], found.stats.n_text_tokens)
+
+    def of_scores(self, found: ScoreResults) -> object:
+        """Return the body of an answer, from the query's log-probabilities."""
+        self._check([*found.errors], 0)
+        rows = [each for row in found.continuations for each in row or ()]
+        scores = [math.exp(float(np.mean(each.token_logprobs))) for each in rows]
+        return self._body(scores, found.stats.n_prompt_tokens)
+
+    def _check(self, errors: Sequence[str | None], n_before: int) -> None:
+        """Raise the error of the first text that failed."""
+        for i, reason in enumerate(errors):
+            if reason is None:
+                continue
+            at = i - n_before
+            where = "query" if at < 0 else f"{self._name}[{at}]"
+            code = code_of_prompt(code_of(reason))
+            param = where.partition("[")[0]
+            raise ApiError(400, f"{where}: {reason}", param=param, code=code)
+
+    def _body(self, scores: Sequence[float], n_tokens: int) -> object:
+        order = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[: self._n]
+        name = "score" if self._is_plain else "relevance_score"
+        rows = [{"index": i, name: scores[i], **self._shown(i)} for i in order]
+        if self._is_plain:
+            return rows
+        return {
+            "id": f"rerank-{secrets.token_hex(12)}",
+            "object": "list",
+            "model": self._model_name,
+            "results": rows,
+            "usage": {"prompt_tokens": n_tokens, "total_tokens": n_tokens},
+        }
+
+    def _shown(self, i: int) -> dict[str, object]:
+        """Return the text of a document, if the answer contains the texts."""
+        if not self._with_texts:
+            return {}
+        text = self.documents[i]
+        return {"text": text} if self._is_plain else {"document": {"text": text}}
+
+
+def _text(where: Argument, value: object) -> str:
+    """Return a query or a document: a text, or an object with a text."""
+    if isinstance(value, dict) and value.keys() == {"text"}:
+        value = value["text"]
+    found = checks.text(where, value)
+    if not found:
+        raise bad_field(where.name, f"{where.spelled()} must not be empty")
+    return found

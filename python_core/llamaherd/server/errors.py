@@ -1,10 +1,11 @@
-"""Errors of requests, in the format of OpenAI's API."""
+"""Errors of requests in the format of OpenAI's API, in the terms of JSON."""
 
 from __future__ import annotations
 
 import json
 import math
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
@@ -16,10 +17,12 @@ from llamaherd.core.errors import (
     ContextClosedError,
     GenerationError,
     ModelClosedError,
+    ModelLoadError,
     PromptError,
     SamplerError,
     TokenizeError,
 )
+from llamaherd.core.words import OF_LANGUAGES, LanguageTerms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -73,12 +76,13 @@ class ApiError(Exception):
     def body(self) -> dict[str, object]:
         """Body of the response."""
         return {
+            "type": "error",
             "error": {
                 "message": str(self),
                 "type": _TYPES.get(self.status, "server_error"),
                 "param": self.param,
                 "code": self.code,
-            }
+            },
         }
 
 
@@ -133,7 +137,7 @@ def of_exception(error: Exception, names: Collection[str]) -> ApiError | None:
         return stopping()
     if isinstance(error, BadArgumentError):
         return _of_argument(error, names)
-    if isinstance(error, GenerationError):
+    if isinstance(error, (GenerationError, ModelLoadError)):
         return _of_failure(error, _asks(names))
     if not isinstance(error, (TypeError, ValueError)):
         return None
@@ -171,8 +175,11 @@ def _of_argument(error: BadArgumentError, names: Collection[str]) -> ApiError:
     return ApiError(400, text, param=param, code="invalid_value")
 
 
-def _of_failure(error: GenerationError, asks: str) -> ApiError:
-    """Return the error of a prompt that failed."""
+def _of_failure(error: GenerationError | ModelLoadError, asks: str) -> ApiError:
+    """Return the error of a prompt that failed, or of vectors that no model computes."""
+    if isinstance(error, ModelLoadError):
+        text = f"{error}; start the server with --embedding-model FILE"
+        return ApiError(400, text, param="model", code="no_embeddings")
     text = str(error.results[0].error if len(error.results) else error)
     if isinstance(error, AnswerError):  # a retry would probably fail again
         return ApiError(422, text, code="schema_not_followed", headers=_NO_RETRY)
@@ -224,6 +231,50 @@ def timed_out(seconds: float) -> ApiError:
     )
 
 
-def event(error: ApiError) -> str:
-    """Return an error within a stream of events, in the format of OpenAI."""
-    return f"data: {json.dumps({'type': 'error', **error.body})}\n\n"
+_MOST_SHOWN = 60  # characters of a value in a message
+
+
+class _Json(LanguageTerms):
+    """Terms of JSON, such as true and null instead of True and None."""
+
+    __slots__ = ()
+
+    def model(self, model: object) -> str:  # noqa: ARG002 - clients see no path
+        return "the model"
+
+    def constant(self, value: bool | None) -> str:
+        return json.dumps(value)
+
+    def literal(self, value: object) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    def setting(self, name: str, value: object) -> str:
+        return f'"{name}": {self.literal(value)}'
+
+    def value(self, value: object, text: str) -> str:
+        try:
+            text = self.literal(value)
+        except (TypeError, ValueError):  # the value is not from the request
+            return text
+        return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
+
+
+JSON = _Json(
+    language="JSON",
+    scale='{"from": 0, "to": 10}',
+    quote='{"type": "string", "quote": {"most": 20}}',
+    chat='"chat": true',
+    thinking="an object",
+    markers='"thinking": {"start": ..., "end": ...}',
+    template="use /v1/completions, or start the server with --template FILE",
+    frame="table",
+    let_code="let people code it first",
+    functions=(
+        ("annotate", "/v1/annotate"),
+        ("classify", "/v1/classify"),
+        ("generate", "/v1/completions"),
+    ),
+    elsewhere=OF_LANGUAGES,
+)
+# Terms for paths whose requests have no field `chat`.
+JSON_WITHOUT_CHAT = replace(JSON, chat="/v1/chat/completions")

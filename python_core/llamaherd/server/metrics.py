@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from llamaherd.core.embeddings import EmbedStats
+from llamaherd.server.shapes import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Result
     from llamaherd.core.stats import Stats
     from llamaherd.server.model_view import ModelView, ShownModel
-    from llamaherd.server.record import RequestRecord
+    from llamaherd.server.protocol import RequestRecord
 
 _Metric = TypeVar("_Metric", Counter, Histogram)
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
@@ -91,6 +92,11 @@ class Metrics:
             "computation, and written.",
             ("kind", "part", *of_model),
         )
+        self._users = counter(
+            "user_tokens",
+            "Tokens by the person whose key a request has: of prompts, and of answers.",
+            ("user", "part"),
+        )
         self._seconds = seconds(
             "request",
             "Seconds from a request's arrival to the end of its answer.",
@@ -116,6 +122,14 @@ class Metrics:
             kind = path.rpartition("/")[2]
             for part, n in _tokens_of(record.stats).items():
                 self._work.labels(kind, part, *model).inc(n)
+        if record.user:
+            self._count_user(record)
+
+    def _count_user(self, record: RequestRecord) -> None:
+        n_prompt, n_new = counts(record.results)
+        work = {} if record.stats is None else _tokens_of(record.stats)
+        for part, n in (("prompt", n_prompt), ("generated", n_new)):
+            self._users.labels(record.user, part).inc(n + work.get(part, 0))
 
     def _count(self, result: Result, model: tuple[str, ...]) -> None:
         def of(metric: _Metric) -> _Metric:

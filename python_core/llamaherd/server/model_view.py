@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from llamaherd.core.outcome import Counts
 from llamaherd.core.stats import Load
@@ -17,35 +17,27 @@ if TYPE_CHECKING:
     from llamaherd.loop.slot_times import SlotTimes
     from llamaherd.model.model import Model
 
+_T = TypeVar("_T", Load, Counts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownModel:
-    """A model or adapter as pages and metrics show it.
+    """A model or adapter as pages and metrics show it."""
 
-    Attributes:
-        name: Name in requests and answers.
-        parent: Name of the model that a LoRA adapter belongs to; None for a model.
-        state: "unloaded", "loading", "loaded" or "unloading".
-        model: The loaded model; None if it is not loaded.
-        load: Running and waiting prompts of the model; None if it is not loaded.
-        size_bytes: Size of the model's files in bytes.
-        n_bytes: Part of `--memory` in bytes that the model uses; 0 for an adapter or an
-            unloaded model.
-        n_loads: Number of times that loading began.
-        n_unloads: Number of times that the model was unloaded.
-        n_failures: Number of times that loading failed.
-    """
-
-    name: str
+    name: str  # name in requests and answers
+    # Name of the model that a LoRA adapter belongs to; None for a model.
     parent: str | None = None
-    state: str = "loaded"
-    model: Model | None = None
+    state: str = "loaded"  # "unloaded", "loading", "loaded" or "unloading"
+    model: Model | None = None  # the loaded model; None if it is not loaded
+    # Running and waiting prompts of the model; None if it is not loaded.
     load: Load | None = None
-    size_bytes: int = 0
+    size_bytes: int = 0  # size of the model's files in bytes
+    # Part of `--memory` in bytes that the model uses; 0 for an adapter or an unloaded
+    # model.
     n_bytes: int = 0
-    n_loads: int = 1
-    n_unloads: int = 0
-    n_failures: int = 0
+    n_loads: int = 1  # number of times that loading began
+    n_unloads: int = 0  # number of times that the model was unloaded
+    n_failures: int = 0  # number of times that loading failed
 
 
 class InMemory(Protocol):
@@ -126,19 +118,15 @@ class ModelView(Protocol):
 
 def sum_of_loads(loads: Iterable[Load]) -> Load:
     """Return the sum of the loads of several contexts."""
-    names = [each.name for each in fields(Load)]
-    found = dict.fromkeys(names, 0)
-    for load in loads:
-        for name in names:
-            found[name] += getattr(load, name)
-    return Load(**found)
+    return _sum(Load, loads)
 
 
 def sum_of_counts(counts: Iterable[Counts]) -> Counts:
     """Return the sum of the counts of several engines."""
-    names = [each.name for each in fields(Counts)]
-    found = dict.fromkeys(names, 0)
-    for each in counts:
-        for name in names:
-            found[name] += getattr(each, name)
-    return Counts(**found)
+    return _sum(Counts, counts)
+
+
+def _sum(kind: type[_T], items: Iterable[_T]) -> _T:
+    every = list(items)
+    names = [each.name for each in fields(kind)]
+    return kind(**{name: sum(getattr(each, name) for each in every) for name in names})

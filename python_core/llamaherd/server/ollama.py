@@ -1,26 +1,53 @@
-"""`/api/tags` and `/api/show` of Ollama's API, which ellmer's `chat_ollama` calls first.
+"""Ollama's API: `/api/chat`, `/api/embed`, `/api/tags` and `/api/show`.
 
-`chat_ollama` then sends its chats to `/v1/chat/completions`.
+Requests are rewritten as requests of `/v1/chat/completions` and `/v1/embeddings`.
 """
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from llamaherd.core import checks
-from llamaherd.server.errors import ApiError
-from llamaherd.server.neutral import OBJECT, TEXT, UnusedField
-from llamaherd.server.work_api import given_fields, other_model
+from llamaherd.core.argument import Argument, Field
+from llamaherd.core.stats import RequestStats
+from llamaherd.server import schemas
+from llamaherd.server.chats import CHAT_FIELDS
+from llamaherd.server.embeddings import EmbeddingsApi
+from llamaherd.server.errors import ApiError, bad_field
+from llamaherd.server.fields import (
+    OBJECT,
+    OF_CLIENTS,
+    TEXT,
+    UnusedField,
+    check_names,
+    checked_object,
+)
+from llamaherd.server.openai import RewrittenChat
+from llamaherd.server.protocol import dumps
+from llamaherd.server.schemas import either, listed, record, whole
+from llamaherd.server.shapes import (
+    Prepared,
+    WorkShape,
+    check_answer_fits,
+    check_model,
+    counts,
+    other_model,
+)
+from llamaherd.server.tools import TOOL_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from llamaherd.core.embeddings import Embeddings
+    from llamaherd.core.pieces import TextPiece
+    from llamaherd.core.results import Result
     from llamaherd.model.model import Model
     from llamaherd.server.model_view import ShownModel
-    from llamaherd.server.settings import ServerSettings
+    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.tools import FunctionCall
 
-LATEST = ":latest"  # tag added to a name without a tag
 _BILLION = 1_000_000_000
 _NOT_SET = "a request cannot set it"
 _UNUSED = {
@@ -28,6 +55,233 @@ _UNUSED = {
     "template": UnusedField(TEXT, ("",), _NOT_SET),
     "options": UnusedField(OBJECT, ({},), _NOT_SET),
 }
+
+_NEUTRAL = {"keep_alive": UnusedField((*TEXT, "number"), None)}  # models stay in memory
+# Options of chats; each of them has the same name there.
+_OF_CHATS = frozenset(
+    {
+        *("temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "stop"),
+        *("repeat_penalty", "repeat_last_n", "presence_penalty", "frequency_penalty"),
+        *("mirostat", "mirostat_tau", "mirostat_eta"),
+    }
+)
+# Options of loading a model, which a request cannot set, and of older versions.
+_OF_LOADING = frozenset(
+    {
+        *("num_ctx", "num_batch", "num_gpu", "num_keep", "num_thread", "main_gpu"),
+        *("low_vram", "numa", "use_mmap", "use_mlock", "penalize_newline", "tfs_z"),
+    }
+)
+_NAMES = {
+    "response_format": "format",
+    "reasoning_effort": "think",
+    "thinking": "think",
+    **{name: f"options.{name}" for name in _OF_CHATS},
+}
+
+
+class OllamaChat(RewrittenChat):
+    """Format of `/api/chat`. Answers are streams unless `stream` is false."""
+
+    path = "/api/chat"
+    summary = "Answer a conversation, as Ollama's API does."
+    own: ClassVar = {
+        "model": schemas.TEXT,
+        "messages": CHAT_FIELDS["messages"],
+        "stream": schemas.FLAG,
+        "format": either({"enum": ["", "json"]}, schemas.OBJECT),
+        "options": schemas.OBJECT,
+        "think": either(schemas.FLAG, schemas.TEXT),
+        "tools": TOOL_FIELDS["tools"],
+    }
+    needed = ("messages",)
+    names = _NAMES
+    length = ""  # in `options`
+    unused: ClassVar = {**OF_CLIENTS, **_NEUTRAL}
+    answers = record(
+        model=schemas.TEXT, message=record(role=schemas.TEXT), done=schemas.FLAG
+    )
+    has_v1 = False
+    media_type = "application/x-ndjson"
+
+    @classmethod
+    def error_event(cls, error: ApiError) -> str:
+        """Return an error within a stream, which is its last line."""
+        return f"{dumps({'error': str(error)})}\n"
+
+    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+        """See `RewrittenChat`."""
+        check_model(given, self._settings)
+        chat = {"tools": given["tools"]} if "tools" in given else {}
+        chat["messages"] = _messages(given["messages"])
+        chat["stream"] = checks.flag("stream", given.get("stream", True))
+        options = checked_object("options", given.get("options", {}))
+        check_names("options", options, {*_OF_CHATS, *_OF_LOADING, "num_predict"})
+        chat |= {name: each for name, each in options.items() if name in _OF_CHATS}
+        if options.get("num_predict", -1) != -1:  # -1: as many tokens as fit
+            where = Argument("options", (Field("num_predict"),))
+            n = checks.integer(where, options["num_predict"], 1)
+            check_answer_fits(where.dotted(), n, self._settings.n_ctx_of(self._model))
+            chat["max_completion_tokens"] = n
+        form = given.get("format", "")
+        if form == "json":
+            chat["response_format"] = {"type": "json_object"}
+        elif form != "":
+            schema = {"schema": checked_object("format", form)}
+            chat["response_format"] = {"type": "json_schema", "json_schema": schema}
+        if "think" in given:
+            is_level = isinstance(given["think"], str)
+            chat["reasoning_effort" if is_level else "thinking"] = given["think"]
+        return chat
+
+    def answer(self, parsed: ParsedRequest) -> _OllamaAnswer:
+        """Return the writer of one answer."""
+        return _OllamaAnswer(self._model, self._settings.model_name, parsed)
+
+
+def _messages(messages: object) -> list[dict[str, object]]:
+    """Return the conversation in the format of chats."""
+    if not isinstance(messages, list) or not messages:
+        raise bad_field("messages", "messages must be a list of at least one message")
+    found = []
+    for i, message in enumerate(messages):
+        where = f"messages[{i}]"
+        own = dict(checked_object(where, message))
+        own["reasoning_content"] = own.pop("thinking", None)
+        own["tool_calls"] = [
+            _call(f"{where}.tool_calls[{j}]", call)
+            for j, call in enumerate(own.get("tool_calls") or ())
+        ]
+        own.pop("tool_name", None)
+        found.append({key: value for key, value in own.items() if value})
+        found[-1].setdefault("content", "")
+    return found
+
+
+def _call(where: str, call: object) -> dict[str, object]:
+    function = checked_object(where, checked_object(where, call).get("function"))
+    arguments = json.dumps(function.get("arguments", {}), ensure_ascii=False)
+    return {"type": "function", "function": {**function, "arguments": arguments}}
+
+
+def _ending(result: Result, reason: str) -> dict[str, object]:
+    """Return the last fields of an answer; times are in nanoseconds."""
+    n_prompt, n_new = counts([result])
+    stats = result.stats or RequestStats()
+    seconds = {
+        "total_duration": stats.wall_s,
+        "prompt_eval_duration": stats.prefill_s,
+        "eval_duration": stats.decode_s,
+    }
+    return {
+        "done": True,
+        "done_reason": "length" if reason == "length" else "stop",
+        "prompt_eval_count": n_prompt,
+        "eval_count": n_new,
+        **{name: int(1e9 * each) for name, each in seconds.items()},
+    }
+
+
+class _OllamaAnswer:
+    """Writer of an answer of `/api/chat`: one object, or one object in each line.
+
+    Args:
+        model: Model with the vocabulary.
+        model_name: Name of the model in answers.
+        parsed: Request.
+    """
+
+    def __init__(self, model: Model, model_name: str, parsed: ParsedRequest) -> None:
+        self._model = model
+        self._model_name = model_name
+        self._parsed = parsed
+
+    def whole(self, results: Sequence[Result]) -> dict[str, object]:
+        """See `AnswerWriter`."""
+        (result,) = results
+        text, calls, reason = self._parsed.read(self._model, result)
+        message = {"content": text or "", **self._calls(calls)}
+        if result.thinking is not None:
+            message["thinking"] = result.thinking
+        return self._object(message, **_ending(result, reason))
+
+    def start(self) -> str:
+        """See `AnswerWriter`."""
+        return ""
+
+    def piece(self, piece: TextPiece) -> str:
+        """See `AnswerWriter`."""
+        if piece.kind == "thinking":
+            return self._line({"content": "", "thinking": piece})
+        if self._parsed.tools is not None:
+            return ""  # a possible call is read when it is complete
+        return self._line({"content": piece})
+
+    def end(self, results: Sequence[Result]) -> str:
+        """See `AnswerWriter`."""
+        (result,) = results
+        text, calls, reason = self._parsed.read(self._model, result)
+        lines = ""
+        if self._parsed.tools is not None and (text or calls):
+            lines = self._line({"content": text or "", **self._calls(calls)})
+        return lines + self._line({"content": ""}, **_ending(result, reason))
+
+    def _calls(self, calls: Sequence[FunctionCall]) -> dict[str, object]:
+        found = [
+            {"function": {"name": each.name, "arguments": json.loads(each.arguments)}}
+            for each in calls
+        ]
+        return {"tool_calls": found} if found else {}
+
+    def _line(self, message: dict[str, object], **more: object) -> str:
+        return f"{dumps(self._object(message, **more))}\n"
+
+    def _object(self, message: dict[str, object], **more: object) -> dict[str, object]:
+        return {
+            "model": self._model_name,
+            "created_at": datetime.now(UTC).isoformat(),
+            "message": {"role": "assistant", **message},
+            "done": False,
+            **more,
+        }
+
+
+class OllamaEmbed(EmbeddingsApi):
+    """Format of `/api/embed`."""
+
+    path = "/api/embed"
+    summary = "Compute vectors of texts, as Ollama's API does."
+    options = None
+    own: ClassVar = {
+        "model": schemas.TEXT,
+        "input": either(schemas.SOME_TEXT, listed(schemas.SOME_TEXT, **schemas.ITEMS)),
+        "truncate": schemas.FLAG,
+        "dimensions": whole(1),
+        "options": schemas.OBJECT,
+    }
+    unused: ClassVar = {**OF_CLIENTS, **_NEUTRAL}
+    answers = record(
+        model=schemas.TEXT,
+        embeddings=listed(listed(schemas.NUMBER)),
+        prompt_eval_count=schemas.COUNT,
+    )
+    has_v1 = False
+    in_batches = False
+
+    def prepare(self, fields: dict[str, object]) -> Prepared[Embeddings]:
+        """See `WorkShape`."""
+        given = self.given(fields)
+        options = checked_object("options", given.pop("options", {}))
+        check_names("options", options, _OF_LOADING)
+        made = self.prepared({"truncate": True, **given})
+
+        def render(found: Embeddings) -> dict[str, object]:
+            body: Any = made.render(found)
+            vectors = [each["embedding"] for each in body["data"]]
+            n = body["usage"]["prompt_tokens"]
+            return {"model": body["model"], "embeddings": vectors, "prompt_eval_count": n}
+
+        return Prepared(made.work, render, made.thread)
 
 
 def tags(shown: Iterable[ShownModel], created: int) -> dict[str, object]:
@@ -60,24 +314,21 @@ def _details_of(shown: ShownModel) -> dict[str, object]:
     return _details(kind, model.info.n_params, shown.parent)
 
 
-class ShowApi:
-    """Format of `/api/show`.
+class ShowApi(WorkShape):
+    """Format of `/api/show`."""
 
-    Args:
-        model: Model of the server.
-        settings: Settings of the server.
-    """
-
-    fields = frozenset({"model", "name", "verbose", "system", "template", "options"})
-
-    def __init__(self, model: Model, settings: ServerSettings) -> None:
-        self._model = model
-        self._settings = settings
+    path = "/api/show"
+    summary = "Describe a model in the format of Ollama."
+    own: ClassVar = {"model": schemas.TEXT, "name": schemas.TEXT, "verbose": schemas.FLAG}
+    unused: ClassVar = {**OF_CLIENTS, **_UNUSED}
+    answers = record(details=schemas.OBJECT, capabilities=listed(schemas.TEXT))
+    has_v1 = False
+    needs_text = False
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
         asked = asked_of_show(fields)
-        if self._settings.name_of(asked.removesuffix(LATEST)) is None:
+        if self._settings.name_of(asked) is None:
             raise other_model(asked, self._settings.names)
         model = self._model
         return described(model, model.info.n_params)
@@ -89,9 +340,7 @@ def asked_of_show(fields: Mapping[str, object]) -> str:
     Raises:
         ApiError: A field is unknown, invalid or missing.
     """
-    given = given_fields(fields, ShowApi.fields)
-    for name, unused in _UNUSED.items():
-        unused.check(name, given.get(name))
+    given = ShowApi.given(fields)
     checks.flag("verbose", given.get("verbose", False))
     field = "model" if "model" in given else "name"
     if field not in given:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.rendering import rendered_prompts
@@ -11,29 +13,49 @@ from llamaherd.asks.requests import make_requests
 from llamaherd.asks.shown_schemas import with_schemas
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
-from llamaherd.core.declaration import options_of
-from llamaherd.server import answer_form, openai_logprobs, several, stop_texts, tools
-from llamaherd.server.answer_form import form_of
-from llamaherd.server.api_shape import ParsedRequest
+from llamaherd.server import logprobs, running, sampling, tools
 from llamaherd.server.chats import (
-    FIELDS,
+    CHAT_FIELDS,
+    chat_messages,
     chat_options,
     check_last_message,
     thinking_names,
 )
-from llamaherd.server.errors import ApiError, bad_field, renamed, unknown_field
-from llamaherd.server.neutral import OBFUSCATION, check_unused
+from llamaherd.server.errors import JSON, ApiError, bad_field, renamed, unknown_field
+from llamaherd.server.fields import FIELDS, OBFUSCATION
+from llamaherd.server.logprobs import MOST_LOGPROBS, LogprobsWriter
 from llamaherd.server.openai_answers import ChatAnswer, CompletionAnswer
-from llamaherd.server.openai_logprobs import LogprobsWriter
-from llamaherd.server.openai_messages import chat_messages
-from llamaherd.server.openai_sampling import (
-    ALIASES,
+from llamaherd.server.sampling import (
+    DEFAULTS,
     MAX_TOKENS_OF_COMPLETION,
+    SAMPLING_FIELDS,
     alias_names,
+    form_of,
     sampling_of,
 )
-from llamaherd.server.wording import JSON
-from llamaherd.server.work_api import check_answer_fits, check_model, given_fields
+from llamaherd.server.schemas import (
+    CHOICE,
+    FLAG,
+    HEAD,
+    ITEMS,
+    OBJECT,
+    SOME_TOKENS,
+    TEXT,
+    TEXT_OR_NULL,
+    Schema,
+    either,
+    listed,
+    or_null,
+    record,
+    ref,
+    whole,
+)
+from llamaherd.server.shapes import (
+    AnsweringShape,
+    ParsedRequest,
+    check_answer_fits,
+    check_model,
+)
 from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
@@ -41,40 +63,59 @@ if TYPE_CHECKING:
 
     from llamaherd.asks.rendering import Rendered
     from llamaherd.model.model import Model
-    from llamaherd.server.answer_form import AnswerForm
+    from llamaherd.server.sampling import AnswerForm
     from llamaherd.server.settings import ServerSettings
 
-_COMMON = frozenset(
-    (
-        *options_of(GenerateOptions, "completions"),
-        *("model", "max_completion_tokens", "stream_options", "n", "logprobs"),
-        *("prompt_logprobs", "add_special_tokens", stop_texts.FIELD),
-        *ALIASES,
-        *answer_form.FIELDS,
-    )
-)
 _OF_STREAMS = ("include_usage", "continuous_usage_stats")
 _SHOWN_OF_STREAMS = tuple(f"stream_options.{name}" for name in _OF_STREAMS)
 MOST_SAMPLES = 128  # as in OpenAI's API
+_COMMON: dict[str, Schema] = {
+    **SAMPLING_FIELDS,
+    "model": TEXT,
+    "n": whole(1, MOST_SAMPLES),
+    "max_completion_tokens": whole(1),
+    "stream_options": {
+        **OBJECT,
+        "properties": dict.fromkeys((*_OF_STREAMS, "include_obfuscation"), or_null(FLAG)),
+        "additionalProperties": False,
+    },
+    "prompt_logprobs": whole(0, MOST_LOGPROBS),
+    "add_special_tokens": FLAG,
+}
 _MOST_ADDED = 16  # start and end tokens, and a space before the text
 
 
-class Completions:
+class Completions(AnsweringShape):
     """Format of `/v1/completions`."""
 
-    fields = _COMMON | {"prompt", "echo"}
-
-    def __init__(self, model: Model, settings: ServerSettings) -> None:
-        self._model = model
-        self._settings = settings
+    path = "/completions"
+    summary = "Continue a text, as OpenAI's API does."
+    options = (GenerateOptions, "completions")
+    defaults = DEFAULTS["completions"]
+    own: ClassVar = {
+        **_COMMON,
+        "prompt": either(
+            TEXT, SOME_TOKENS, listed(TEXT, **ITEMS), listed(SOME_TOKENS, **ITEMS)
+        ),
+        "logprobs": either(whole(0, MOST_LOGPROBS), {"enum": [False]}),
+        "max_tokens": whole(0),
+        "max_completion_tokens": whole(0),
+        "echo": FLAG,
+    }
+    needed = ("prompt",)
+    unused = FIELDS
+    answers = record(
+        **HEAD, choices=listed(record(**CHOICE, text=TEXT)), usage=ref("Usage")
+    )
+    in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `ApiShape`."""
-        given = given_fields(fields, self.fields, check=check_unused)
+        """See `AnsweringShape`."""
+        given = self.given(fields)
         check_model(given, self._settings)
         _check_special_tokens(given, usual=True)
         echo = _flag(given, "echo")
-        of_prompt = openai_logprobs.of_prompt(given)
+        of_prompt = logprobs.of_prompt(given)
         returns_prompts = echo or of_prompt is not None
         least = 0 if returns_prompts else 1
         max_tokens = _given_max_tokens(given, self._settings.n_ctx_of(self._model), least)
@@ -82,7 +123,7 @@ class Completions:
         if max_tokens is None:
             max_tokens = MAX_TOKENS_OF_COMPLETION
         form = form_of(given)
-        n_top = openai_logprobs.of_completion(given)
+        n_top = logprobs.of_completion(given)
         prompts = _prompts(given)
         return ParsedRequest(
             prompts=prompts,
@@ -93,7 +134,7 @@ class Completions:
             **_usage_options(given),
             echo=echo,
             prompt_logprobs=of_prompt,
-            includes_stop=stop_texts.includes_stop(given),
+            includes_stop=sampling.includes_stop(given),
             is_empty=is_empty,
             names={**form.names, **alias_names(given)},
         )
@@ -108,18 +149,32 @@ class Completions:
         )
 
 
-class ChatCompletions:
+class ChatCompletions(AnsweringShape):
     """Format of `/v1/chat/completions`."""
 
-    fields = _COMMON | FIELDS | tools.FIELDS | {"top_logprobs"}
-
-    def __init__(self, model: Model, settings: ServerSettings) -> None:
-        self._model = model
-        self._settings = settings
+    path = "/chat/completions"
+    summary = "Answer a conversation, as OpenAI's API does."
+    options = (GenerateOptions, "chats")
+    defaults = DEFAULTS["chats"]
+    own: ClassVar = {
+        **_COMMON,
+        **CHAT_FIELDS,
+        **tools.TOOL_FIELDS,
+        "logprobs": FLAG,
+        "top_logprobs": whole(0, MOST_LOGPROBS),
+    }
+    needed = ("messages",)
+    unused = FIELDS
+    answers = record(
+        **HEAD,
+        choices=listed(record(**CHOICE, message=record(role=TEXT, content=TEXT_OR_NULL))),
+        usage=ref("Usage"),
+    )
+    in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `ApiShape`."""
-        given = given_fields(fields, self.fields, check=check_unused)
+        """See `AnsweringShape`."""
+        given = self.given(fields)
         check_model(given, self._settings)
         _check_special_tokens(given, usual=False)
         max_tokens = _given_max_tokens(given, self._settings.n_ctx_of(self._model))
@@ -129,19 +184,19 @@ class ChatCompletions:
         check_last_message(given, is_assistants=is_assistants)
         options = chat_options(given, self._settings)
         form = form_of(given)
-        includes_stop = stop_texts.includes_stop(given)
+        includes_stop = sampling.includes_stop(given)
         use = tools.tools_of(given, self._model, self._settings.template, form)
         if use is not None:
             if includes_stop:
-                text = f"{stop_texts.FIELD} cannot be combined with tools"
-                raise bad_field(stop_texts.FIELD, text)
+                text = f"{sampling.STOP_FIELD} cannot be combined with tools"
+                raise bad_field(sampling.STOP_FIELD, text)
             form = use.form
             messages, options = tools.with_tools(use, messages, options, self._model)
         names = {**form.names, **alias_names(given), **thinking_names(given)}
         if max_tokens is None:
             with renamed(names):
                 max_tokens = self._room(messages, options, form)
-        n_top = openai_logprobs.of_chat(given)
+        n_top = logprobs.of_chat(given)
         return ParsedRequest(
             prompts=[messages],
             params=sampling_of(given, max_tokens, form),
@@ -150,7 +205,7 @@ class ChatCompletions:
             stream=_flag(given, "stream"),
             **_usage_options(given),
             tools=use,
-            prompt_logprobs=openai_logprobs.of_prompt(given),
+            prompt_logprobs=logprobs.of_prompt(given),
             includes_stop=includes_stop,
             names=names,
         )
@@ -184,6 +239,43 @@ class ChatCompletions:
         return max(1, min(most, n_ctx - n_before))
 
 
+class RewrittenChat(AnsweringShape):
+    """Base class of formats whose requests are rewritten as requests of chats.
+
+    Attributes:
+        names: Field by its name in chats, for errors.
+        length: Field with the maximum number of tokens of an answer.
+    """
+
+    names: ClassVar[Mapping[str, str]]
+    length: ClassVar[str]
+
+    def __init__(
+        self, model: Model, settings: ServerSettings, ctx: object = None
+    ) -> None:
+        super().__init__(model, settings, ctx)
+        self._chats = ChatCompletions(model, settings)
+
+    def understand(self, fields: dict[str, object]) -> ParsedRequest:
+        """See `AnsweringShape`."""
+        given = self.given(fields)
+        if self.length in given:
+            n = checks.integer(self.length, given[self.length], 1)
+            check_answer_fits(self.length, n, self._settings.n_ctx_of(self._model))
+        try:
+            with renamed(self.names):
+                parsed = self._chats.understand(self.as_chat(given))
+        except ApiError as error:
+            error.param = self.names.get(error.param or "", error.param)
+            raise
+        names = {key: self.names.get(each, each) for key, each in parsed.names.items()}
+        return replace(parsed, names=names)
+
+    @abstractmethod
+    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+        """Return a request in the format of `/v1/chat/completions`."""
+
+
 def _most_tokens(rendered: Rendered) -> float:
     """Return an upper bound of the number of tokens of a prompt with its thought.
 
@@ -208,8 +300,6 @@ def logprobs_writer(model: Model, parsed: ParsedRequest) -> LogprobsWriter | Non
 
 def _prompts(given: Mapping[str, object]) -> list[object]:
     """Return the prompts of a completion: texts or lists of token ids."""
-    if "prompt" not in given:
-        raise ApiError(400, "prompt is missing", param="prompt", code="missing_field")
     prompt = given["prompt"]
     if isinstance(prompt, list) and prompt and isinstance(prompt[0], (str, list)):
         for i, each in enumerate(prompt):
@@ -223,8 +313,8 @@ def _prompts(given: Mapping[str, object]) -> list[object]:
 def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
     """Return the number of answers to each prompt."""
     n = checks.integer("n", given.get("n", 1), 1, MOST_SAMPLES)
-    if n * n_prompts > several.MOST:
-        text = f"a request may have {several.MOST} answers, not {n * n_prompts}"
+    if n * n_prompts > running.MOST_ANSWERS:
+        text = f"a request may have {running.MOST_ANSWERS} answers, not {n * n_prompts}"
         raise bad_field("n" if n > 1 else "prompt", text)
     return n
 
@@ -232,13 +322,7 @@ def _n_samples(given: Mapping[str, object], n_prompts: int) -> int:
 def _given_max_tokens(
     given: Mapping[str, object], n_ctx: int, least: int = 1
 ) -> int | None:
-    """Return `max_tokens` or `max_completion_tokens` of a request; None if not given.
-
-    Args:
-        given: Fields of the request that are not null.
-        n_ctx: Maximum number of tokens of a prompt with its answer.
-        least: Minimum value.
-    """
+    """Return `max_tokens` or `max_completion_tokens` of a request; None if not given."""
     found = {
         name: checks.integer(name, given[name], least)
         for name in ("max_tokens", "max_completion_tokens")
@@ -256,11 +340,7 @@ def _flag(given: Mapping[str, object], name: str) -> bool:
 
 
 def _check_special_tokens(given: Mapping[str, object], *, usual: bool) -> None:
-    """Check that `add_special_tokens`, if given, has the value `usual`.
-
-    Raises:
-        ApiError: The field has the other value.
-    """
+    """Check that `add_special_tokens`, if given, has the value `usual`."""
     name = "add_special_tokens"
     if checks.flag(name, given.get(name, usual)) is not usual:
         text = f"{name} must be {JSON.literal(usual)} here"

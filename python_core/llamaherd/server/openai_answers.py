@@ -8,13 +8,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import llamaherd
-from llamaherd.server.api_shape import usage
 from llamaherd.server.echo import EchoedResult
-from llamaherd.server.logprob_stream import LogprobStream
-from llamaherd.server.messages import dumps
-from llamaherd.server.openai_logprobs import LogprobsWriter, Positions
-from llamaherd.server.stop_texts import stop_of, with_stop
-from llamaherd.server.tool_stream import CallStream
+from llamaherd.server.logprobs import LogprobStream, LogprobsWriter, Positions
+from llamaherd.server.protocol import dumps
+from llamaherd.server.sampling import stop_of, with_stop
+from llamaherd.server.shapes import usage
+from llamaherd.server.tool_calls import CallStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from llamaherd.core.pieces import TextPiece, TokenLogprob
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
-    from llamaherd.server.api_shape import ParsedRequest
+    from llamaherd.server.shapes import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
 _DONE = "data: [DONE]\n\n"
@@ -186,12 +185,7 @@ class _OpenAiAnswer(ABC):
 
     @abstractmethod
     def _text(self, text: str, n_tokens: int) -> str:
-        """Return the event of a part of the answer, with its log-probabilities.
-
-        Args:
-            text: The part.
-            n_tokens: Number of tokens of the answer so far.
-        """
+        """Return the event of a part of the answer, with its log-probabilities."""
 
     @abstractmethod
     def _all(self, result: Result) -> dict[str, object]:
@@ -337,18 +331,9 @@ class ChatAnswer(_OpenAiAnswer):
 
     def _read(self, result: Result) -> tuple[str | None, list[FunctionCall], str]:
         """Return content, calls and finish reason; parse each answer only once."""
-        tools = self._parsed.tools
-        if tools is None:
-            return result.text or "", [], str(result.finish_reason)
         if id(result) not in self._reads:
-            self._reads[id(result)] = tools.read(self._model, result)
+            self._reads[id(result)] = self._parsed.read(self._model, result)
         return self._reads[id(result)]
-
-    def _invalid(self, result: Result) -> dict[str, object]:
-        """Return a field with the calls that cannot be read; {} if there are none."""
-        tools = self._parsed.tools
-        invalid = [] if tools is None else tools.invalid(self._model, result)
-        return {"invalid_tool_calls": invalid} if invalid else {}
 
     def _reason(self, result: Result) -> str:
         return self._read(result)[2]
@@ -370,7 +355,7 @@ class ChatAnswer(_OpenAiAnswer):
         }
         if calls:
             message["tool_calls"] = [call.shape for call in calls]
-        message |= self._invalid(result)
+        message |= self._parsed.invalid_calls(self._model, result)
         if result.thinking is not None:  # clients read one of these two names
             message |= dict.fromkeys(("reasoning_content", "reasoning"), result.thinking)
         return {"message": message}
@@ -381,7 +366,9 @@ class ChatAnswer(_OpenAiAnswer):
         if self._parsed.n_answers > 1 and result.thinking:
             deltas.append({"reasoning_content": result.thinking})
         if content or (content is not None and self._parsed.tools is not None):
-            deltas.append({"content": content, **self._invalid(result)})
+            deltas.append(
+                {"content": content, **self._parsed.invalid_calls(self._model, result)}
+            )
         if calls:
             parts = [{"index": i, **call.shape} for i, call in enumerate(calls)]
             deltas.append({"tool_calls": parts})

@@ -1,49 +1,33 @@
 """The OpenAPI document of a server: `GET /openapi.json`.
 
-Paths come from the application, fields from the formats, and types, ranges and defaults
-from the declared options.
+Paths come from the application; fields, types, ranges and defaults from the formats of
+requests, see `Shape`; sentences about pages from the docstrings of their functions.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import inspect
+from typing import TYPE_CHECKING
 
 import llamaherd
-from llamaherd.server.openapi_answers import ANSWERS, COMPONENTS, Schema
-from llamaherd.server.openapi_batches import SUMMARIES, request_content
+from llamaherd.server.routes import SHAPES
+from llamaherd.server.schemas import (
+    COMPONENTS,
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    Schema,
+    listed,
+    record,
+    ref,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from starlette.routing import Route
 
 _JSON = "application/json"
-_STREAMS = ("/generate", "/v1/responses", "/v1/completions", "/v1/chat/completions")
-_OPEN = ("/health",)  # needs no key
-_SUMMARIES = {
-    "/generate": "Answer a prompt with the options of generate_parallel().",
-    "/v1/completions": "Continue a text, as OpenAI's API does.",
-    "/v1/chat/completions": "Answer a conversation, as OpenAI's API does.",
-    "/v1/chat/completions/input_tokens": "Count the tokens of a chat.",
-    "/v1/embeddings": "Compute vectors of texts, as OpenAI's API does.",
-    "/v1/score": "Compute the log-probabilities of given continuations.",
-    "/v1/classify": "Compute the probabilities of labels.",
-    "/v1/annotate": "Code texts with a codebook.",
-    "/v1/rerank": "Order documents by their relevance to a query.",
-    "/v1/models": "List the models.",
-    "/v1/models/{name}": "Describe a model.",
-    "/tokenize": "Convert a text or a conversation to tokens.",
-    "/detokenize": "Convert tokens to a text.",
-    "/apply-template": "Return the prompt of a conversation.",
-    "/tokenizer_info": "Return the special tokens and the chat template.",
-    "/api/tags": "List the models in the format of Ollama.",
-    "/api/show": "Describe a model in the format of Ollama.",
-    "/version": "Return the version of llamaherd.",
-    "/health": "Report whether prompts can run.",
-    "/metrics": "Return figures for Prometheus.",
-    "/openapi.json": "Return this document.",
-    **SUMMARIES,
-}
 _ERRORS = {
     "400": "The request is invalid; `param` is the field.",
     "401": "The API key is missing or wrong.",
@@ -59,21 +43,39 @@ _ERRORS = {
 }
 _OF_GET = ("400", "401", "403", "404", "503")
 _BY_MODEL = "/tokenizer_info"  # has the name of a model in its query
+_TEXT_BODY: Schema = {"text/plain": {"schema": TEXT}}
+# JSON Schemas of the answers of pages.
+_PAGES: dict[str, Schema] = {
+    "/models": record(object={"const": "list"}, data=listed(ref("Model"))),
+    "/models/{name}": ref("Model"),
+    _BY_MODEL: record(
+        **dict.fromkeys(
+            ("bos_token", "eos_token", "pad_token", "chat_template"), TEXT_OR_NULL
+        )
+    ),
+    "/api/tags": record(models=listed(record(name=TEXT, model=TEXT))),
+    "/version": record(version=TEXT),
+    "/health": record(status=TEXT),
+    "/openapi.json": record(openapi=TEXT, paths=OBJECT),
+}
 
 
-def openapi(routes: Iterable[Route]) -> Schema:
+def openapi(routes: Iterable[Route], bodies: Mapping[str, Schema]) -> Schema:
     """Return the document.
 
     Args:
         routes: Routes of the application; HTML pages are left out.
+        bodies: Content of POST requests to pages, by path without `/v1`.
     """
-    paths: dict[str, Any] = {}
+    paths: dict[str, Schema] = {}
     for route in routes:
         if not route.include_in_schema:
             continue
-        shown = route.path.replace("{name:path}", "{name}")
+        path = route.path.replace("{name:path}", "{name}")
         methods = sorted((route.methods or set()) - {"HEAD"})
-        paths[shown] = {method.lower(): _operation(shown, method) for method in methods}
+        paths[path] = {
+            method.lower(): _operation(path, method, route, bodies) for method in methods
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": "llamaherd", "version": llamaherd.__version__},
@@ -86,40 +88,47 @@ def openapi(routes: Iterable[Route]) -> Schema:
     }
 
 
-def _operation(path: str, method: str) -> Schema:
-    known = path if path in _SUMMARIES else f"/v1{path}"
-    content: Schema = {_JSON: {"schema": ANSWERS.get(known, {})}}
-    if known == "/metrics":
-        content = {"text/plain": {"schema": {"type": "string"}}}
-    if known in _STREAMS:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
-    errors = {code: _ERRORS[code] for code in _OF_GET}
-    if method == "POST" or known == _BY_MODEL:
-        errors = _ERRORS
-    found: Schema = {
-        "summary": _SUMMARIES[known],
+def _operation(
+    path: str, method: str, route: Route, bodies: Mapping[str, Schema]
+) -> Schema:
+    plain = path.removeprefix("/v1")
+    shape = SHAPES.get(plain)
+    answers = _PAGES.get(plain, {}) if shape is None else shape.answers
+    content: Schema = {_JSON: {"schema": answers}}
+    if plain == "/metrics":
+        content = _TEXT_BODY
+    if shape is not None and "stream" in shape.fields:
+        content[shape.media_type.partition(";")[0]] = {"schema": TEXT}
+    is_small = method != "POST" and plain != _BY_MODEL
+    errors = {c: _ERRORS[c] for c in _OF_GET} if is_small else _ERRORS
+    body = bodies.get(plain) if method == "POST" else None
+    if shape is not None:
+        body = {_JSON: {"schema": shape.request_schema()}}
+    names = [name for name in ("name", "id") if f"{{{name}}}" in path]
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": TEXT} for name in names
+    ]
+    if plain == _BY_MODEL:
+        query = {"name": "model", "in": "query", "required": False, "schema": TEXT}
+        parameters.append(query)
+    return {
+        "summary": _summary(route, method) if shape is None else shape.summary,
         "operationId": f"{method.lower()} {path}",
         "responses": {
             "200": {"description": "The answer.", "content": content},
             **{code: _error(text) for code, text in errors.items()},
         },
+        **({"security": []} if plain == "/health" else {}),
+        **({"parameters": parameters} if parameters else {}),
+        **({} if body is None else {"requestBody": {"required": True, "content": body}}),
     }
-    if known in _OPEN:
-        found["security"] = []
-    for name in ("name", "id"):
-        if f"{{{name}}}" in path:
-            given = {"name": name, "in": "path", "required": True}
-            found["parameters"] = [{**given, "schema": {"type": "string"}}]
-    if known == _BY_MODEL:
-        query = {"name": "model", "in": "query", "required": False}
-        found["parameters"] = [{**query, "schema": {"type": "string"}}]
-    if method == "POST":
-        body = request_content(known)
-        if body is not None:
-            found["requestBody"] = {"required": True, "content": body}
-    return found
+
+
+def _summary(route: Route, method: str) -> str:
+    """Return the first line of the docstring of a page."""
+    pages = getattr(route.endpoint, "pages", {method: route.endpoint})
+    return (inspect.getdoc(pages[method]) or "").partition("\n")[0]
 
 
 def _error(text: str) -> Schema:
-    schema = {"$ref": "#/components/schemas/Error"}
-    return {"description": text, "content": {_JSON: {"schema": schema}}}
+    return {"description": text, "content": {_JSON: {"schema": ref("Error")}}}

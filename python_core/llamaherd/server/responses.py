@@ -7,13 +7,15 @@ answer.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.core import checks
 from llamaherd.core.argument import Argument, Field
-from llamaherd.server import answer_form, stop_texts, tools
-from llamaherd.server.errors import ApiError, bad_field, renamed, unknown_field
-from llamaherd.server.neutral import (
+from llamaherd.server import schemas, tools
+from llamaherd.server.chats import joined_text
+from llamaherd.server.errors import bad_field, unknown_field
+from llamaherd.server.fields import (
+    FIELDS,
     FLAG,
     INTEGER,
     LIST,
@@ -22,35 +24,40 @@ from llamaherd.server.neutral import (
     TEXT,
     VERBOSITY,
     UnusedField,
-    check_unused,
+    check_names,
+    checked_object,
+    checked_string,
+    shown,
 )
-from llamaherd.server.openai import ChatCompletions, logprobs_writer
+from llamaherd.server.logprobs import MOST_LOGPROBS
+from llamaherd.server.openai import ChatCompletions, RewrittenChat, logprobs_writer
 from llamaherd.server.responses_answer import ResponseAnswer
-from llamaherd.server.responses_input import messages_of
-from llamaherd.server.wording import JSON
-from llamaherd.server.work_api import check_answer_fits, given_fields
+from llamaherd.server.sampling import FORM_FIELDS, FORM_KINDS, STOP_FIELD
+from llamaherd.server.schemas import Schema, listed, record, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Mapping
 
-    from llamaherd.model.model import Model
-    from llamaherd.server.api_shape import ParsedRequest
-    from llamaherd.server.settings import ServerSettings
+    from llamaherd.server.shapes import ParsedRequest
 
-_OWN = frozenset(
-    {
-        *("input", "instructions", "text", "max_output_tokens", "reasoning"),
-        *("include", "top_logprobs", "stream", "stream_options"),
-        *tools.FIELDS,
-    }
-)
+_OWN: dict[str, Schema] = {
+    "input": {"type": ["string", "array"], "minLength": 1, "minItems": 1},
+    "instructions": schemas.TEXT,
+    "text": schemas.OBJECT,
+    "reasoning": schemas.OBJECT,
+    "include": listed(schemas.TEXT),
+    "max_output_tokens": whole(1),
+    "top_logprobs": whole(0, MOST_LOGPROBS),
+    "stream_options": schemas.OBJECT,
+    **tools.TOOL_FIELDS,
+}
 # Fields of chats that have another name in this API.
 _OF_CHATS = frozenset(
     {
         *("messages", "max_tokens", "max_completion_tokens", "n", "logprobs"),
-        *("prompt_logprobs", "add_special_tokens", stop_texts.FIELD),
+        *("prompt_logprobs", "add_special_tokens", STOP_FIELD),
         *("reasoning_effort", "continue_final_message", "add_generation_prompt"),
-        *(answer_form.FIELDS - {"structured_outputs"}),
+        *(FORM_FIELDS.keys() - {"structured_outputs"}),
     }
 )
 _KEEPS_NOTHING = "this server stores no responses: send the whole conversation in input"
@@ -87,31 +94,35 @@ _NAMES = {
 }
 
 
-class Responses:
+class Responses(RewrittenChat):
     """Format of `/v1/responses`."""
 
-    fields = (ChatCompletions.fields - _OF_CHATS) | _OWN
-
-    def __init__(self, model: Model, settings: ServerSettings) -> None:
-        self._model = model
-        self._settings = settings
-        self._chats = ChatCompletions(model, settings)
+    path = "/responses"
+    summary = "Answer a conversation, as OpenAI's Responses API does."
+    own: ClassVar = {
+        name: each
+        for name, each in ChatCompletions.properties().items()
+        if name not in _OF_CHATS
+    } | _OWN
+    needed = ("input",)
+    names = _NAMES
+    length = "max_output_tokens"
+    unused: ClassVar = {**FIELDS, **REFUSED}
+    answers = record(
+        id=schemas.TEXT,
+        object={"const": "response"},
+        output=listed(schemas.OBJECT),
+        usage=schemas.OBJECT,
+    )
+    in_batches = True
 
     def understand(self, fields: dict[str, object]) -> ParsedRequest:
-        """See `ApiShape`."""
-        given = given_fields(fields, self.fields, check=_check_unused)
-        if "max_output_tokens" in given:
-            n = checks.integer("max_output_tokens", given["max_output_tokens"], 1)
-            n_ctx = self._settings.n_ctx_of(self._model)
-            check_answer_fits("max_output_tokens", n, n_ctx)
-        try:
-            with renamed(_NAMES):
-                parsed = self._chats.understand(_as_chat(given))
-        except ApiError as error:
-            error.param = _NAMES.get(error.param or "", error.param)
-            raise
-        names = {key: _NAMES.get(field, field) for key, field in parsed.names.items()}
-        return replace(parsed, names=names, repeated=_repeated(given, fields))
+        """See `AnsweringShape`."""
+        return replace(super().understand(fields), repeated=_repeated(fields))
+
+    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+        """See `RewrittenChat`."""
+        return _as_chat(given)
 
     def answer(self, parsed: ParsedRequest) -> ResponseAnswer:
         """Return the writer of one answer."""
@@ -121,18 +132,6 @@ class Responses:
             parsed,
             logprobs_writer(self._model, parsed),
         )
-
-
-def _check_unused(name: str, value: object, names: Collection[str]) -> None:
-    """Check a field without an effect; some have other rules than in chats.
-
-    Raises:
-        ApiError: The field is unknown, has a wrong type or is not supported.
-    """
-    if name in REFUSED:
-        REFUSED[name].check(name, value)
-    else:
-        check_unused(name, value, names)
 
 
 def _as_chat(given: Mapping[str, object]) -> dict[str, object]:
@@ -156,7 +155,7 @@ def _as_chat(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _check_stream_options(given: Mapping[str, object]) -> None:
-    options = _object("stream_options", given.get("stream_options", {}))
+    options = checked_object("stream_options", given.get("stream_options", {}))
     for name, value in options.items():
         if name != "include_obfuscation":
             raise unknown_field(f"stream_options.{name}")
@@ -165,7 +164,7 @@ def _check_stream_options(given: Mapping[str, object]) -> None:
 
 def _text_settings(value: object) -> dict[str, object]:
     """Return the format of the answer as `response_format` of chats."""
-    text = _object("text", value)
+    text = checked_object("text", value)
     for name, each in text.items():
         if name == "verbosity":  # without an effect
             if each is not None:
@@ -174,9 +173,9 @@ def _text_settings(value: object) -> dict[str, object]:
             raise unknown_field(f"text.{name}", ["text.format"])
     if text.get("format") is None:
         return {}
-    form = _object("text.format", text["format"])
+    form = checked_object("text.format", text["format"])
     where = Argument("text", (Field("format"), Field("type")))
-    kind = checks.choice(where, form.get("type"), answer_form.KINDS)
+    kind = checks.choice(where, form.get("type"), FORM_KINDS)
     if kind != "json_schema":
         return {"response_format": form}
     own = {name: each for name, each in form.items() if name != "type"}
@@ -189,7 +188,7 @@ def _text_settings(value: object) -> dict[str, object]:
 
 def _reasoning(value: object) -> dict[str, object]:
     """Return the settings of a thought. A thought is never shortened to a summary."""
-    own = _object("reasoning", value)
+    own = checked_object("reasoning", value)
     for name in own.keys() - {"effort", "summary", "generate_summary"}:
         raise unknown_field(f"reasoning.{name}", ["reasoning.effort"])
     summary = own.get("summary") or own.get("generate_summary")
@@ -206,11 +205,11 @@ def _reasoning(value: object) -> dict[str, object]:
 def _logprobs(given: Mapping[str, object]) -> dict[str, object]:
     includes = given.get("include", [])
     if not isinstance(includes, list):
-        raise bad_field("include", f"include must be a list, not {_shown(includes)}")
+        raise bad_field("include", f"include must be a list, not {shown(includes)}")
     for each in includes:
         if each not in _INCLUDES:
             known = " and ".join(_INCLUDES)
-            raise bad_field("include", f"include may have {known}, not {_shown(each)}")
+            raise bad_field("include", f"include may have {known}, not {shown(each)}")
     n_top = given.get("top_logprobs", 0)
     if n_top == 0 and _LOGPROBS not in includes:
         return {}
@@ -223,9 +222,9 @@ def _tools(value: object) -> object:
         return value
     found = []
     for i, tool in enumerate(value):
-        own = _object(f"tools[{i}]", tool)
+        own = checked_object(f"tools[{i}]", tool)
         if own.get("type") != "function":
-            kind = _shown(own.get("type"))
+            kind = shown(own.get("type"))
             text = f'tools[{i}].type must be "function", not {kind}: this server has none'
             raise bad_field("tools", text)
         function = {k: v for k, v in own.items() if k != "type" and v is not None}
@@ -239,9 +238,7 @@ def _tool_choice(value: object) -> object:
     return {"type": "function", "function": {"name": value.get("name")}}
 
 
-def _repeated(
-    given: Mapping[str, object], fields: Mapping[str, object]
-) -> dict[str, object]:
+def _repeated(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the settings that a response repeats from its request."""
     defaults: dict[str, object] = {
         "instructions": None,
@@ -253,24 +250,161 @@ def _repeated(
         "top_logprobs": 0,
         "top_p": 1.0,
     }
-    text = _object("text", given.get("text", {}))
+    given = {name: value for name, value in fields.items() if value is not None}
+    text = checked_object("text", given.get("text", {}))
     verbosity = {name: each for name, each in text.items() if name == "verbosity"}
     form = text.get("format") or {"type": "text"}
     reasoning = {"effort": None, "summary": None}
     return {
         **{name: given.get(name, value) for name, value in defaults.items()},
         "text": {"format": form, **verbosity},
-        "reasoning": {**reasoning, **_object("reasoning", given.get("reasoning", {}))},
+        "reasoning": {
+            **reasoning,
+            **checked_object("reasoning", given.get("reasoning", {})),
+        },
         "metadata": fields.get("metadata") or {},
     }
 
 
-def _object(name: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        text = f"{name} must be an object, not {_shown(value)}"
-        raise bad_field(name.partition(".")[0].partition("[")[0], text)
-    return value
+_ROLES_OF_ITEMS = ("user", "assistant", "system", "developer")
+# Fields of items in responses, which clients send back.
+_IDENTITY = frozenset({"type", "id", "status", "created_by"})
 
 
-def _shown(value: object) -> str:
-    return JSON.value(value, checks.shown(value))
+def messages_of(given: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Return the conversation of a request as messages of chats.
+
+    The instructions are a system message before the other messages.
+
+    Args:
+        given: Fields of the request that are not null.
+
+    Raises:
+        ApiError: An item is invalid or of an unsupported type.
+    """
+    conversation = _Conversation()
+    asked = given["input"]
+    if isinstance(asked, str):
+        conversation.messages.append({"role": "user", "content": asked})
+    elif isinstance(asked, list) and asked:
+        for i, item in enumerate(asked):
+            conversation.add(f"input[{i}]", item)
+    else:
+        raise bad_field("input", "input must be a text, or a list of items")
+    messages = conversation.messages
+    instructions = given.get("instructions")
+    if instructions is not None:
+        _prepend(messages, checked_string("instructions", instructions))
+    if not messages:
+        raise bad_field("input", "input has no message")
+    return messages
+
+
+def _prepend(messages: list[dict[str, Any]], text: str) -> None:
+    """Put a text before the conversation, into its system message if it has one."""
+    if messages and messages[0]["role"] in ("system", "developer"):
+        messages[0] = {**messages[0], "content": f"{text}\n\n{messages[0]['content']}"}
+    else:
+        messages.insert(0, {"role": "system", "content": text})
+
+
+class _Conversation:
+    """Messages of a conversation, built from its items in order.
+
+    Thought, text and calls of one answer are separate items, but one message.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self._thought = ""
+        self._readers: dict[str, Callable[[str, dict[str, Any]], None]] = {
+            "message": self._message,
+            "function_call": self._call,
+            "function_call_output": self._result,
+            "reasoning": self._reasoning,
+        }
+
+    def add(self, where: str, item: object) -> None:
+        """Add an item.
+
+        Raises:
+            ApiError: The item is invalid.
+        """
+        if not isinstance(item, dict):
+            raise bad_field(where, f"{where} must be an object")
+        kind = item.get("type")
+        kind = "message" if kind is None else kind
+        if not isinstance(kind, str) or kind not in self._readers:
+            known = ", ".join(self._readers)
+            text = f"{where}.type must be one of {known}, not {shown(kind)}"
+            if kind == "item_reference":
+                text = f"{where} refers to an item, but no items are stored: send it"
+            raise bad_field(f"{where}.type", text)
+        self._readers[kind](where, item)
+
+    def _message(self, where: str, item: dict[str, Any]) -> None:
+        check_names(where, item, {*_IDENTITY, "role", "content", "phase"})
+        role = item.get("role")
+        if role not in _ROLES_OF_ITEMS:
+            text = f"{where}.role must be one of {', '.join(_ROLES_OF_ITEMS)}"
+            raise bad_field(f"{where}.role", text)
+        content = _content(f"{where}.content", item.get("content"))
+        if role == "assistant":
+            self._add_answer(content)
+        else:
+            self._thought = ""
+            self.messages.append({"role": role, "content": content})
+
+    def _call(self, where: str, item: dict[str, Any]) -> None:
+        check_names(
+            where, item, {*_IDENTITY, "call_id", "name", "arguments", "namespace"}
+        )
+        call_id, name = (
+            checked_string(f"{where}.{key}", item.get(key)) for key in ("call_id", "name")
+        )
+        # A call of a function without arguments may have null or an empty text.
+        arguments = item.get("arguments")
+        arguments = "{}" if arguments is None or arguments == "" else arguments
+        arguments = checked_string(f"{where}.arguments", arguments)
+        call = {
+            "id": call_id,
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
+        last = self.messages[-1] if self.messages else {}
+        if last.get("role") != "assistant" or self._thought:
+            last = self._add_answer("")
+        last.setdefault("tool_calls", []).append(call)
+
+    def _result(self, where: str, item: dict[str, Any]) -> None:
+        check_names(where, item, {*_IDENTITY, "call_id", "output"})
+        call_id = checked_string(f"{where}.call_id", item.get("call_id"))
+        output = _content(f"{where}.output", item.get("output"))
+        self._thought = ""
+        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": output})
+
+    def _reasoning(self, where: str, item: dict[str, Any]) -> None:
+        check_names(where, item, {*_IDENTITY, "summary", "content", "encrypted_content"})
+        parts = item.get("content") or item.get("summary") or []
+        if not isinstance(parts, list):
+            raise bad_field(f"{where}.content", f"{where}.content must be a list")
+        for i, part in enumerate(parts):
+            text = part.get("text") if isinstance(part, dict) else None
+            self._thought += checked_string(f"{where}.content[{i}].text", text)
+
+    def _add_answer(self, content: str) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        if self._thought:
+            message["reasoning_content"] = self._thought
+            self._thought = ""
+        self.messages.append(message)
+        return message
+
+
+def _content(where: str, content: object) -> str:
+    """Return the text of a message or of a result, joined if it has several parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise bad_field(where, f"{where} must be a text, or a list of parts with text")
+    return joined_text(where, content)

@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llamaherd.server.api_shape import counts
-from llamaherd.server.logprob_stream import LogprobStream
-from llamaherd.server.messages import dumps
+from llamaherd.server.logprobs import LogprobStream
+from llamaherd.server.protocol import dumps
+from llamaherd.server.shapes import counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from llamaherd.core.pieces import TextPiece, TokenLogprob
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
-    from llamaherd.server.api_shape import ParsedRequest
-    from llamaherd.server.openai_logprobs import LogprobsWriter
+    from llamaherd.server.logprobs import LogprobsWriter
+    from llamaherd.server.shapes import ParsedRequest
     from llamaherd.server.tools import FunctionCall
 
 _Item = dict[str, Any]
@@ -57,13 +57,13 @@ class ResponseAnswer:
     def whole(self, results: Sequence[Result]) -> dict[str, object]:
         """See `AnswerWriter`."""
         (result,) = results
-        text, calls, reason = self._read(result)
+        text, calls, reason = self._parsed.read(self._model, result)
         status = _status(reason)
         if result.thinking is not None:
             self._output.append(self._reasoning(result.thinking, "completed"))
         if text is not None:
             message = _message(text, status, self._logprobs_of(result))
-            self._output.append(message | self._invalid(result))
+            self._output.append(message | self._parsed.invalid_calls(self._model, result))
         self._output += [_call(each, status) for each in calls]
         return self._response(status, result)
 
@@ -85,7 +85,7 @@ class ResponseAnswer:
     def end(self, results: Sequence[Result]) -> str:
         """See `AnswerWriter`."""
         (result,) = results
-        text, calls, reason = self._read(result)
+        text, calls, reason = self._parsed.read(self._model, result)
         status = _status(reason)
         events = []
         if text is not None and (text or not calls):
@@ -95,7 +95,7 @@ class ResponseAnswer:
             missing = held if self._parsed.tools is None else text
             events.append(self._grow_message(missing))
         if self._open is not None and self._open["type"] == "message":
-            self._open |= self._invalid(result)
+            self._open |= self._parsed.invalid_calls(self._model, result)
         events.append(self._close(status, self._logprobs_of(result)))
         events += [self._whole_call(call, status) for call in calls]
         name = "response.completed" if status == "completed" else "response.incomplete"
@@ -197,18 +197,6 @@ class ResponseAnswer:
             "usage": None if result is None else _usage(result),
         }
 
-    def _read(self, result: Result) -> tuple[str | None, list[FunctionCall], str]:
-        """Return text, calls and finish reason."""
-        if self._parsed.tools is None:
-            return result.text or "", [], str(result.finish_reason)
-        return self._parsed.tools.read(self._model, result)
-
-    def _invalid(self, result: Result) -> _Item:
-        """Return a field with the calls that cannot be read; {} if there are none."""
-        tools = self._parsed.tools
-        invalid = [] if tools is None else tools.invalid(self._model, result)
-        return {"invalid_tool_calls": invalid} if invalid else {}
-
     def _reasoning(self, text: str, status: str) -> _Item:
         """Return the item of a thought; a requested summary is the whole thought."""
         item: _Item = {"id": _new_id("rs"), "type": "reasoning", "status": status}
@@ -225,18 +213,12 @@ class ResponseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """Names of the fields and events for one kind of text.
+    """Names of the fields and events for one kind of text."""
 
-    Attributes:
-        text: Prefix of the names of the events that send a piece of the text.
-        part: Prefix of the names of the events that begin or end the part of an item.
-        parts: Field of the item that contains the list of parts.
-        index: Field of the events that contains the index of the part.
-    """
-
-    text: str
-    part: str
-    parts: str = "content"
+    text: str  # prefix of the names of the events that send a piece of the text
+    part: str  # prefix of the names of the events that begin or end the part of an item
+    parts: str = "content"  # field of the item that contains the list of parts
+    # Field of the events that contains the index of the part.
     index: str = "content_index"
 
     @property

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from llamaherd.core.errors import CutOffError
+from llamaherd.api.generate import prepare_generate
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.core.errors import AnswerError, CutOffError, GenerationError, PromptError
 from llamaherd.core.preparing import AbandonedError, Preparing, check_wanted
-from llamaherd.core.results import Result
+from llamaherd.core.results import Result, Results
+from llamaherd.core.stats import Stats
+from llamaherd.run.call import Call
 from llamaherd.server.errors import ApiError, stopping, timed_out
-from llamaherd.server.several import SeveralAnswers, as_cut
+from llamaherd.server.limits import check_kept
+from llamaherd.server.threads import AwaitedJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from concurrent.futures import Future
 
     from starlette.types import Receive
 
     from llamaherd.run.handle import Handle
-    from llamaherd.server.awaited import AwaitedWork
-    from llamaherd.server.work_threads import Submitting
-
-    AnyHandle = Handle | SeveralAnswers | AwaitedWork[Any]
+    from llamaherd.run.host import Host
+    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.threads import AwaitedWork, Submitting
 
 _T = TypeVar("_T")
 Reason = Literal["gone", "timeout", "stopping"]
@@ -161,3 +166,71 @@ class Running:
         while (await receive())["type"] != "http.disconnect":
             pass
         self.end("gone")
+
+
+MOST_ANSWERS = 2048  # answers of a request
+_KINDS: dict[str, type[GenerationError]] = {
+    "schema_not_followed": AnswerError,
+    **dict.fromkeys(
+        ("missing", "empty", "too_long", "not_tokenized", "chat_template"), PromptError
+    ),
+}
+
+
+def start_several(
+    ctx: Host, parsed: ParsedRequest, threads: Submitting
+) -> SeveralAnswers:
+    """Start a call for all answers of a request.
+
+    Raises:
+        TypeError: A field has the wrong type.
+        ValueError: A field is out of range.
+        ContextClosedError: The context was closed.
+    """
+    # An answer that max_tokens cuts off is an answer here, but a failure of the call:
+    # with "return", answers that wait for a slot would then not start.
+    options = GenerateOptions(
+        **parsed.options, params=parsed.params, n=parsed.n, on_error="continue"
+    )
+    work = prepare_generate(ctx, parsed.prompts, options)
+    if options.logprobs is not None and isinstance(work.call, Call):
+        n = sum(each.max_tokens for each in work.call.requests)
+        check_kept("logprobs", n, options.logprobs)
+    return SeveralAnswers(work, threads)
+
+
+class SeveralAnswers(AwaitedJob[Results]):
+    """Answers of one request, as one call; `await` returns a list, ordered by prompt."""
+
+    def __await__(self) -> Generator[object, None, list[Result]]:
+        """Wait for the answers."""
+        return self._answers().__await__()
+
+    async def _answers(self) -> list[Result]:
+        results = await self.outcome()
+        return [_answer(each) for samples in results.samples for each in samples]
+
+
+def _answer(result: Result) -> Result:
+    """Return a result as an answer; one that max_tokens cut off has its text."""
+    if result.error is None:
+        return result
+    if result.error_code == "cut_off":
+        return as_cut(result)
+    kind = _KINDS.get(result.error_code or "", GenerationError)
+    stats = Stats(n_prompts=1)
+    raise kind(f"the prompt failed: {result.error}", Results([result], stats))
+
+
+def as_cut(result: Result) -> Result:
+    """Return the result of an answer that max_tokens cut off, with its text so far.
+
+    The result keeps its error, which `/generate` reports.
+    """
+    return replace(
+        result, text=result.partial or "", partial=None, finish_reason="length"
+    )
+
+
+if TYPE_CHECKING:
+    AnyHandle = Handle | SeveralAnswers | AwaitedWork[Any]

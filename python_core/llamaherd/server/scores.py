@@ -1,49 +1,79 @@
-"""`POST /v1/score` and `/v1/classify`: probabilities, without generated text."""
+"""`POST /v1/score`, `/v1/classify` and `/v1/annotate`: numbers and codes of texts."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from llamaherd.api.classify import prepare_classify
 from llamaherd.api.score import prepare_score
+from llamaherd.asks.annotate_options import AnnotateOptions
 from llamaherd.asks.options import ClassifyOptions, ScoreOptions
 from llamaherd.core.declaration import options_of
+from llamaherd.core.errors import BadArgumentError
+from llamaherd.core.failure import codes_of
+from llamaherd.research.coding.codebook import Codebook
+from llamaherd.research.coding.codebook_file import codebook_of_yaml
 from llamaherd.server.chats import with_defaults
-from llamaherd.server.costs import check_items, check_pairs
-from llamaherd.server.work_api import Prepared, check_model, given_fields
+from llamaherd.server.errors import bad_field
+from llamaherd.server.limits import check_items, check_pairs
+from llamaherd.server.schemas import (
+    ITEMS,
+    NUMBER,
+    NUMBER_OR_NULL,
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    TOKENS,
+    either,
+    listed,
+    record,
+    rows,
+)
+from llamaherd.server.shapes import Prepared, WorkShape, check_model
+from llamaherd.tasks.annotate import Annotate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from llamaherd.asks.continuations import ScoreResults
     from llamaherd.asks.scored_thoughts import Thought
     from llamaherd.asks.scores import ClassifyResults
     from llamaherd.core.stats import Stats
-    from llamaherd.run.context import Context
+    from llamaherd.research.coding.coded import Coded
     from llamaherd.server.settings import ServerSettings
 
-_OF_SCORES = frozenset(options_of(ScoreOptions, "http"))
-_OF_LABELS = frozenset(options_of(ClassifyOptions, "http"))
+_OF_SCORES = options_of(ScoreOptions, "http").keys()
+_OF_LABELS = options_of(ClassifyOptions, "http").keys()
+_NUMBERS = {**OBJECT, "additionalProperties": NUMBER_OR_NULL}  # by label
 
 
-class ScoreApi:
-    """Format of `/v1/score`.
+class ScoreApi(WorkShape):
+    """Format of `/v1/score`."""
 
-    Args:
-        ctx: Context to run in.
-        settings: Settings of the server.
-    """
-
-    fields = _OF_SCORES | {"model", "prompts", "continuations"}
-
-    def __init__(self, ctx: Context, settings: ServerSettings) -> None:
-        self._ctx = ctx
-        self._settings = settings
+    path = "/score"
+    summary = "Compute the log-probabilities of given continuations."
+    options = (ScoreOptions, "http")
+    own: ClassVar = {
+        "model": TEXT,
+        "prompts": {"type": "array", **ITEMS},
+        "continuations": either(TEXT, {"type": "array", "minItems": 1}),
+    }
+    needed = ("prompts", "continuations")
+    answers = rows(
+        continuations=listed(
+            record(
+                text=TEXT, logprob=NUMBER, tokens=TOKENS, token_logprobs=listed(NUMBER)
+            )
+        )
+    )
+    in_batches = True
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ScoreResults]:
         """See `WorkShape`."""
-        given = given_fields(fields, self.fields, ("prompts", "continuations"))
+        given = self.given(fields)
         check_model(given, self._settings)
         prompts = check_items("prompts", given["prompts"])
         check_pairs(prompts, given["continuations"], "continuations")
@@ -75,23 +105,24 @@ class ScoreApi:
         return answer(self._settings, data, found.stats)
 
 
-class ClassifyApi:
-    """Format of `/v1/classify`.
+class ClassifyApi(WorkShape):
+    """Format of `/v1/classify`."""
 
-    Args:
-        ctx: Context to run in.
-        settings: Settings of the server.
-    """
-
-    fields = _OF_LABELS | {"model", "prompts"}
-
-    def __init__(self, ctx: Context, settings: ServerSettings) -> None:
-        self._ctx = ctx
-        self._settings = settings
+    path = "/classify"
+    summary = "Compute the probabilities of labels."
+    options = (ClassifyOptions, "http")
+    own: ClassVar = {"model": TEXT, "prompts": {"type": "array", **ITEMS}}
+    needed = ("prompts", "labels")
+    answers = rows(
+        label=TEXT_OR_NULL,
+        **dict.fromkeys(("prob", "margin", "entropy", "coverage"), NUMBER_OR_NULL),
+        **dict.fromkeys(("probs", "logprobs"), _NUMBERS),
+    )
+    in_batches = True
 
     def prepare(self, fields: dict[str, object]) -> Prepared[ClassifyResults]:
         """See `WorkShape`."""
-        given = given_fields(fields, self.fields, ("prompts", "labels"))
+        given = self.given(fields)
         check_model(given, self._settings)
         prompts = check_items("prompts", given["prompts"])
         check_pairs(prompts, given["labels"], "labels")
@@ -132,7 +163,7 @@ class ClassifyApi:
 
 
 def options_with_defaults(
-    given: dict[str, object], names: frozenset[str], settings: ServerSettings
+    given: dict[str, object], names: Collection[str], settings: ServerSettings
 ) -> dict[str, Any]:
     """Return the options of a request, with the server's options for chats."""
     options = {name: given[name] for name in given if name in names}
@@ -180,3 +211,80 @@ def _thoughts(thoughts: Sequence[Thought]) -> dict[str, object]:
         "thinking_complete": all(each.is_complete for each in thoughts),
         "n_thinking_tokens": sum(each.n_tokens for each in thoughts),
     }
+
+
+_OF_CODES = options_of(AnnotateOptions, "http").keys()
+
+
+class AnnotateApi(WorkShape):
+    """Format of `/v1/annotate`."""
+
+    path = "/annotate"
+    summary = "Code texts with a codebook."
+    options = (AnnotateOptions, "http")
+    own: ClassVar = {
+        "model": TEXT,
+        "texts": listed(TEXT_OR_NULL, **ITEMS),
+        "codebook": {"type": ["object", "string"]},
+    }
+    needed = ("texts", "codebook")
+    answers = rows()
+    in_batches = True
+
+    def prepare(self, fields: dict[str, object]) -> Prepared[Coded]:
+        """See `WorkShape`."""
+        given = self.given(fields)
+        check_model(given, self._settings)
+        texts = check_items("texts", given["texts"])
+        for i, text in enumerate(texts):
+            if text is not None and not isinstance(text, str):
+                raise bad_field("texts", f"texts[{i}] must be a string or null")
+        options = options_with_defaults(given, _OF_CODES, self._settings)
+        codebook = _codebook(given["codebook"])
+        check_pairs(texts, list(codebook.labels or ()), "codebook")
+        task = Annotate(codebook, options)
+        work = task.requests(self._ctx, texts, range(len(texts)), None)
+
+        def render(found: Coded) -> dict[str, object]:
+            columns = {name: _cells(each) for name, each in task.rows(found).items()}
+            failed = zip(found.errors, codes_of(found.errors), strict=True)
+            columns["error"] = [
+                None if text is None else {"message": str(text), "code": code}
+                for text, code in failed
+            ]
+            data = [
+                {"index": i, **{name: cells[i] for name, cells in columns.items()}}
+                for i in range(len(texts))
+            ]
+            body = answer(self._settings, data, found.stats)
+            notes = task.notes(task.rows(found))
+            return {**body, "codebook": task.codebook.hash, "notes": notes}
+
+        return Prepared(work, render)
+
+
+def _codebook(value: object) -> Codebook:
+    """Return a codebook: an object with its fields, or YAML in a string."""
+    try:
+        if isinstance(value, str):
+            return codebook_of_yaml(value, "codebook")
+        if isinstance(value, dict):
+            return Codebook.from_dict(value)
+    except BadArgumentError as error:
+        where = error.rendered(lambda argument: f"codebook.{argument.dotted()}")
+        text = where if isinstance(value, dict) else str(error)
+        raise bad_field("codebook", text) from None
+    raise bad_field("codebook", "codebook must be an object, or a string with YAML")
+
+
+def _cells(values: Any) -> list[object]:  # noqa: ANN401 - a column of any type
+    return [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> object:  # noqa: ANN401 - a cell of any type
+    """Return a value in JSON types; NaN becomes None."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

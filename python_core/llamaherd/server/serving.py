@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from llamaherd.server.hosts import bound_address
+from llamaherd.server.settings import bound_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

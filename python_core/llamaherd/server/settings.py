@@ -1,19 +1,24 @@
-"""Settings of a server."""
+"""Settings of a server, and the host names that it answers to."""
 
 from __future__ import annotations
 
+import ipaddress
+import re
+import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from llamaherd.core.errors import ArgumentError
 from llamaherd.core.sampling import MAX_TOKENS_OF_CHAT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    # REMOVED
     from pathlib import Path
 
     from llamaherd.core.thinking import ThinkingOption
     from llamaherd.model.model import Model
-    from llamaherd.server.hosts import Hosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +38,9 @@ class ServerSettings:
         max_tokens: Default maximum number of tokens of the answer of a chat.
         n_ctx: Maximum number of tokens of a prompt with its answer; None for the context
             length of the training.
-        api_key: Key that clients must send; None requires no key.
+        api_key: Key that clients must send; None requires no key, unless `user_keys` has
+            keys.
+        user_keys: Key of each person, by name; requests are counted by these names.
         hosts: Allowed values of the Host header; None turns the check off.
         thinking: Default value of the option `thinking` for chats, see
             `generate_parallel`.
@@ -60,6 +67,7 @@ class ServerSettings:
     max_tokens: int = MAX_TOKENS_OF_CHAT
     n_ctx: int | None = None
     api_key: str | None = None
+    user_keys: Mapping[str, str] = field(default_factory=dict)
     hosts: Hosts | None = None
     thinking: ThinkingOption = None
     template: str | None = None
@@ -78,10 +86,11 @@ class ServerSettings:
     def name_of(self, asked: str) -> str | None:
         """Return the name of the requested model; None if it is not this server's model.
 
-        The name of the file, with `.gguf`, is accepted, too.
+        The name of the file, with `.gguf`, and the name in Ollama, with `:latest`, are
+        accepted, too.
         """
         for name in self.names:
-            if asked in {name, f"{name}.gguf"}:
+            if asked in {name, f"{name}.gguf", f"{name}:latest"}:
                 return name
         return self.model_name if self.any_model else None
 
@@ -90,5 +99,87 @@ class ServerSettings:
         return min(self.n_ctx or model.n_ctx_train, model.n_ctx_train)
 
     def __repr__(self) -> str:
-        """Return a text that may be logged, since it does not contain the API key."""
+        """Return a text that may be logged, since it contains no API key."""
         return f"<Settings of {self.model_name!r}>"
+
+
+_LOCAL_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
+_HOST_HEADER = re.compile(
+    r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9_.-]{1,253}))(?::[0-9]{0,5})?"
+)
+_HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Allowed values of the Host header.
+
+    Attributes:
+        names: Names in lower case, without a port.
+        any_address: Whether every IP address is allowed.
+    """
+
+    names: frozenset[str]
+    any_address: bool = False
+
+    def admits(self, header: bytes) -> bool:
+        """Test whether a Host header names this server."""
+        found = _HOST_HEADER.fullmatch(header.decode("latin-1").lower())
+        if found is None:
+            return False
+        name = found[1] or found[2].removesuffix(".")
+        return name in self.names or (self.any_address and _is_address(name))
+
+
+def bound_address(bound: socket.socket) -> str:
+    """Return the address of a socket, without an IPv6 zone."""
+    return str(bound.getsockname()[0]).partition("%")[0]
+
+
+def is_local(bound: socket.socket) -> bool:
+    """Test whether only this machine can connect to an address."""
+    return ipaddress.ip_address(bound_address(bound)).is_loopback
+
+
+def hosts_of(bound: socket.socket, host: str, allowed: Iterable[str] = ()) -> Hosts:
+    """Return the allowed hosts of a server.
+
+    Args:
+        bound: Socket of the server.
+        host: Name or address to which the socket was bound.
+        allowed: Additional names, checked by `allowed_host`.
+    """
+    names = {*_LOCAL_NAMES, bound_address(bound), host.lower(), *allowed}
+    if is_local(bound):
+        return Hosts(frozenset(names))
+    machine = socket.gethostname().lower()
+    short = machine.partition(".")[0]
+    return Hosts(frozenset({*names, machine, short, f"{short}.local"}), any_address=True)
+
+
+def allowed_host(name: str) -> str:
+    """Check a host name and convert it to lower case.
+
+    Raises:
+        ValueError: The name is empty, or has a port, a path or non-ASCII letters.
+    """
+    plain = name.strip().lower().removesuffix(".")
+    bare = plain.removeprefix("[").removesuffix("]")
+    if _is_address(bare):
+        return bare
+    if _HOST_NAME.fullmatch(plain) is None:
+        raise ArgumentError(
+            f"{name!r} is not a host name (without http:// and port)",
+            argument="allowed_host",
+            code="no_host",
+            form="{problem}",
+        )
+    return plain
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

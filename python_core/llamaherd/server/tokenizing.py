@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.rendering import rendered_prompts
@@ -13,27 +13,41 @@ from llamaherd.core.errors import ChatTemplateError
 from llamaherd.model.conversations import Refused
 from llamaherd.model.tokens import detokenize, prompt_tokens, token_bytes, tokenize
 from llamaherd.native.vocabulary import token_text
-from llamaherd.server.costs import check_strings
+from llamaherd.server.anthropic import Messages
 from llamaherd.server.errors import ApiError, bad_field, renamed
-from llamaherd.server.openai import ChatCompletions
+from llamaherd.server.limits import check_strings
+from llamaherd.server.openai import ChatCompletions, RewrittenChat
 from llamaherd.server.responses import Responses
-from llamaherd.server.work_api import check_model, given_fields
+from llamaherd.server.schemas import (
+    COUNT,
+    FLAG,
+    TEXT,
+    TOKENS,
+    Schema,
+    either,
+    listed,
+    or_null,
+    record,
+)
+from llamaherd.server.shapes import AnsweringShape, Shape, WorkShape, check_model
 from llamaherd.structured.source import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from llamaherd.model.model import Model
-    from llamaherd.server.api_shape import ParsedRequest
-    from llamaherd.server.settings import ServerSettings
+    from llamaherd.server.shapes import ParsedRequest
 
 # Fields of `/tokenize` for a text: the name in vLLM, then in llama-server.
-_OF_TEXTS = frozenset(
-    {
-        *("prompt", "model", "add_special_tokens", "return_token_strs"),
-        *("content", "add_special", "parse_special", "with_pieces"),
-    }
-)
+_OF_TEXTS: dict[str, Schema] = {
+    "model": TEXT,
+    "prompt": TEXT,
+    "content": TEXT,
+    "parse_special": FLAG,
+    **dict.fromkeys(
+        ("add_special_tokens", "return_token_strs", "add_special", "with_pieces"), FLAG
+    ),
+}
 # Fields with the length of an answer, and their minimum.
 _OF_LENGTH = {
     "max_tokens": 1,
@@ -46,20 +60,14 @@ _OF_ONE_KIND = frozenset(
 )
 
 
-class _OfModel:
-    """Format of a route whose answer needs the model's vocabulary or chat template.
+class _OfModel(WorkShape):
+    """Format of a route whose answer needs the model's vocabulary or chat template."""
 
-    Args:
-        model: Model of the server.
-        settings: Settings of the server.
-    """
-
-    def __init__(self, model: Model, settings: ServerSettings) -> None:
-        self._model = model
-        self._settings = settings
+    has_v1 = False
+    needs_text = False
 
     def _parsed(
-        self, shape: type[ChatCompletions | Responses], fields: Mapping[str, object]
+        self, shape: type[AnsweringShape], fields: Mapping[str, object]
     ) -> ParsedRequest:
         """Parse a request for its prompt; the length of its answer has no effect."""
         least = {name: n for name, n in _OF_LENGTH.items() if name in shape.fields}
@@ -68,14 +76,38 @@ class _OfModel:
                 checks.integer(name, fields[name], n)
         own = {name: value for name, value in fields.items() if name not in least}
         # The shortest answer fits, and its length is not computed from the prompt.
-        own["max_output_tokens" if shape is Responses else "max_completion_tokens"] = 1
+        length = shape.length if issubclass(shape, RewrittenChat) else ""
+        own[length or "max_completion_tokens"] = 1
         return shape(self._model, self._settings).understand(own)
+
+
+class _Texts(Shape):
+    """Fields of `/tokenize` for a text."""
+
+    own = _OF_TEXTS
 
 
 class TokenizeApi(_OfModel):
     """Format of `/tokenize`: a text, or a conversation as in chats."""
 
-    fields = _OF_TEXTS | ChatCompletions.fields
+    path = "/tokenize"
+    summary = "Convert a text or a conversation to tokens."
+    own: ClassVar = {**_OF_TEXTS, **ChatCompletions.properties()}
+    answers = record(
+        count=COUNT,
+        max_model_len=COUNT,
+        tokens=listed(
+            either(COUNT, record(id=COUNT, piece={"type": ["string", "array"]}))
+        ),
+        token_strs=either({"type": "null"}, listed(TEXT)),
+    )
+
+    @classmethod
+    def request_schema(cls) -> Schema:
+        """Return the schemas of a text, and of a conversation."""
+        texts, chat = _Texts.request_schema(), ChatCompletions.request_schema()
+        chat["properties"]["return_token_strs"] = or_null(FLAG)
+        return either(texts, chat)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
@@ -86,9 +118,11 @@ class TokenizeApi(_OfModel):
             tokens = _tokens_of(self._model, "messages", parsed)
             return self._answer(tokens, "return_token_strs" if wants_texts else "")
         # The null fields of a chat count as missing.
-        nulls = {n for n in ChatCompletions.fields - _OF_TEXTS if fields.get(n) is None}
+        nulls = {
+            n for n in ChatCompletions.fields - _Texts.fields if fields.get(n) is None
+        }
         texts = {n: value for n, value in fields.items() if n not in nulls}
-        given = given_fields(texts, _OF_TEXTS)
+        given = _Texts.given(texts)
         check_model(given, self._settings)
         names = [name for name in ("prompt", "content") if name in given]
         if len(names) != 1:
@@ -140,11 +174,15 @@ class TokenizeApi(_OfModel):
 class DetokenizeApi(_OfModel):
     """Format of `/detokenize`."""
 
-    fields = frozenset({"tokens", "model"})
+    path = "/detokenize"
+    summary = "Convert tokens to a text."
+    own: ClassVar = {"model": TEXT, "tokens": TOKENS}
+    needed = ("tokens",)
+    answers = record(prompt=TEXT, content=TEXT)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
-        given = given_fields(fields, self.fields, ("tokens",))
+        given = self.given(fields)
         check_model(given, self._settings)
         tokens = given["tokens"]
         if not isinstance(tokens, list):
@@ -163,7 +201,12 @@ class DetokenizeApi(_OfModel):
 class TemplateApi(_OfModel):
     """Format of `/apply-template`: the prompt of a chat, without its answer."""
 
-    fields = ChatCompletions.fields
+    path = "/apply-template"
+    summary = "Return the prompt of a conversation."
+    own = ChatCompletions.properties()
+    needed = ChatCompletions.needed
+    unused = ChatCompletions.unused
+    answers = record(prompt=TEXT)
 
     def prepare(self, fields: dict[str, object]) -> dict[str, object]:
         """See `WorkShape`."""
@@ -171,30 +214,52 @@ class TemplateApi(_OfModel):
         return {"prompt": _rendered(self._model, parsed)}
 
 
-class ChatTokensApi(_OfModel):
+class _Counting(_OfModel):
+    """Format of a path that returns the number of tokens of a conversation."""
+
+    counted: ClassVar[type[AnsweringShape]]
+    has_v1 = True
+    needs_text = True
+    answers = record(object={"const": "response.input_tokens"}, input_tokens=COUNT)
+
+    def prepare(self, fields: dict[str, object]) -> dict[str, object]:
+        """See `WorkShape`."""
+        parsed = self._parsed(self.counted, fields)
+        tokens = _tokens_of(self._model, self.needed[0], parsed)
+        return {"object": "response.input_tokens", "input_tokens": len(tokens)}
+
+
+class ChatTokensApi(_Counting):
     """Format of `/v1/chat/completions/input_tokens`, as in llama-server."""
 
-    fields = ChatCompletions.fields
-
-    def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkShape`."""
-        parsed = self._parsed(ChatCompletions, fields)
-        return _counted(_tokens_of(self._model, "messages", parsed))
-
-
-class InputTokensApi(_OfModel):
-    """Format of `/v1/responses/input_tokens`: the number of tokens of a conversation."""
-
-    fields = Responses.fields
-
-    def prepare(self, fields: dict[str, object]) -> dict[str, object]:
-        """See `WorkShape`."""
-        parsed = self._parsed(Responses, fields)
-        return _counted(_tokens_of(self._model, "input", parsed))
+    path = "/chat/completions/input_tokens"
+    summary = "Count the tokens of a chat."
+    counted = ChatCompletions
+    own = ChatCompletions.properties()
+    needed = ChatCompletions.needed
+    unused = ChatCompletions.unused
 
 
-def _counted(tokens: list[int]) -> dict[str, object]:
-    return {"object": "response.input_tokens", "input_tokens": len(tokens)}
+class InputTokensApi(_Counting):
+    """Format of `/v1/responses/input_tokens`."""
+
+    path = "/responses/input_tokens"
+    summary = "Count the tokens of a conversation."
+    counted = Responses
+    own = Responses.own
+    needed = Responses.needed
+    unused = Responses.unused
+
+
+class CountTokensApi(_Counting):
+    """Format of `/v1/messages/count_tokens` of Anthropic's API."""
+
+    path = "/messages/count_tokens"
+    summary = "Count the tokens of a conversation of Anthropic's API."
+    counted = Messages
+    own = Messages.own
+    needed = ("messages",)
+    unused = Messages.unused
 
 
 def _tokens_of(model: Model, name: str, parsed: ParsedRequest) -> list[int]:
@@ -205,11 +270,7 @@ def _tokens_of(model: Model, name: str, parsed: ParsedRequest) -> list[int]:
 
 
 def _rendered(model: Model, parsed: ParsedRequest) -> str:
-    """Return the prompt that the model reads for the request of a chat.
-
-    Raises:
-        ChatTemplateError: The template refuses the messages.
-    """
+    """Return the prompt that the model reads for the request of a chat."""
     options = GenerateOptions(**parsed.options)
     is_held = any(
         getattr(parsed.params, name) is not None

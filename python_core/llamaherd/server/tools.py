@@ -25,15 +25,17 @@ from llamaherd.model.messages import check_texts
 from llamaherd.model.tokens import detokenize
 from llamaherd.model.tool_calls import ToolAnswer, parse_tool_calls
 from llamaherd.model.tool_formats import tool_format_of
-from llamaherd.server.answer_form import AnswerForm
 from llamaherd.server.errors import bad_field, renamed, unknown_field
-from llamaherd.server.generic_tools import (
+from llamaherd.server.sampling import AnswerForm
+from llamaherd.server.schemas import FLAG, OBJECT, Schema, either, listed
+from llamaherd.server.tool_calls import (
     GENERIC,
+    CallStream,
     as_texts,
+    call_in,
     with_generic_tools,
     with_system,
 )
-from llamaherd.server.tool_stream import CallStream, call_in
 from llamaherd.structured.prompt import schema_prompt
 from llamaherd.structured.shape import shape_of
 from llamaherd.structured.source import schema_text
@@ -47,11 +49,14 @@ if TYPE_CHECKING:
     from llamaherd.model.tool_calls import ToolFormat
 
 log = logging.getLogger(__name__)
-FIELDS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST = 128  # functions, as in OpenAI's API
 _CHOICES = ("none", "auto", "required")
-_ANY_OBJECT: dict[str, Any] = {"type": "object"}
+TOOL_FIELDS: dict[str, Schema] = {
+    "tools": listed(OBJECT, maxItems=_MOST),
+    "tool_choice": either({"enum": list(_CHOICES)}, OBJECT),
+    "parallel_tool_calls": FLAG,
+}
 # As in OpenAI's API, a function without a description of its parameters has none. These
 # keywords describe none.
 _ABOUT = frozenset({"type", "title", "description", "$schema"})
@@ -64,18 +69,12 @@ _NO_PARAMETERS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A call of a function in an answer.
+    """A call of a function in an answer."""
 
-    Attributes:
-        id: Identifier of the call, which a client sends back with the result of the
-            function.
-        name: Name of the function.
-        arguments: Arguments as JSON.
-    """
-
+    # Identifier of the call, which a client sends back with the result of the function.
     id: str
-    name: str
-    arguments: str
+    name: str  # name of the function
+    arguments: str  # arguments as JSON
 
     @property
     def shape(self) -> dict[str, object]:
@@ -86,24 +85,18 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Functions that a request offers, and the way in which the answer calls them.
+    """Functions that a request offers, and the way in which the answer calls them."""
 
-    Attributes:
-        tools: Descriptions of the functions, as the client sent them.
-        forced: Names of functions; the answer must call one of them. () if a call is
-            optional.
-        form: Constraint of a forced call, or of an answer that is a call or follows the
-            form of the request.
-        format: Format of the calls in a free answer; None if the answer is not searched
-            for calls.
-        is_named: Whether the client named the function.
-    """
-
+    # Descriptions of the functions, as the client sent them.
     tools: Sequence[Mapping[str, Any]]
+    # Names of functions; the answer must call one of them. () if a call is optional.
     forced: tuple[str, ...] = ()
+    # Constraint of a forced call, or of an answer that is a call or follows the form of
+    # the request.
     form: AnswerForm = field(default_factory=AnswerForm)
+    # Format of the calls in a free answer; None if the answer is not searched for calls.
     format: ToolFormat | None = None
-    is_named: bool = False
+    is_named: bool = False  # whether the client named the function
 
     def read(
         self, model: Model, result: Result
@@ -323,11 +316,7 @@ def _placed(schema: Mapping[str, Any], start: str) -> Any:  # noqa: ANN401 - JSO
 
 
 def _call_or(form: AnswerForm, tools: Sequence[Mapping[str, Any]]) -> AnswerForm:
-    """Return the form of an answer that is a call or follows a form.
-
-    Raises:
-        ApiError: The form is no schema, or is invalid.
-    """
+    """Return the form of an answer that is a call or follows a form."""
     if form.constraint != "schema":
         text = f"{form.field} cannot be combined with calls of tools, but a schema can"
         raise bad_field(form.field, text)
@@ -370,7 +359,7 @@ def _has_place(
     Some templates fail for types such as `["string", "null"]`.
     """
     name = "look_up_7"
-    function = {"name": name, "description": name, "parameters": _ANY_OBJECT}
+    function = {"name": name, "description": name, "parameters": OBJECT}
     shown = [{"type": "function", "function": function}, *tools]
     try:
         renderer = chat_renderer(model, template=template).probe({"tools": shown})

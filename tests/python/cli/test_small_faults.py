@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 from llamaherd.cli.main import main
 from llamaherd.cli.serve_models import given_models
 from llamaherd.core import checks
+from llamaherd.server.access import Guard
 from llamaherd.server.errors import ApiError
-from llamaherd.server.limits import Guard
+from llamaherd.server.settings import ServerSettings
 from llamaherd.structured.subschemas import referred
 from llamaherd.tables.spec_file import read_spec
 
@@ -56,7 +56,7 @@ def test_names_that_requests_cannot_tell_apart_are_refused(names: str) -> None:
     ],
 )
 def test_pages_of_this_server_only(host: str, origin: str, is_own: bool) -> None:
-    settings: Any = SimpleNamespace(hosts=None, api_key=None)
+    settings = ServerSettings(model_name="m")
     headers = [(b"host", host.encode()), (b"origin", origin.encode())]
     scope = {"headers": headers, "server": ("127.0.0.1", 80)}
     if is_own:

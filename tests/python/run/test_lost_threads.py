@@ -19,7 +19,7 @@ from llamaherd.ray.loop import ClusterLoop
 from llamaherd.run.call import Call
 from llamaherd.run.handle import Handle
 from llamaherd.run.hosted import run_steps
-from llamaherd.server.awaited import AwaitedJob
+from llamaherd.server.threads import AwaitedJob
 from local_ray import LocalActor, local_cluster
 from waiting import HANGS_S, wait_until
 

@@ -12,9 +12,8 @@ import llamaherd as lh
 import pytest
 from fake_calls import assert_right, request
 from llamaherd.run.call import Call
-from llamaherd.server.awaited import AwaitedJob, AwaitedWork
 from llamaherd.server.errors import ApiError
-from llamaherd.server.work_threads import WorkThreads
+from llamaherd.server.threads import AwaitedJob, AwaitedWork, WorkThreads
 from stepping import plan, stepping, submit
 from waiting import wait_until
 

@@ -15,9 +15,7 @@ import pytest
 import tiny_models
 from fake_context import FakeContext, answer
 from llamaherd.server.batches import lines, pages, runner
-from llamaherd.server.batches.records import BatchOutcome
-from llamaherd.server.batches.storage_errors import StoreError
-from llamaherd.server.batches.store import BatchStore
+from llamaherd.server.batches.store import BatchOutcome, BatchStore, StoreError
 from served import NAME, served, started
 from waiting import wait_until
 
@@ -368,9 +366,9 @@ def test_files_that_arrive_at_once_have_one_limit(
     monkeypatch.setattr(pages, "_MOST_SIZES", 4)
     gate, received = threading.Barrier(4), pages.upload.receive
 
-    async def slow(*arguments: Any) -> None:
+    async def slow(*arguments: Any) -> Any:
         await asyncio.to_thread(gate.wait, 60)  # until four uploads were admitted
-        await received(*arguments)
+        return await received(*arguments)
 
     monkeypatch.setattr(pages.upload, "receive", slow)
     with served(fake, max_file=1000, data=tmp_path) as client:
@@ -488,8 +486,7 @@ def test_an_unreadable_line_of_an_older_version_fails_alone(
     content = b"\n".join([_jsonl([_line(0)]).strip(), line, _jsonl([_line(2)])])
 
     # The check of an older version accepts the file.
-    def checked(*_: object) -> Iterator[None]:
-        yield
+    def checked(*_: object) -> tuple[int, list[Any]]:
         return 3, []
 
     monkeypatch.setattr(runner, "check_lines", checked)

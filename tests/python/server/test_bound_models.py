@@ -14,9 +14,8 @@ import tiny_models
 from llamaherd.core.errors import ModelLoadError
 from llamaherd.model.adapters import content_of
 from llamaherd.model.file import ModelFile
-from llamaherd.server.file_contents import FileContents
-from llamaherd.server.models.spec import AdapterSpec, ModelSpec
-from llamaherd.server.served_model import OneModel
+from llamaherd.server.models.loading import OneModel
+from llamaherd.server.models.spec import AdapterSpec, FileContents, ModelSpec
 from served import room_for, served, served_models
 from waiting import wait_until
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import llamaherd as lh
 import pytest
-from llamaherd.server.costs import MOST_CHARACTERS, MOST_FORM, MOST_PAIRS, MOST_STRINGS
+from llamaherd.server.limits import MOST_CHARACTERS, MOST_FORM, MOST_PAIRS, MOST_STRINGS
 from served import served
 
 if TYPE_CHECKING:

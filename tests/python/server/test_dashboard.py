@@ -18,10 +18,9 @@ from browsing import visited
 from fake_context import answer
 from llamaherd.core.outcome import Counts
 from llamaherd.loop.slot_times import SlotTime, SlotTimes
-from llamaherd.server.batches.records import BatchProgress
-from llamaherd.server.batches.store import BatchStore
-from llamaherd.server.dashboard import DATA, PAGES
+from llamaherd.server.batches.store import BatchProgress, BatchStore
 from llamaherd.server.models.spec import ModelSpec
+from llamaherd.server.pages import DATA, PAGES
 from served import NAME, served, served_models
 from waiting import wait_until
 

@@ -10,8 +10,8 @@ import openai
 import pytest
 from fake_context import answer
 from llamaherd.core.argument import Argument
-from llamaherd.server.endpoints import FIELDS
 from llamaherd.server.errors import of_exception
+from llamaherd.server.routes import SHAPES
 from served import NAME, served
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def test_nested_fields_are_told_with_dots() -> None:
     assert told.param is None
 
 
-@pytest.mark.parametrize("path", list(FIELDS))
+@pytest.mark.parametrize("path", list(SHAPES))
 def test_a_key_twice_is_refused_by_name(client: Client, path: str) -> None:
     for body in (b'{"seed": 1, "a": 2, "seed": 3}', b'{"a": [{"seed": 1, "seed": 1}]}'):
         status, got = client.post(path, body)

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llamaherd.server.fields import UNKNOWN, status_of, unused_field
+from llamaherd.server.errors import JSON
 from llamaherd.server.responses import REFUSED
-from llamaherd.server.wording import JSON
 from served import NAME
 
 sys.path.append(str(Path(__file__).parents[3] / "scripts"))
 
 import request_fields
+from request_fields import UNKNOWN, status_of, unused_field
 
 if TYPE_CHECKING:
     from served import Client
@@ -62,10 +62,16 @@ KINDS = {"integer": {"integer", "number"}}  # an integer is a number
 UNUSED = [case for case in CASES if unused_field(*case) is not None]
 
 
+def _is_accepted(path: str, status: int, got: Any) -> bool:
+    """Whether a request was accepted; the fake context computes no scores."""
+    no_scores = "not FakeContext" in str(got.get("error"))
+    return status == 200 or (path == request_fields.RERANK and no_scores)
+
+
 def test_the_record_has_the_fields_of_the_installed_client() -> None:
     """Fails for a field that a new version of the client adds.
 
-    Record the field, and serve it or add it to `server/neutral.py`.
+    Record the field, and serve it or add it to `server/fields.py`.
     """
     recorded = RECORD["OpenAI"]["paths"]
     for path, names in request_fields.of_openai().items():
@@ -93,7 +99,7 @@ def test_the_type_is_checked_before_the_support(
         status, got = client.post(path, {**NEEDED[path], name: value})
         is_typed = bool(KINDS.get(kind, {kind}) & {*field.types})
         if is_typed and (field.values is None or value in field.values):
-            assert status == 200, got
+            assert _is_accepted(path, status, got), got
             continue
         assert status == 400, got
         error = got["error"]
@@ -117,7 +123,7 @@ def test_accepted_values_are_accepted(client: Client, path: str, name: str) -> N
     assert field is not None
     for value in (None, *(field.values or ())):
         status, got = client.post(path, {**NEEDED[path], name: value})
-        assert status == 200, got
+        assert _is_accepted(path, status, got), got
 
 
 @pytest.mark.parametrize(

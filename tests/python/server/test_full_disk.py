@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import openai
 import pytest
 from llamaherd.server.batches import lines, runner, service, upload
-from llamaherd.server.batches.storage_errors import StoreError
-from llamaherd.server.batches.store import BatchStore
+from llamaherd.server.batches.store import BatchStore, StoreError
 from served import served
 from waiting import HANGS_S, wait_until
 
@@ -224,7 +223,7 @@ def test_requests_about_files_and_batches_fail_alone(
         batch = _ended(sdk, _batch(sdk, 40))
         disk.fill()
         with monkeypatch.context() as patch:
-            patch.setattr(upload, "_write_last", failing)
+            patch.setattr(upload, "sync", failing)
             with pytest.raises(openai.InternalServerError) as caught:
                 sdk.files.create(file=("in.jsonl", b"{}\n"), purpose="batch")
         assert caught.value.status_code == 507

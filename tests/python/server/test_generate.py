@@ -7,9 +7,8 @@ from fake_context import answer
 from llamaherd.asks.options import GenerateOptions
 from llamaherd.asks.requests import make_requests
 from llamaherd.core.words import spoken_in
-from llamaherd.server.errors import of_exception
+from llamaherd.server.errors import JSON, of_exception
 from llamaherd.server.generate import GenerateApi
-from llamaherd.server.wording import JSON
 
 if TYPE_CHECKING:
     from typing import Any

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 from llamaherd.server import serving
-from llamaherd.server.hosts import Hosts, allowed_host, hosts_of
+from llamaherd.server.settings import Hosts, allowed_host, hosts_of
 
 MACHINE = socket.gethostname().lower()
 

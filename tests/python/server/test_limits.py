@@ -12,7 +12,7 @@ import openai
 import pytest
 from fake_context import answer
 from llamaherd.server.errors import ApiError
-from llamaherd.server.limits import RequestQueue
+from llamaherd.server.state import RequestQueue
 from served import NAME, served
 from waiting import wait_until
 

@@ -12,8 +12,7 @@ import jsonschema
 import llamaherd as lh
 import pytest
 import tiny_models
-from llamaherd.server.endpoints import FIELDS, OF_OPENAI
-from llamaherd.server.openapi_batches import request_content
+from llamaherd.server.routes import SHAPES
 from served import served
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "/v1/chat/completions/input_tokens": CHAT,
     "/v1/responses": {"input": "a", "max_output_tokens": 1},
     "/v1/responses/input_tokens": {"input": "a"},
+    "/v1/messages": {**CHAT, "max_tokens": 1},
+    "/v1/messages/count_tokens": CHAT,
     "/v1/embeddings": {"input": "a", "model": "vectors"},
     "/v1/score": {"prompts": ["a"], "continuations": " b"},
     "/v1/classify": {"prompts": ["a"], "labels": ["b", "c"]},
@@ -43,13 +44,15 @@ NEEDED: dict[str, dict[str, Any]] = {
     "/tokenize": CHAT,
     "/detokenize": {"tokens": [1]},
     "/apply-template": CHAT,
+    "/api/chat": {**CHAT, "stream": False},
+    "/api/embed": {"input": "a", "model": "vectors"},
     "/api/show": {"model": "tiny"},
 }
 
 
 def _properties(path: str) -> dict[str, Any]:
     """Return the schema of each field of a path."""
-    schema = (request_content(path) or {})["application/json"]["schema"]
+    schema = SHAPES[path.removeprefix("/v1")].request_schema()
     found: dict[str, Any] = {}
     for body in schema.get("anyOf", [schema]):
         found |= body["properties"]
@@ -67,7 +70,7 @@ def _has_number(schema: Any) -> bool:
     return any(isinstance(x, (int, float)) and not isinstance(x, bool) for x in listed)
 
 
-PATHS = [f"/v1{path}" if path in OF_OPENAI else path for path in FIELDS]
+PATHS = [shape.shown_path() for shape in SHAPES.values()]
 CASES = [
     (path, name)
     for path in PATHS

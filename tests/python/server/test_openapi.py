@@ -9,17 +9,18 @@ import llamaherd as lh
 import pytest
 import thorough
 import tiny_models
-from llamaherd.server import openapi_fields
-from llamaherd.server.annotations import AnnotateApi
-from llamaherd.server.embeddings import EmbeddingsApi
+from llamaherd.server.anthropic import Messages
+from llamaherd.server.embeddings import EmbeddingsApi, RerankApi
 from llamaherd.server.generate import GenerateApi
-from llamaherd.server.ollama import ShowApi
+from llamaherd.server.ollama import OllamaChat, OllamaEmbed, ShowApi
 from llamaherd.server.openai import ChatCompletions, Completions
-from llamaherd.server.rerank import RerankApi
 from llamaherd.server.responses import Responses
-from llamaherd.server.scores import ClassifyApi, ScoreApi
+from llamaherd.server.routes import SHAPES as ROUTES
+from llamaherd.server.sampling import ALIASES
+from llamaherd.server.scores import AnnotateApi, ClassifyApi, ScoreApi
 from llamaherd.server.tokenizing import (
     ChatTokensApi,
+    CountTokensApi,
     DetokenizeApi,
     TemplateApi,
     TokenizeApi,
@@ -37,6 +38,8 @@ SHAPES = {
     "/v1/completions": Completions,
     "/v1/chat/completions": ChatCompletions,
     "/v1/chat/completions/input_tokens": ChatTokensApi,
+    "/v1/messages": Messages,
+    "/v1/messages/count_tokens": CountTokensApi,
     "/v1/embeddings": EmbeddingsApi,
     "/v1/score": ScoreApi,
     "/v1/classify": ClassifyApi,
@@ -45,6 +48,8 @@ SHAPES = {
     "/tokenize": TokenizeApi,
     "/detokenize": DetokenizeApi,
     "/apply-template": TemplateApi,
+    "/api/chat": OllamaChat,
+    "/api/embed": OllamaEmbed,
     "/api/show": ShowApi,
 }
 MESSAGES = [{"role": "user", "content": "a"}]
@@ -57,6 +62,8 @@ BODIES: dict[str, list[Schema]] = {
     ],
     "/v1/chat/completions": [{"messages": MESSAGES, "max_tokens": 2, "n": 2}],
     "/v1/chat/completions/input_tokens": [{"messages": MESSAGES}],
+    "/v1/messages": [{"messages": MESSAGES, "max_tokens": 2}],
+    "/v1/messages/count_tokens": [{"messages": MESSAGES}],
     "/v1/embeddings": [{"input": ["a"]}, {"input": [1], "encoding_format": "base64"}],
     "/v1/score": [{"prompts": ["a"], "continuations": [[" b", " c"]]}],
     "/v1/classify": [{"prompts": ["a", "a " * 600], "labels": ["b", "c"]}],
@@ -68,6 +75,8 @@ BODIES: dict[str, list[Schema]] = {
     "/tokenize": [{"prompt": "a"}, {"messages": MESSAGES, "return_token_strs": True}],
     "/detokenize": [{"tokens": [1, 2]}],
     "/apply-template": [{"messages": MESSAGES}],
+    "/api/chat": [{"messages": MESSAGES, "stream": False}],
+    "/api/embed": [{"input": ["a"]}],
     "/api/show": [{"model": NAME}],
 }
 PAGES = [
@@ -139,7 +148,7 @@ def test_responses_have_every_field(document: Schema) -> None:
 
 @pytest.mark.parametrize("path", list(SHAPES))
 def test_it_has_every_field(path: str) -> None:
-    shown = _properties(openapi_fields.request_schema(path))
+    shown = _properties(ROUTES[path.removeprefix("/v1")].request_schema())
     shape: Any = SHAPES[path]
     assert shape.fields <= shown.keys()
 
@@ -196,7 +205,7 @@ def test_nothing_beyond_a_range_is_taken(
     for name, each in _properties(_body_of(document, path)).items():
         (schema, *_) = each.get("anyOf", [each])
         for side, step in (("minimum", -1), ("maximum", 1)):
-            if side not in schema or name in openapi_fields.ALIASES:
+            if side not in schema or name in ALIASES:
                 continue
             status, got = client.post(path, {**body, name: schema[side] + step})
             assert (status, got["error"]["param"]) == (400, name), got

@@ -13,9 +13,9 @@ from llamaherd.core.errors import ModelLoadError
 from llamaherd.core.outcome import Counts
 from llamaherd.core.stats import Load
 from llamaherd.server.errors import ApiError
-from llamaherd.server.messages import ClientGoneError
-from llamaherd.server.models.registry import ModelRegistry
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
+from llamaherd.server.models.store import ModelStore
+from llamaherd.server.protocol import ClientGoneError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -116,7 +116,7 @@ class Case:
             adapter = AdapterSpec(f"{name}-lora", folder / "none.gguf")
             specs.append(ModelSpec(name, path, (adapter,)))
         given = {"n_waiting": 100, "wait_s": 600.0, "patience_s": 600.0, **options}
-        self.registry = ModelRegistry(specs, self.bench.load, n_bytes=room, **given)
+        self.registry = ModelStore(specs, self.bench.load, n_bytes=room, **given)
 
     async def ask(self, name: str, **options: Any) -> Any:
         """Send a request that ends at once."""
@@ -592,6 +592,6 @@ def test_a_thousand_swaps_under_load(tmp_path: Path) -> None:
             n_seen = case.registry.counts.n_generated
             assert n_seen == 2 * n_loads  # including counts of unloaded models
             assert [file.n_leases for file in case.registry._files] == [0] * 3
-            assert case.registry._residency._waiters == []
+            assert case.registry._waiters == []
 
     asyncio.run(run())

@@ -24,8 +24,8 @@ from llamaherd.native.devices import GpuMemory
 from llamaherd.run.context import checked_options
 from llamaherd.server import serving
 from llamaherd.server.app import create_app, create_app_of_models
-from llamaherd.server.endpoints import FIELDS
 from llamaherd.server.models.spec import AdapterSpec, ModelSpec
+from llamaherd.server.routes import SHAPES
 from llamaherd.server.settings import ServerSettings
 from served import NAME, room_for, served, served_app, served_models, started_with
 from waiting import wait_until
@@ -496,7 +496,7 @@ def test_a_server_that_r_starts_answers_in_the_words_of_json(
         status, got = client.post("/api/show", body)
         message = got["error"]["message"]
         assert (status, message) == (400, "verbose must be true or false, not 3")
-        for path in FIELDS:
+        for path in SHAPES:
             for wrong in ({"model": True}, {"model": []}, {**body, "user": 3}):
                 status, got = client.post(path, wrong)
                 assert 400 <= status < 500, (path, got)

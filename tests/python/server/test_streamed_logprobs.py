@@ -17,8 +17,7 @@ import tiny_models
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.core.pieces import TextPiece, TokenLogprob
-from llamaherd.server.logprob_stream import LogprobStream
-from llamaherd.server.openai_logprobs import LogprobsWriter
+from llamaherd.server.logprobs import LogprobStream, LogprobsWriter
 from served import NAME, served
 
 if TYPE_CHECKING:

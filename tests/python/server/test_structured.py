@@ -15,7 +15,7 @@ import pytest
 import tiny_models
 from llamaherd.server.openai import ChatCompletions
 from llamaherd.server.settings import ServerSettings
-from llamaherd.server.tool_stream import CallStream
+from llamaherd.server.tool_calls import CallStream
 from llamaherd.server.tools import ToolUse, tools_of
 from served import NAME, served
 

@@ -1,8 +1,8 @@
-"""Long work with files of batches takes turns with other work."""
+"""Long work with files of batches lets other work with the store run."""
 
 from __future__ import annotations
 
-import asyncio
+import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,76 +11,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 from llamaherd.server.batches import upload
 from llamaherd.server.batches.lines import check_lines, next_requests, request_lines
-from llamaherd.server.batches.records import Batch, BatchOutcome
-from llamaherd.server.batches.runner import move
-from llamaherd.server.batches.store import BatchStore, new_id
-from llamaherd.server.batches.turns import _step, in_turns
+from llamaherd.server.batches.store import (
+    Batch,
+    BatchOutcome,
+    BatchStore,
+    StoreError,
+    new_id,
+)
 from llamaherd.server.errors import ApiError
-from waiting import wait_until
+from waiting import HANGS_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from pathlib import Path
-
-    from llamaherd.server.batches.turns import ShortSteps
-
-
-@pytest.fixture
-def thread() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as made:
-        yield made
-
-
-def _counting(name: str, n: int, seen: list[str]) -> ShortSteps[str]:
-    try:
-        for _ in range(n):
-            seen.append(name)
-            yield
-        return name
-    finally:
-        seen.append(f"end of {name}")
-
-
-def test_two_works_take_turns(thread: ThreadPoolExecutor) -> None:
-    seen: list[str] = []
-
-    async def main() -> list[str]:
-        works = [in_turns(thread, _counting(name, 3, seen)) for name in "ab"]
-        return await asyncio.gather(*works)
-
-    assert asyncio.run(main()) == ["a", "b"]
-    assert seen[:6] == ["a", "b"] * 3
-
-
-def test_an_error_and_a_cancellation_end_the_steps(thread: ThreadPoolExecutor) -> None:
-    seen: list[str] = []
-
-    def failing() -> ShortSteps[None]:
-        yield
-        raise ValueError("no")
-
-    async def main() -> None:
-        with pytest.raises(ValueError, match="no"):
-            await in_turns(thread, failing())
-        endless = asyncio.ensure_future(in_turns(thread, _counting("x", 1 << 60, seen)))
-        await asyncio.to_thread(wait_until, lambda: "x" in seen)
-        endless.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await endless
-        await asyncio.to_thread(wait_until, lambda: seen[-1] == "end of x")
-
-    asyncio.run(main())
-
-
-def _drained(steps: ShortSteps[Any]) -> tuple[int, Any]:
-    """Run all steps; return their number and the result."""
-    n = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            return n, stop.value
-        n += 1
 
 
 def test_a_file_is_checked_and_read_in_steps(tmp_path: Path) -> None:
@@ -90,9 +33,8 @@ def test_a_file_is_checked_and_read_in_steps(tmp_path: Path) -> None:
         for i in range(4000):
             line = {"custom_id": f"{i}", "method": "POST", "url": "/u", "body": body}
             file.write(json.dumps(line) + "\n")
-    n_steps, found = _drained(check_lines(path, "/u", 1000, lambda: False))
-    assert found == (4000, [])
-    assert n_steps > 5
+    assert check_lines(path, "/u", 1000, lambda: False) == (4000, [])
+    assert check_lines(path, "/u", 1000, lambda: True)[0] == 0
     left = request_lines(path, {0, 1})
     parts = list(iter(lambda: next_requests(left), []))
     assert len(parts) > 20
@@ -105,12 +47,13 @@ def test_a_form_in_parts_of_any_size_is_read() -> None:
     head = b'content-disposition: form-data; name="file"; filename="f"'
     body = b"--xyz\r\n" + head + b"\r\n\r\n" + content + b"\r\n--xyz--\r\n"
     for size in range(1, len(body) + 1):
-        form = upload.Form(b"xyz", 100)
+        written = io.BytesIO()
+        form = upload.Form(b"xyz", written, 100)
         for i in range(0, len(body), size):
             form.read(body[i : i + size])
         form.check_end()
-        assert (form.filename, form.content) == ("f", content)
-    form = upload.Form(b"xyz", 100)
+        assert (form.filename, written.getvalue()) == ("f", content)
+    form = upload.Form(b"xyz", io.BytesIO(), 100)
     form.read(body[:-12])
     with pytest.raises(ApiError, match="no end"):
         form.check_end()
@@ -145,21 +88,37 @@ def _fail_to_change(store: BatchStore) -> None:
         fail()
 
 
-def test_other_work_uses_the_store_while_a_batch_ends(tmp_path: Path) -> None:
+class Between:
+    """Work with the store between two parts of the end of a batch, on another thread."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
+        self.n = 0
+        text = BatchOutcome.text
+
+        def shown(outcome: BatchOutcome, batch_id: str) -> str:
+            if outcome.line % 16 == 0:
+                self.n += 1
+                with ThreadPoolExecutor(1) as pool:
+                    pool.submit(work).result(HANGS_S)
+            return text(outcome, batch_id)
+
+        monkeypatch.setattr(BatchOutcome, "text", shown)
+
+
+def test_other_work_uses_the_store_while_a_batch_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = BatchStore(tmp_path)
     batch, other = _stored(store, 300), _stored(store, 5)
-    steps = store.finish(batch)
-    n = 0
-    ended: Batch | None = None
-    while ended is None:
-        over = _step(steps)
-        if over:
-            (ended,) = over
-        else:
-            n += 1
-            outcome = BatchOutcome(100 + n, f"new-{n}", 200, "{}")
-            store.add_outcomes(other, [outcome])
-            _fail_to_change(store)
+
+    def work() -> None:
+        n = between.n
+        store.add_outcomes(other, [BatchOutcome(100 + n, f"new-{n}", 200, "{}")])
+        _fail_to_change(store)
+
+    between = Between(monkeypatch, work)
+    ended = store.finish(batch)
+    n = between.n
     assert n > 4
     assert (ended.status, ended.n_done, ended.n_failed) == ("completed", 100, 200)
     assert len(store.done_lines(other)) == 5 + n
@@ -174,60 +133,50 @@ def test_other_work_uses_the_store_while_a_batch_ends(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_batch_that_is_cancelled_while_it_ends_is_cancelled(tmp_path: Path) -> None:
+def test_a_batch_that_is_cancelled_while_it_ends_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = BatchStore(tmp_path)
     batch = _stored(store, 100)
-    steps = store.finish(batch)
-    next(steps)
-    assert move(store, batch, "cancelling").status == "cancelling"
-    _, ended = _drained(steps)
+    Between(monkeypatch, lambda: store.move(batch, "cancelling"))
+    ended = store.finish(batch)
     assert ended.status == "cancelled"
     assert "cancelling" in ended.times
     assert store.batch(batch.id) == replace(ended)
     store.close()
 
 
-def test_an_end_that_is_given_up_leaves_no_file(tmp_path: Path) -> None:
+def test_an_end_that_is_given_up_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server stops, and the next one ends the batch."""
     store = BatchStore(tmp_path)
-    steps = store.finish(_stored(store, 100))
-    next(steps)
-    steps.close()
+    batch = _stored(store, 100)
+    Between(monkeypatch, store.is_ending.set)
+    with pytest.raises(StoreError, match="stopping"):
+        store.finish(batch)
     assert list((tmp_path / "files").iterdir()) == []
+    assert store.batch(batch.id) == replace(batch, n_done=34, n_failed=66)
     store.close()
 
 
-@pytest.mark.parametrize("n_first", [1, 3, 100])
-def test_two_ends_of_a_batch_keep_the_files_of_one(tmp_path: Path, n_first: int) -> None:
+def test_two_ends_of_a_batch_keep_the_files_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client may cancel a batch twice."""
     store = BatchStore(tmp_path)
     batch = _stored(store, 300)
-    ends = [store.finish(batch), store.finish(batch)]
     found: list[Batch] = []
-    for _ in range(n_first):
-        found += () if found else _step(ends[0])
-    if found:
-        del ends[0]
-    while ends:
-        steps = ends.pop(0)
-        over = _step(steps) if len(found) < 2 else ()
-        found += over
-        if not over and len(found) < 2:
-            ends.append(steps)
+
+    def work() -> None:
+        if between.n == 1:
+            found.append(store.finish(batch))
+
+    between = Between(monkeypatch, work)
+    found.append(store.finish(batch))
     assert found[0] == found[1] == store.batch(batch.id)
     assert len(list((tmp_path / "files").iterdir())) == 2
     file = store.file(str(found[0].error_file))
     assert file is not None
     assert len(store.path(file).read_text().splitlines()) == 200
-    store.close()
-
-
-def test_large_answers_are_written_one_in_a_step(tmp_path: Path) -> None:
-    store = BatchStore(tmp_path)
-    batch = _stored(store, 0)
-    large = json.dumps({"a": "x" * (1 << 19)})
-    outcomes = [BatchOutcome(i, f"id-{i}", 200, large) for i in range(5)]
-    store.add_outcomes(batch, outcomes)
-    n_steps, ended = _drained(store.finish(batch))
-    assert n_steps >= 5
-    assert ended.n_done == 5
     store.close()

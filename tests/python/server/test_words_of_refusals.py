@@ -11,8 +11,8 @@ import llamaherd as lh
 import pytest
 import tiny_models
 from llamaherd.cli.wording import COMMAND_LINE
-from llamaherd.server.endpoints import FIELDS, OF_OPENAI
-from llamaherd.server.wording import JSON
+from llamaherd.server.errors import JSON
+from llamaherd.server.routes import SHAPES
 from served import NAME, served
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ BODIES: dict[str, dict[str, Any]] = {
     TEXT: {"prompt": "a", "max_tokens": 2},
     CHAT: {"messages": HELLO, "max_tokens": 2},
     "/v1/responses": {"input": "a", "max_output_tokens": 2},
+    "/v1/messages": {"messages": HELLO, "max_tokens": 2},
     "/v1/embeddings": {"input": "a"},
     "/v1/score": {"prompts": ["a"], "continuations": ["b"]},
     "/v1/classify": {"prompts": ["a"], "labels": ["good", "bad"]},
@@ -154,8 +155,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 def _fields(path: str) -> frozenset[str]:
-    own = path.removeprefix("/v1")
-    found = FIELDS.get(own if own in OF_OPENAI else path, frozenset())
+    shape = SHAPES.get(path.removeprefix("/v1"))
+    found: frozenset[str] = frozenset() if shape is None else shape.fields
     return found | BOOK_FIELDS if path == "/v1/annotate" else found
 
 

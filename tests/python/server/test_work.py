@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from llamaherd.core.words import words
 from llamaherd.server.scores import ScoreApi
-from llamaherd.server.work_api import Prepared
+from llamaherd.server.shapes import Prepared
 from served import served
 
 if TYPE_CHECKING:

@@ -15,14 +15,9 @@ import tiny_models
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.run.embed_job import EmbedWork
-from llamaherd.server import answering, messages, shared_state, work_api
+from llamaherd.server import answering, protocol, state
 from llamaherd.server.models.loading import ModelFiles
-from llamaherd.server.work_threads import (
-    _N_THREADS,
-    VectorThread,
-    WorkThreads,
-    kind_of,
-)
+from llamaherd.server.threads import _N_THREADS, VectorThread, WorkThreads, kind_of
 from served import NAME, room_for, served, served_models
 from waiting import HANGS_S, wait_until
 
@@ -31,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llamaherd.core.embeddings import Embeddings
-    from llamaherd.server.served_model import ServedModel
+    from llamaherd.server.models.loading import ServedModel
     from served import Client
 
 SHORT: list[tuple[str, dict[str, object]]] = [
@@ -74,7 +69,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[WorkThreads]:
         made.append(WorkThreads())
         return made[-1]
 
-    monkeypatch.setattr(shared_state, "WorkThreads", make)
+    monkeypatch.setattr(state, "WorkThreads", make)
     return made
 
 
@@ -268,13 +263,13 @@ _JSON = st.recursive(
 @thorough.examples(500)
 @given(_JSON)
 def test_values_encoded_in_parts_are_the_same(value: object) -> None:
-    assert messages.encoded(value) == messages.dumps(value).encode()
+    assert protocol.encoded(value) == protocol.dumps(value).encode()
 
 
 def test_long_lists_encoded_in_parts_are_the_same() -> None:
     value = {"data": [{"embedding": [i / 7] * 5000, "index": i} for i in range(30)]}
-    assert messages.encoded(value) == messages.dumps(value).encode()
-    assert json.loads(messages.encoded(list(range(10_000)))) == list(range(10_000))
+    assert protocol.encoded(value) == protocol.dumps(value).encode()
+    assert json.loads(protocol.encoded(list(range(10_000)))) == list(range(10_000))
 
 
 @pytest.fixture
@@ -296,10 +291,9 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
         return real(*arguments)
 
     monkeypatch.setattr(answering.Answering, "_submit_now", submit_now)
-    parse, encode = messages.parse_object, messages.encoded
-    monkeypatch.setattr(messages, "parse_object", noted("parse", parse))
-    for module in (answering, work_api):
-        monkeypatch.setattr(module, "encoded", noted("encode", encode))
+    parse, encode = protocol.parse_object, protocol.encoded
+    monkeypatch.setattr(protocol, "parse_object", noted("parse", parse))
+    monkeypatch.setattr(answering, "encoded", noted("encode", encode))
     return found
 
 

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
-from llamaherd.core.json_text import DAMAGED
 from llamaherd.server.errors import ApiError, bad_field
-from llamaherd.server.messages import parse_object
+from llamaherd.server.protocol import parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from llamaherd.server.batches.turns import ShortSteps
-
 MOST_REQUESTS = 50_000  # as in OpenAI's API
 _MOST_ERRORS = 100
-# Bytes and lines that are read in one step.
+# Bytes and lines that are read at once.
 _STEP_BYTES = 1 << 18
 _STEP_LINES = 64
 _MOST_NAMES = 1000  # different names of models in a file
@@ -28,21 +25,13 @@ _MOST_ID = 512  # characters of a custom_id
 
 @dataclass(frozen=True, slots=True)
 class RequestLine:
-    """A request of a batch.
+    """A request of a batch; a line that cannot be read has an error."""
 
-    Attributes:
-        line: Number of its line, from 0.
-        custom_id: Identifier that the client gave.
-        body: Body of the request, as JSON.
-        error: Error of a line that cannot be read; None if it can.
-        model: Name of the model in the request; "" without a name.
-    """
-
-    line: int
+    line: int  # from 0
     custom_id: str
-    body: bytes
+    body: bytes  # JSON
     error: ApiError | None = None
-    model: str = ""
+    model: str = ""  # "" for a request without a name
 
 
 def request_lines(path: Path, skip: set[int]) -> Iterator[RequestLine]:
@@ -67,7 +56,7 @@ def _request(i: int, line: bytes) -> RequestLine:
         problem = _problem_of_id(custom_id, set()) or "custom_id is invalid"
         return RequestLine(i, stored, b"", bad_field("custom_id", problem))
     body = json.dumps(asked.get("body"), separators=(",", ":")).encode()
-    return RequestLine(i, custom_id, body, model=name_of(asked.get("body")))
+    return RequestLine(i, custom_id, body, model=_name_of(asked.get("body")))
 
 
 def _stored_id(custom_id: str) -> str:
@@ -86,8 +75,8 @@ def _custom_id(line: bytes) -> str:
 
 def check_lines(
     path: Path, endpoint: str, most: int, is_cancelled: Callable[[], bool]
-) -> ShortSteps[tuple[int, list[dict[str, object]]]]:
-    """Check the requests of a file, in short steps.
+) -> tuple[int, list[dict[str, object]]]:
+    """Check the requests of a file, which may take seconds.
 
     Args:
         path: File.
@@ -101,28 +90,22 @@ def check_lines(
     errors: list[dict[str, object]] = []
     seen: set[str] = set()
     n = 0
-    n_bytes = 0
     with path.open("rb") as file:
         for i, line in enumerate(file):
-            n_bytes += len(line)
-            if n_bytes > _STEP_BYTES:
-                n_bytes = 0
-                yield
             if is_cancelled() or len(errors) == _MOST_ERRORS:
                 break
             if not line.strip():
                 continue
             n += 1
             problem: tuple[str | None, str] | None
-            if len(line) > most:
+            if n > MOST_REQUESTS:
+                problem = (None, f"a batch has at most {MOST_REQUESTS} requests")
+            elif len(line) > most:
                 problem = (None, f"the line has more than {most} bytes")
             else:
                 problem = _problem(line, endpoint, seen)
-            if n > MOST_REQUESTS:
-                problem = (None, f"a batch has at most {MOST_REQUESTS} requests")
             if problem is not None:
-                param, message = problem
-                errors.append(line_error("invalid_request", i + 1, param, message))
+                errors.append(line_error("invalid_request", i + 1, *problem))
             if n > MOST_REQUESTS:
                 break
     if n == 0:
@@ -130,24 +113,16 @@ def check_lines(
     return n, errors
 
 
-def model_names(path: Path, found: set[str]) -> ShortSteps[None]:
-    """Add the names of models in the requests of a checked file, "" without a name."""
-    n_bytes = 0
-    with path.open("rb") as file:
-        for line in file:
-            n_bytes += len(line)
-            if n_bytes > _STEP_BYTES:
-                n_bytes = 0
-                yield
-            if line.strip() and len(found) < _MOST_NAMES:
-                try:
-                    found.add(name_of(json.loads(line)["body"]))
-                except DAMAGED:  # a line that an older version accepted
-                    continue
+def model_names(path: Path) -> set[str]:
+    """Return the names of models in the requests of a checked file, "" without a name."""
+    found: set[str] = set()
+    for request in request_lines(path, set()):
+        if request.error is None and len(found) < _MOST_NAMES:
+            found.add(request.model)
+    return found
 
 
-def name_of(body: Any) -> str:  # noqa: ANN401 - from JSON
-    """Return the name of the model in the body of a request; "" without a name."""
+def _name_of(body: Any) -> str:  # noqa: ANN401 - from JSON
     name = body.get("model") if isinstance(body, dict) else None
     return name if isinstance(name, str) else ""
 
@@ -188,6 +163,14 @@ def _problem(line: bytes, endpoint: str, seen: set[str]) -> tuple[str | None, st
     return _problem_of_body(asked.get("body"))
 
 
+def _problem_of_body(body: object) -> tuple[str, str] | None:
+    if not isinstance(body, dict):
+        return "body", "body must be an object"
+    if body.get("stream"):
+        return "body.stream", "body.stream: a batch has no streams"
+    return None
+
+
 def _problem_of_id(custom_id: object, seen: set[str]) -> str | None:
     """Return why an identifier is invalid; add a valid one to `seen`."""
     if not isinstance(custom_id, str) or not 0 < len(custom_id) <= _MOST_ID:
@@ -199,12 +182,4 @@ def _problem_of_id(custom_id: object, seen: set[str]) -> str | None:
     if custom_id in seen:
         return f"custom_id {custom_id[:60]!r} occurs twice in the file"
     seen.add(custom_id)
-    return None
-
-
-def _problem_of_body(body: Any) -> tuple[str, str] | None:  # noqa: ANN401 - from JSON
-    if not isinstance(body, dict):
-        return "body", "body must be an object"
-    if body.get("stream"):
-        return "body.stream", "body.stream: a batch has no streams"
     return None

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
@@ -16,36 +17,37 @@ from llamaherd.core.errors import BadArgumentError
 from llamaherd.core.files import discard
 from llamaherd.core.words import spoken_in
 from llamaherd.server.batches import upload
-from llamaherd.server.batches.records import Batch, StoredFile
-from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
-from llamaherd.server.batches.store import new_id
+from llamaherd.server.batches.store import (
+    Batch,
+    StoredFile,
+    new_id,
+)
 from llamaherd.server.errors import (
+    JSON,
     ApiError,
     bad_field,
-    not_stored,
-    of_exception,
     unknown_field,
 )
-from llamaherd.server.messages import ClientGoneError, body_parts, dumps, read_object
-from llamaherd.server.wording import JSON
+from llamaherd.server.protocol import (
+    body_parts,
+    json_response,
+    read_object,
+)
+from llamaherd.server.schemas import OBJECT, TEXT, Schema
+from llamaherd.server.shapes import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from starlette.requests import Request
-
     from llamaherd.server.batches.service import BatchService
     from llamaherd.server.batches.store import BatchStore
-    from llamaherd.server.shared_state import SharedState
+    from llamaherd.server.state import SharedState
 
     _Page = Callable[[Request], Awaitable[Response]]
 
 log = logging.getLogger(__name__)
 
-_OF_BATCH = frozenset(
-    {"input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after"}
-)
 _EXPIRY = "expires_after"
 _SHORTEST_S, _LONGEST_S = 3600, 30 * 86400  # as in OpenAI's API
 _WINDOW = re.compile(r"([1-9][0-9]{0,3})(h|d)")
@@ -55,6 +57,39 @@ _MOST_ACTIVE = 64  # maximum number of unfinished batches
 _MOST_FILES = 10_000
 _MOST_SIZES = 32  # maximum total size of files, in files of maximum size
 _MOST_METADATA = (16, 64, 512)  # entries, characters of a name and of a value
+
+
+class _NewBatch(Shape):
+    """Body of a request that starts a batch."""
+
+    own: ClassVar = {
+        "input_file_id": TEXT,
+        "endpoint": TEXT,
+        "completion_window": TEXT,
+        "metadata": OBJECT,
+        "output_expires_after": OBJECT,
+    }
+    needed = ("input_file_id", "endpoint", "completion_window")
+    unused: ClassVar = {}
+
+
+NEW_BATCH = _NewBatch.fields
+_UPLOAD: Schema = {
+    "type": "object",
+    "properties": {
+        "purpose": {"const": "batch"},
+        "file": {"type": "string", "format": "binary"},
+        f"{_EXPIRY}[anchor]": {"const": "created_at"},
+        f"{_EXPIRY}[seconds]": {"type": "integer"},
+    },
+    "required": ["purpose", "file"],
+    "additionalProperties": False,
+}
+# Content of POST requests, for the OpenAPI document.
+BODIES: dict[str, Schema] = {
+    "/files": {"multipart/form-data": {"schema": _UPLOAD}},
+    "/batches": {"application/json": {"schema": _NewBatch.request_schema()}},
+}
 
 
 class BatchPages:
@@ -74,38 +109,34 @@ class BatchPages:
 
     def routes(self) -> tuple[Route, ...]:
         """Return the routes, without `/v1`."""
-        pages: tuple[tuple[str, str, _Page], ...] = (
-            ("/files", "POST", self._upload),
-            ("/files", "GET", self._files),
-            ("/files/{id}", "GET", self._file),
-            ("/files/{id}", "DELETE", self._delete),
-            ("/files/{id}/content", "GET", self._content),
-            ("/batches", "POST", self._create),
-            ("/batches", "GET", self._batches),
-            ("/batches/{id}", "GET", self._batch),
-            ("/batches/{id}/cancel", "POST", self._cancel),
-        )
-        by_path: dict[str, dict[str, _Page]] = {}
-        for path, method, page in pages:
-            by_path.setdefault(path, {})[method] = page
+        pages: dict[str, dict[str, _Page]] = {
+            "/files": {"POST": self._upload, "GET": self._files},
+            "/files/{id}": {"GET": self._file, "DELETE": self._delete},
+            "/files/{id}/content": {"GET": self._content},
+            "/batches": {"POST": self._create, "GET": self._batches},
+            "/batches/{id}": {"GET": self._batch},
+            "/batches/{id}/cancel": {"POST": self._cancel},
+        }
         return tuple(
-            Route(path, _by_method(methods), methods=list(methods))
-            for path, methods in by_path.items()
+            Route(path, _ByMethod(methods), methods=list(methods))
+            for path, methods in pages.items()
         )
 
     async def _upload(self, request: Request) -> Response:
-        form = upload.form_of(request, self._max_file)
+        """Store a file of a batch."""
+        boundary = upload.boundary_of(request.headers.get("content-type"))
         told = checks.digits(request.headers.get("content-length", ""))
         size = self._max_file if told is None else min(told, self._max_file)
         path = await self._service.do(lambda store: self._reserved(store, size))
         threads = self._shared.threads
         try:
             parts = body_parts(request.receive)
-            await upload.receive(parts, form, path, threads.files)
+            most = self._max_file
+            form = await upload.receive(parts, boundary, path, most, threads.files)
             purpose, keep_s = _purpose(form.fields)
             name = _shown_name(form.filename or "file")
-            flushed = threads.pool("long", is_background=True).submit(upload.flush, path)
-            await asyncio.wrap_future(flushed)
+            synced = threads.pool("long", is_background=True).submit(upload.sync, path)
+            await asyncio.wrap_future(synced)
             file = await self._service.do(
                 lambda store: store.add_file(path, name, purpose, keep_s)
             )
@@ -114,39 +145,29 @@ class BatchPages:
             raise
         finally:
             del self._uploads[path]
-        return _json(file.shape)
+        return json_response(file.shape)
 
     def _reserved(self, store: BatchStore, size: int) -> Path:
-        """Return the path of a new file, for which there is space until it is received.
-
-        Args:
-            store: Stored files.
-            size: Maximum size of the file in bytes.
-
-        Raises:
-            ApiError: The files, and those that are being received, need all space.
-        """
-        files = store.files()
-        n_files = len(files) + len(self._uploads)
-        n_bytes = sum(file.n_bytes for file in files) + sum(self._uploads.values())
-        if n_files >= _MOST_FILES or n_bytes + size > _MOST_SIZES * self._max_file:
-            text = (
-                f"there are {n_files} files with {n_bytes} bytes, including those that "
-                "are being received: delete some"
-            )
-            raise ApiError(413, text, code="too_many_files")
-        path = store.new_path()
-        self._uploads[path] = size
+        """Return the path of a new file, and reserve space for it."""
+        with store.lock:
+            files = store.files()
+            n_files = len(files) + len(self._uploads)
+            n_bytes = sum(file.n_bytes for file in files) + sum(self._uploads.values())
+            if n_files >= _MOST_FILES or n_bytes + size > _MOST_SIZES * self._max_file:
+                text = (
+                    f"there are {n_files} files with {n_bytes} bytes, including those "
+                    "that are being received: delete some"
+                )
+                raise ApiError(413, text, code="too_many_files")
+            path = store.new_path()
+            self._uploads[path] = size
         return path
 
     async def _files(self, request: Request) -> Response:
+        """List files of batches."""
         purpose = request.query_params.get("purpose")
-
-        def listed(store: BatchStore) -> list[StoredFile]:
-            files = store.files()
-            return [each for each in files if purpose in (None, each.purpose)]
-
-        found = await self._service.do(listed)
+        files = await self._service.do(lambda store: store.files())
+        found = [each for each in files if purpose in (None, each.purpose)]
         return await asyncio.to_thread(_listed, request, found, "files")
 
     async def _found(self, request: Request) -> StoredFile:
@@ -157,14 +178,17 @@ class BatchPages:
         return file
 
     async def _file(self, request: Request) -> Response:
-        return _json((await self._found(request)).shape)
+        """Describe a file."""
+        return json_response((await self._found(request)).shape)
 
     async def _content(self, request: Request) -> Response:
+        """Return the content of a file."""
         file = await self._found(request)
         path = await self._service.do(lambda store: store.path(file))
         return FileResponse(path, media_type="application/octet-stream")
 
     async def _delete(self, request: Request) -> Response:
+        """Remove a file."""
         file = await self._found(request)
 
         def remove(store: BatchStore) -> None:
@@ -174,14 +198,18 @@ class BatchPages:
             store.remove_file(file)
 
         await self._service.do(remove)
-        return _json({"id": file.id, "object": "file", "deleted": True})
+        return json_response({"id": file.id, "object": "file", "deleted": True})
 
     async def _create(self, request: Request) -> Response:
-        given = await self._body(request)
-        for name in given:
-            if name not in _OF_BATCH:
-                raise unknown_field(name, _OF_BATCH)
-        file_id, endpoint = (_text(given, n) for n in ("input_file_id", "endpoint"))
+        """Start a batch of requests."""
+        threads = self._shared.threads.pool("parse")
+        fields, _ = await read_object(
+            request.scope, request.receive, self._shared.bodies, threads
+        )
+        given = _NewBatch.given(fields)
+        file_id, endpoint = (
+            checks.text(name, given[name]) for name in ("input_file_id", "endpoint")
+        )
         if endpoint not in self._service.endpoints:
             known = ", ".join(self._service.endpoints)
             text = f"endpoint must be one of {known}, not {JSON.literal(endpoint[:60])}"
@@ -213,20 +241,14 @@ class BatchPages:
 
         batch = await self._service.do(create)
         self._service.start(batch)
-        return _json(self._shown(batch).shape)
-
-    async def _body(self, request: Request) -> dict[str, Any]:
-        threads = self._shared.threads.pool("parse")
-        given, _ = await read_object(
-            request.scope, request.receive, self._shared.bodies, threads
-        )
-        return {name: value for name, value in given.items() if value is not None}
+        return json_response(self._with_problems(batch).shape)
 
     async def _batches(self, request: Request) -> Response:
+        """List batches of requests."""
         found = await self._service.do(lambda store: store.batches())
-        return _listed(request, [self._shown(batch) for batch in found], "batches")
+        return _listed(request, [self._with_problems(each) for each in found], "batches")
 
-    def _shown(self, batch: Batch) -> Batch:
+    def _with_problems(self, batch: Batch) -> Batch:
         """Return a batch with the reasons why it does not continue at present."""
         problems = self._service.problems(batch)
         batch = self._service.shown(batch)
@@ -240,44 +262,31 @@ class BatchPages:
         return batch
 
     async def _batch(self, request: Request) -> Response:
-        return _json(self._shown(await self._found_batch(request)).shape)
+        """Describe a batch."""
+        batch = await self._found_batch(request)
+        return json_response(self._with_problems(batch).shape)
 
     async def _cancel(self, request: Request) -> Response:
+        """Cancel a batch."""
         batch = await self._found_batch(request)
         if not batch.is_active:
             text = f"the batch is already {batch.status}"
             raise ApiError(409, text, code="batch_ended")
-        return _json(self._shown(await self._service.cancel(batch)).shape)
+        return json_response(self._with_problems(await self._service.cancel(batch)).shape)
 
 
-def _by_method(pages: dict[str, _Page]) -> _Page:
-    """Return a handler that calls the handler of the request's method."""
+class _ByMethod:
+    """Endpoint of a path that calls the page of the request's method."""
 
-    async def page(request: Request) -> Response:
+    def __init__(self, pages: dict[str, _Page]) -> None:
+        self.pages = pages
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401
+        request = Request(scope, receive, send)
         method = "GET" if request.method == "HEAD" else request.method
-        try:
-            with spoken_in(JSON):
-                return await pages[method](request)
-        except ClientGoneError:
-            request.scope["llamaherd.record"].is_gone = True
-            return Response(status_code=499)
-        except NOT_STORED as error:
-            log.warning("%s %s: %s", request.method, request.url.path, error)
-            full = not_stored(reason_of(error))
-            return _json(full.body, full.status, dict(full.headers))
-        except (ApiError, TypeError, ValueError) as error:
-            known = of_exception(error, _OF_BATCH)
-            if known is None:
-                raise
-            return _json(known.body, known.status, dict(known.headers))
-
-    return page
-
-
-def _json(
-    value: object, status: int = 200, headers: dict[str, str] | None = None
-) -> Response:
-    return Response(dumps(value), status, headers, "application/json")
+        with spoken_in(JSON):
+            response = await self.pages[method](request)
+        await response(scope, receive, send)
 
 
 def _listed(
@@ -301,7 +310,7 @@ def _listed(
             raise bad_field("after", f"after: there is no {_shown(after)} in the list")
         items = items[ids.index(after) + 1 :]
     data = [item.shape for item in items[:limit]]
-    return _json(
+    return json_response(
         {
             "object": "list",
             "data": data,
@@ -320,12 +329,6 @@ def _no_such(kind: str, name: str) -> ApiError:
     return ApiError(404, f"there is no {kind} {_shown(name)}", code="not_found")
 
 
-def _text(given: dict[str, Any], name: str) -> str:
-    if name not in given:
-        raise ApiError(400, f"{name} is missing", param=name, code="missing_field")
-    return checks.text(name, given[name])
-
-
 def _shown_name(filename: str) -> str:
     """Return a file's name without the folders of the client's machine."""
     name = filename.replace("\\", "/").rpartition("/")[2]
@@ -334,7 +337,7 @@ def _shown_name(filename: str) -> str:
 
 def _purpose(fields: dict[str, str]) -> tuple[str, int | None]:
     """Return the purpose of a file, and the number of seconds that it is kept."""
-    names = {"purpose", f"{_EXPIRY}[anchor]", f"{_EXPIRY}[seconds]"}
+    names = _UPLOAD["properties"].keys() - {"file"}
     for name in fields:
         if name not in names:
             raise unknown_field(name[:60], names)
@@ -346,8 +349,7 @@ def _purpose(fields: dict[str, str]) -> tuple[str, int | None]:
         raise bad_field("purpose", text)
     if len(fields) == 1:
         return purpose, None
-    shown = fields.get(f"{_EXPIRY}[seconds]", "")
-    seconds = checks.digits(shown)
+    seconds = checks.digits(fields.get(f"{_EXPIRY}[seconds]", ""))
     expiry = {"anchor": fields.get(f"{_EXPIRY}[anchor]"), "seconds": seconds}
     return purpose, _expiry(_EXPIRY, expiry)
 
@@ -369,7 +371,7 @@ def _expiry(name: str, value: object) -> int | None:
 
 def _window(given: dict[str, Any]) -> tuple[str, int]:
     """Return the time within which a batch must end, as given and in seconds."""
-    shown = _text(given, "completion_window")
+    shown = checks.text("completion_window", given["completion_window"])
     found = _WINDOW.fullmatch(shown)
     hours = 0 if found is None else int(found[1]) * (24 if found[2] == "d" else 1)
     if not 0 < hours <= _MOST_HOURS:
@@ -383,13 +385,10 @@ def _metadata(value: object) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict) or len(value) > n_most:
-        raise bad_field(
-            "metadata", f"metadata must be an object of at most {n_most} texts"
-        )
+        text = f"metadata must be an object of at most {n_most} texts"
+        raise bad_field("metadata", text)
     for name, each in value.items():
         if not isinstance(each, str) or len(name) > n_name or len(each) > n_value:
-            text = (
-                f"names have at most {n_name} characters, values are texts of {n_value}"
-            )
-            raise bad_field("metadata", f"metadata: {text}")
+            text = f"metadata: names have at most {n_name} characters, values are texts"
+            raise bad_field("metadata", f"{text} of {n_value}")
     return value

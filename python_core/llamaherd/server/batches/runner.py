@@ -8,12 +8,11 @@ import time
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from llamaherd.core.errors import LlamaHerdError
 from llamaherd.core.words import terms_of
 from llamaherd.remote.jobs import LANGUAGE
-from llamaherd.server.batches.inside import ask
 from llamaherd.server.batches.lines import (
     RequestLine,
     check_lines,
@@ -22,24 +21,25 @@ from llamaherd.server.batches.lines import (
     next_requests,
     request_lines,
 )
-from llamaherd.server.batches.records import BatchOutcome, BatchProgress
-from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
-from llamaherd.server.batches.turns import in_turns
-from llamaherd.server.errors import ApiError
-from llamaherd.server.messages import dumps
-from llamaherd.server.wording import JSON
+from llamaherd.server.batches.store import (
+    NOT_STORED,
+    BatchOutcome,
+    BatchProgress,
+    reason_of,
+)
+from llamaherd.server.errors import JSON, ApiError
+from llamaherd.server.protocol import RequestRecord, dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Message
 
-    from llamaherd.server.batches.records import Batch, Status
-    from llamaherd.server.batches.store import BatchStore
-    from llamaherd.server.batches.turns import ShortSteps
+    from llamaherd.core.words import LanguageTerms
+    from llamaherd.server.batches.store import Batch, BatchStore, Status
     from llamaherd.server.model_view import ModelView
-    from llamaherd.server.shared_state import SharedState
+    from llamaherd.server.state import SharedState
 
 log = logging.getLogger(__name__)
 
@@ -61,30 +61,10 @@ End = Literal["cancelled", "expired"]
 
 
 class BatchWork(Protocol):
-    """Access to the store, which runs all functions on its own thread."""
+    """Access to the store."""
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
-        """Run a function with the store."""
-
-    async def do_in_turns(self, work: Callable[[BatchStore], ShortSteps[_T]]) -> _T:
-        """Run steps with the store; between two steps the store does other work."""
-
-
-def move(store: BatchStore, batch: Batch, status: Status) -> Batch:
-    """Store a new status of a batch; return the stored batch."""
-    now = store.batch(batch.id) or batch
-    if not now.is_active or status in now.times:
-        return now
-    changed = replace(now, status=status, times={**now.times, status: store.now})
-    store.save(changed)
-    return changed
-
-
-def _store_models(batch: Batch, store: BatchStore) -> Batch:
-    """Store the models that a batch is bound to; return the stored batch."""
-    changed = replace(store.batch(batch.id) or batch, models=batch.models)
-    store.save(changed)
-    return changed
+        """Run a function with the store, on another thread."""
 
 
 class BatchRun:
@@ -94,13 +74,6 @@ class BatchRun:
     If the store cannot be written, for example because the disk is full, finished answers
     stay in memory, no further request starts, and the batch continues when there is
     space again.
-
-    Args:
-        work: Access to the store.
-        shared: State of the server.
-        app: Application of the batch's endpoint.
-        batch: Batch.
-        models: Models of the server.
 
     Attributes:
         problem: Reason why the batch waits; "" if it does not wait.
@@ -185,30 +158,23 @@ class BatchRun:
                 if self._end == "cancelled":
                     await self._move("cancelling")
                 await self._move("finalizing")
-                self._batch = await self._do_in_turns(self._finish)
+                self._batch = await self._do(self._finish)
             return self._batch
         finally:
             timer.cancel()
 
-    def _finish(self, store: BatchStore) -> ShortSteps[Batch]:
+    def _finish(self, store: BatchStore) -> Batch:
         # A cancellation that came after the last move may not be stored yet.
         if self._end == "cancelled":
-            self._batch = move(store, self._batch, "cancelling")
-        return (yield from store.finish(self._batch))
+            self._batch = store.move(self._batch, "cancelling")
+        return store.finish(self._batch)
 
     async def _do(self, work: Callable[[BatchStore], _T]) -> _T:
         """Run a function with the store; try again until the disk can be used."""
-        return await self._again(lambda: self._work.do(work))
-
-    async def _do_in_turns(self, work: Callable[[BatchStore], ShortSteps[_T]]) -> _T:
-        return await self._again(lambda: self._work.do_in_turns(work))
-
-    async def _again(self, use: Callable[[], Awaitable[_T]]) -> _T:
-        """Use the store; try again until the disk can be used."""
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         while True:
             try:
-                found = await use()
+                found = await self._work.do(work)
             except NOT_STORED as error:
                 self._report(error)
                 await asyncio.sleep(next(pauses))
@@ -217,6 +183,11 @@ class BatchRun:
                     log.warning("batch %s continues", self._batch.id)
                     self.problem = ""
                 return found
+
+    async def _slowly(self, work: Callable[[], _T]) -> _T:
+        """Run a function that may take seconds on a thread for long work of batches."""
+        long = self._shared.threads.pool("long", is_background=True)
+        return await asyncio.wrap_future(long.submit(work))
 
     def _report(self, error: Exception) -> None:
         problem = (
@@ -232,32 +203,33 @@ class BatchRun:
         return None if file is None else store.path(file)
 
     async def _move(self, status: Status) -> None:
-        self._batch = await self._do(lambda s: move(s, self._batch, status))
+        self._batch = await self._do(lambda store: store.move(self._batch, status))
 
     async def _check(self, path: Path | None) -> None:
         """Check and count the requests, once."""
         if self._batch.n_total or self._batch.status != "validating":
             return
+        n, errors = 0, []
         if path is None:
             text = f"the file {self._batch.input_file} does not exist"
-            n, errors = 0, [line_error("invalid_file", None, None, text)]
+            errors = [line_error("invalid_file", None, None, text)]
         else:
-            steps = check_lines(
-                path,
-                self._batch.endpoint,
-                self._shared.bodies.most,
-                lambda: self._end == "cancelled",
+            n, errors = await self._slowly(
+                partial(
+                    check_lines,
+                    path,
+                    self._batch.endpoint,
+                    self._shared.bodies.most,
+                    lambda: self._end == "cancelled",
+                )
             )
-            n, errors = await in_turns(self._shared.threads.files, steps)
 
         def store_check(store: BatchStore) -> Batch:
             now = store.batch(self._batch.id) or self._batch
-            is_cancelled = self._end == "cancelled" or "cancelling" in now.times
-            checked = replace(now, n_total=n, errors=[] if is_cancelled else errors)
-            store.save(checked)
-            if is_cancelled:
-                return checked
-            return move(store, checked, "failed" if errors else "in_progress")
+            if self._end == "cancelled" or "cancelling" in now.times:
+                return store.update(now, n_total=n)
+            checked = store.update(now, n_total=n, errors=errors)
+            return store.move(checked, "failed" if errors else "in_progress")
 
         self._batch = await self._do(store_check)
 
@@ -265,26 +237,21 @@ class BatchRun:
         """Bind the batch to the models of its requests, or check those it is bound to."""
         names = set(self._batch.models or ())
         if self._batch.models is None and path is not None:
-            await in_turns(self._shared.threads.files, model_names(path, names))
+            names = await self._slowly(partial(model_names, path))
         for name in sorted(names):
             if self._end is None:  # a batch that ends anyway only keeps its answers
                 await self._check_model(name)
 
     async def _check_model(self, name: str) -> None:
-        """Check that the model of a name is the one that the batch began with.
-
-        Raises:
-            ModelGoneError: It is another one, or its file was changed or removed.
-        """
+        """Check that the model of a name is the one that the batch began with."""
         asked, path = name or None, self._batch.endpoint
-        long = self._shared.threads.pool("long", is_background=True)
-        pending = long.submit(self._models.identity, asked, path)
-        identity = await asyncio.wrap_future(pending)
+        identity = await self._slowly(partial(self._models.identity, asked, path))
         bound = (self._batch.models or {}).get(name)
         if bound is None and identity is not None:
             models = {**(self._batch.models or {}), name: identity}
-            self._batch = replace(self._batch, models=models)
-            self._batch = await self._do(partial(_store_models, self._batch))
+            self._batch = await self._do(
+                lambda store: store.update(self._batch, models=models)
+            )
         elif bound != identity:
             named = f" under the name {name!r}" if name else ""
             raise ModelGoneError(
@@ -408,20 +375,52 @@ class BatchRun:
         try:
             if request.error is not None:
                 raise request.error
-            return await ask(self._app, path, request.body, terms_of(terms, JSON))
+            return await _ask(self._app, path, request.body, terms_of(terms, JSON))
         except ApiError as error:  # only this request fails
             return error.status, dumps(error.body)
 
     async def _expire(self, path: Path) -> None:
         """Store errors for the requests that did not run in time."""
 
-        def expire(store: BatchStore) -> ShortSteps[None]:
+        def expire(store: BatchStore) -> None:
             left = request_lines(path, store.done_lines(self._batch))
             while found := next_requests(left):
                 lost = [
                     BatchOutcome(each.line, each.custom_id, 0, _EXPIRED) for each in found
                 ]
                 store.add_outcomes(self._batch, lost)
-                yield
 
-        await self._do_in_turns(expire)
+        await self._do(expire)
+
+
+async def _ask(
+    app: ASGIApp, path: str, body: bytes, terms: LanguageTerms
+) -> tuple[int, str]:
+    """Send a request to an application of this process, without a connection."""
+    waiting: list[Message] = [{"type": "http.request", "body": body}]
+    status = 0
+    parts: list[bytes] = []
+
+    async def receive() -> Message:
+        if waiting:
+            return waiting.pop()
+        await asyncio.Event().wait()  # the client never disconnects
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        else:
+            parts.append(message.get("body", b""))
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "headers": [(b"content-length", str(len(body)).encode())],
+        "llamaherd.record": RequestRecord(is_background=True, terms=terms),
+    }
+    await app(scope, receive, send)
+    # The body is empty if the request was abandoned without a response.
+    return status, b"".join(parts).decode("ascii") or "{}"

@@ -5,41 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from llamaherd.server.batches.lines import line_error
-from llamaherd.server.batches.runner import BatchRun, ModelGoneError, move
-from llamaherd.server.batches.storage_errors import NOT_STORED, reason_of
-from llamaherd.server.batches.store import BatchStore
-from llamaherd.server.batches.turns import in_turns
+from llamaherd.server.batches.runner import BatchRun, ModelGoneError
+from llamaherd.server.batches.store import NOT_STORED, BatchStore, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from starlette.routing import Route
     from starlette.types import ASGIApp
 
-    from llamaherd.server.batches.records import Batch, BatchProgress
-    from llamaherd.server.batches.turns import ShortSteps
+    from llamaherd.server.batches.store import Batch, BatchProgress
     from llamaherd.server.model_view import ModelView
-    from llamaherd.server.shared_state import SharedState
+    from llamaherd.server.state import SharedState
 
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _N_ENDED = 5  # number of ended batches that the dashboard shows
-# Paths that batches may use, if the server has them.
-_PATHS = (
-    *("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"),
-    *("/v1/score", "/v1/classify", "/v1/annotate", "/v1/rerank", "/generate"),
-)
-
-
-def batch_endpoints(routes: Iterable[Route]) -> dict[str, ASGIApp]:
-    """Return the application of each path that batches may use."""
-    by_path = {route.path: route.app for route in routes}
-    return {path: by_path[path] for path in _PATHS if path in by_path}
+_N_THREADS = 4  # so that short work with the store does not wait for long work
 
 
 class BatchService:
@@ -66,10 +53,9 @@ class BatchService:
         self.endpoints = endpoints
         self._shared = shared
         self._models = models
-        self._thread = ThreadPoolExecutor(1, "llamaherd-batches")
-        self._store: BatchStore | None = None
-        if folder is not None:
-            self._store = self._thread.submit(BatchStore, folder).result()
+        self._threads = ThreadPoolExecutor(_N_THREADS, "llamaherd-batches")
+        self._opening = Lock()
+        self._store = None if folder is None else BatchStore(folder)
         self._runs: dict[str, tuple[BatchRun, asyncio.Task[None]]] = {}
         self._stopped: dict[str, str] = {}  # unfinished batches without a run: reasons
         self._ended: list[BatchProgress] | None = None  # None after a change
@@ -107,23 +93,15 @@ class BatchService:
         return [*running, *(self._ended or ())]
 
     async def do(self, work: Callable[[BatchStore], _T]) -> _T:
-        """Run a function with the store, on the thread of the store."""
-        return await asyncio.wrap_future(
-            self._thread.submit(lambda: work(self._opened()))
-        )
-
-    async def do_in_turns(self, work: Callable[[BatchStore], ShortSteps[_T]]) -> _T:
-        """Run steps with the store; between two steps the store does other work."""
-
-        def steps() -> ShortSteps[_T]:
-            return (yield from work(self._opened()))
-
-        return await in_turns(self._thread, steps())
+        """Run a function with the store, on another thread."""
+        pending = self._threads.submit(lambda: work(self._opened()))
+        return await asyncio.wrap_future(pending)
 
     def _opened(self) -> BatchStore:
-        if self._store is None:
-            self._store = BatchStore(None)
-        return self._store
+        with self._opening:
+            if self._store is None:
+                self._store = BatchStore(None)
+            return self._store
 
     async def resume(self) -> None:
         """Start the batches that an earlier server did not finish."""
@@ -136,10 +114,12 @@ class BatchService:
         tasks = [task for _, task in self._runs.values()]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         if self._store is not None:
-            await self.do(lambda store: store.close())
-        self._thread.shutdown()
+            self._store.is_ending.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(self._threads.shutdown)
+        if self._store is not None:
+            self._store.close()
 
     def start(self, batch: Batch) -> None:
         """Start or resume the work on a batch."""
@@ -164,7 +144,7 @@ class BatchService:
             sqlite3.OperationalError: As above.
         """
         try:
-            cancelling = await self.do(lambda store: move(store, batch, "cancelling"))
+            cancelling = await self.do(lambda store: store.move(batch, "cancelling"))
         except NOT_STORED as error:
             if batch.id not in self._runs:
                 raise
@@ -177,11 +157,11 @@ class BatchService:
             run.end("cancelled")
             return self.shown(cancelling)
 
-        def finish(store: BatchStore) -> ShortSteps[Batch]:
+        def finish(store: BatchStore) -> Batch:
             now = store.batch(batch.id) or cancelling
-            return (yield from store.finish(now)) if now.is_active else now
+            return store.finish(now) if now.is_active else now
 
-        ended = await self.do_in_turns(finish)
+        ended = await self.do(finish)
         self._stopped.pop(batch.id, None)
         self._ended = None
         return ended

@@ -1,7 +1,7 @@
 """Folder of files and batches, which survives the process.
 
 SQLite stores everything except the content of files. A change is on disk when its method
-returns. Only one server at a time may use the folder.
+returns. Only one server at a time may use the folder; any thread may call a method.
 """
 
 from __future__ import annotations
@@ -15,31 +15,44 @@ import sqlite3
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Event, RLock
+from typing import TYPE_CHECKING, Any, Literal
 
 from llamaherd.core.checks import quoted
+from llamaherd.core.errors import LlamaHerdError
 from llamaherd.core.files import discard, make_private_folder, sync_folder
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.journal.file import check_local
+from llamaherd.journal.sqlite_access import is_locked
 from llamaherd.journal.sqlite_schema import make_private, problem_of_schema
-from llamaherd.server.batches.records import (
-    ACTIVE,
-    Batch,
-    BatchOutcome,
-    BatchProgress,
-    StoredFile,
-)
-from llamaherd.server.batches.storage_errors import NOT_STORED, StoreError, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from llamaherd.server.batches.records import Status
-    from llamaherd.server.batches.turns import ShortSteps
-
+Status = Literal[
+    "validating",
+    "failed",
+    "in_progress",
+    "finalizing",
+    "completed",
+    "expired",
+    "cancelling",
+    "cancelled",
+]
+# Statuses of batches that the server still works on.
+ACTIVE: tuple[Status, ...] = ("validating", "in_progress", "finalizing", "cancelling")
+_IS_ACTIVE = "status IN ('validating', 'in_progress', 'finalizing', 'cancelling')"
+_TIMES = (
+    *("in_progress", "finalizing", "completed", "failed", "expired"),
+    *("cancelling", "cancelled"),
+)
+# Errors of a full disk, an unwritable folder or a failing disk. A later attempt may
+# succeed. (A damaged database raises another class, and no attempt would succeed.)
+NOT_STORED = (sqlite3.OperationalError, OSError)
 _APPLICATION_ID = 0x6C686261  # "lhba"
+_VERSION = 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS file (id TEXT PRIMARY KEY, filename TEXT, purpose TEXT,
   n_bytes INTEGER, created INTEGER, expires INTEGER);
@@ -48,27 +61,151 @@ CREATE TABLE IF NOT EXISTS batch (id TEXT PRIMARY KEY, created INTEGER, status T
 CREATE TABLE IF NOT EXISTS outcome (batch TEXT, line INTEGER, custom_id TEXT,
   status INTEGER, body TEXT, PRIMARY KEY (batch, line));
 """
-_SELECT_EXPIRED = """
+_SELECT_EXPIRED = f"""
 SELECT id FROM file WHERE expires IS NOT NULL AND expires <= ? AND id NOT IN
-  (SELECT input_file FROM batch WHERE status IN
-    ('validating', 'in_progress', 'finalizing', 'cancelling'))
-"""
-_COUNT = """
-SELECT count(*), coalesce(sum(status = 200), 0) FROM outcome WHERE batch = ?
-"""
+  (SELECT input_file FROM batch WHERE {_IS_ACTIVE})
+"""  # noqa: S608 - own names
+_COUNT = "SELECT count(*), coalesce(sum(status = 200), 0) FROM outcome WHERE batch = ?"
 _SELECT_OUTCOMES = """
 SELECT line, custom_id, status, body FROM outcome WHERE batch = ? AND line > ?
-  AND (status = 200) = ? ORDER BY line LIMIT 64
+  AND (status = 200) = ? ORDER BY line LIMIT 16
 """
-_STEP_BYTES = 1 << 18  # characters that are written in one step, and at least one answer
-_VERSION = 1
 _ID = re.compile(r"(?:file-|batch_)[0-9a-f]{24}")
 _FILES = re.compile(r"file-[0-9a-f]{24}(\.form)?")  # names that the store gives to files
-_FILE = tuple(field.name for field in fields(StoredFile))
+
+
+class StoreError(LlamaHerdError, OSError):
+    """The folder of a server's data cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file of a client, or the output of a batch; its id is its name on disk."""
+
+    id: str
+    filename: str
+    purpose: str  # "batch" or "batch_output"
+    n_bytes: int
+    created: int  # seconds since 1970, like all times
+    expires: int | None = None  # None: it is never removed
+
+    @property
+    def shape(self) -> dict[str, object]:
+        """File in the format of OpenAI's API."""
+        return {
+            "id": self.id,
+            "object": "file",
+            "bytes": self.n_bytes,
+            "created_at": self.created,
+            "expires_at": self.expires,
+            "filename": self.filename,
+            "purpose": self.purpose,
+            "status": "processed",
+            "status_details": None,
+        }
+
+
+_FILE = ", ".join(each.name for each in fields(StoredFile))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchProgress:
+    """Progress of a batch for the page of the server."""
+
+    id: str
+    endpoint: str
+    status: Status
+    n_total: int  # 0 before the requests are counted
+    n_done: int  # requests with an answer or an error
+    n_here: int = 0  # requests that this server ran
+    elapsed_s: float = 0.0  # since this server began to run the batch
+    problem: str = ""  # reason why the batch waits
+
+    @property
+    def left_s(self) -> float | None:
+        """Expected seconds until the end at the speed so far; None if it is unknown."""
+        if not self.n_here or self.n_done > self.n_total:
+            return None
+        return (self.n_total - self.n_done) * self.elapsed_s / self.n_here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch of requests.
+
+    `models` has the identity of the model for each name in the requests, "" for requests
+    without a name; None before the first request. Only these models answer.
+    """
+
+    id: str
+    endpoint: str
+    input_file: str
+    created: int
+    expires: int  # no request starts later
+    window: str  # `completion_window` of the client
+    metadata: dict[str, str] = field(default_factory=dict)
+    keep_s: int | None = None  # of the output files; None keeps them forever
+    status: Status = "validating"
+    times: dict[str, int] = field(default_factory=dict)  # start of each status so far
+    n_total: int = 0  # 0 before the requests are counted
+    n_done: int = 0
+    n_failed: int = 0
+    output_file: str | None = None
+    error_file: str | None = None
+    errors: list[dict[str, object]] = field(default_factory=list)  # of the input file
+    models: dict[str, str] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the server still works on the batch."""
+        return self.status in ACTIVE
+
+    @property
+    def shape(self) -> dict[str, object]:
+        """Batch in the format of OpenAI's API."""
+        return {
+            "id": self.id,
+            "object": "batch",
+            "endpoint": self.endpoint,
+            "errors": {"object": "list", "data": self.errors} if self.errors else None,
+            "input_file_id": self.input_file,
+            "completion_window": self.window,
+            "status": self.status,
+            "output_file_id": self.output_file,
+            "error_file_id": self.error_file,
+            "created_at": self.created,
+            "expires_at": self.expires,
+            **{f"{name}_at": self.times.get(name) for name in _TIMES},
+            "request_counts": {
+                "total": self.n_total,
+                "completed": self.n_done,
+                "failed": self.n_failed,
+            },
+            "metadata": self.metadata or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """Outcome of one request of a batch."""
+
+    line: int  # from 0
+    custom_id: str
+    status: int  # HTTP status; 0 if the request was not computed
+    body: str  # answer as JSON, or the error of a request that was not computed
+
+    def text(self, batch_id: str) -> str:
+        """Return the line of the output file, or of the file of errors."""
+        name = f"{batch_id.removeprefix('batch_')}_{self.line}"
+        start = f'{{"id":"batch_req_{name}","custom_id":{json.dumps(self.custom_id)}'
+        if not self.status:
+            return f'{start},"response":null,"error":{self.body}}}\n'
+        response = f'"status_code":{self.status},"request_id":"req_{name}"'
+        return f'{start},"response":{{{response},"body":{self.body}}},"error":null}}\n'
 
 
 class BatchStore:
-    """Files and batches of a server. One thread uses it at a time.
+    """Files and batches of a server.
 
     Args:
         folder: Folder, created if it does not exist; None for a temporary folder, which
@@ -83,9 +220,11 @@ class BatchStore:
         self, folder: Path | None, clock: Callable[[], float] = time.time
     ) -> None:
         self._clock = clock
+        self.lock = RLock()  # held by each use of the database
+        self.is_ending = Event()  # ends the writing of output files
         self._is_temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="llamaherd-data-"))
-        with ExitStack() as undo, refusals(self.folder):
+        with ExitStack() as undo, _refusals(self.folder):
             if self._is_temporary:
                 undo.callback(shutil.rmtree, self.folder, ignore_errors=True)
             check_local("data", self.folder)
@@ -95,17 +234,10 @@ class BatchStore:
                 if not self.folder.exists():
                     make_private_folder(self.folder)
                 make_private(database)
-            self._db = sqlite3.connect(
-                database,
-                isolation_level=None,
-                check_same_thread=False,
-                timeout=1.0,
-            )
-            try:
-                self._open()
-            except BaseException:
-                self._db.close()
-                raise
+            options: Any = {"isolation_level": None, "check_same_thread": False}
+            self._db = sqlite3.connect(database, timeout=1.0, **options)
+            undo.callback(self._db.close)
+            self._open()
             undo.pop_all()
 
     def _open(self) -> None:
@@ -122,7 +254,7 @@ class BatchStore:
                 self._db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 self._db.execute(f"PRAGMA user_version = {_VERSION}")
         self.sweep()
-        known = {row[0] for row in self._db.execute("SELECT id FROM file")}
+        known = {row[0] for row in self._rows("SELECT id FROM file")}
         there = {path.name for path in self._files.iterdir()}
         for name in there - known:  # of uploads and removals that a crash interrupted
             if _FILES.fullmatch(name) and not is_new:
@@ -132,11 +264,7 @@ class BatchStore:
                 self._drop(name)
 
     def _check_format(self) -> bool:
-        """Check that the database has this format; return whether it is still empty.
-
-        Raises:
-            StoreError: The database is of another program or version, or was changed.
-        """
+        """Check that the database has this format; return whether it is still empty."""
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         (n_objects,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -154,7 +282,8 @@ class BatchStore:
 
     def close(self) -> None:
         """Close the folder; remove it if it is temporary."""
-        self._db.close()
+        with self.lock:
+            self._db.close()
         if self._is_temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -166,16 +295,22 @@ class BatchStore:
     @contextmanager
     def _change(self) -> Iterator[None]:
         """Apply all changes of the block, or none of them after an error."""
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:  # SQLite itself ends some that fail
-                self._db.execute("ROLLBACK")
-            raise
+        with self.lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # SQLite itself ends some that fail
+                    self._db.execute("ROLLBACK")
+                raise
 
-    # Files
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        with self.lock:
+            rows: list[Any] = self._db.execute(query, values).fetchall()
+            return rows
+
+    # ---- files ----
 
     def new_path(self) -> Path:
         """Return the path of a file that is being written."""
@@ -208,31 +343,26 @@ class BatchStore:
         )
 
     def _insert(self, file: StoredFile) -> None:
-        marks = ", ".join("?" * len(_FILE))
-        values = [getattr(file, name) for name in _FILE]
-        names = ", ".join(_FILE)
-        self._db.execute(f"INSERT INTO file ({names}) VALUES ({marks})", values)  # noqa: S608 - own names
+        values = tuple(asdict(file).values())
+        marks = ", ".join("?" * len(values))
+        self._db.execute(f"INSERT INTO file ({_FILE}) VALUES ({marks})", values)  # noqa: S608 - own names
 
     def files(self) -> list[StoredFile]:
         """Return all files, the newest first."""
+        return self._select_files("ORDER BY rowid DESC")
+
+    def _select_files(self, where: str, *values: object) -> list[StoredFile]:
         self.sweep()
-        rows = self._db.execute(
-            f"SELECT {', '.join(_FILE)} FROM file ORDER BY rowid DESC"  # noqa: S608
-        )
-        return [StoredFile(**dict(zip(_FILE, row, strict=True))) for row in rows]
+        rows = self._rows(f"SELECT {_FILE} FROM file {where}", *values)  # noqa: S608
+        names = _FILE.split(", ")
+        return [StoredFile(**dict(zip(names, row, strict=True))) for row in rows]
 
     def file(self, file_id: str) -> StoredFile | None:
         """Return a file; None if it does not exist."""
         if not _ID.fullmatch(file_id):
             return None
-        self.sweep()
-        row = self._db.execute(
-            f"SELECT {', '.join(_FILE)} FROM file WHERE id = ?",  # noqa: S608
-            (file_id,),
-        ).fetchone()
-        if row is None or not (self._files / file_id).exists():
-            return None
-        return StoredFile(**dict(zip(_FILE, row, strict=True)))
+        files = self._select_files("WHERE id = ?", file_id)
+        return next((each for each in files if self.path(each).exists()), None)
 
     def is_in_use(self, file: StoredFile) -> bool:
         """Whether a batch still reads a file."""
@@ -247,8 +377,7 @@ class BatchStore:
 
     def sweep(self) -> None:
         """Remove expired files; later, if the disk is full."""
-        rows = self._db.execute(_SELECT_EXPIRED, (self.now,)).fetchall()
-        for (file_id,) in rows:
+        for (file_id,) in self._rows(_SELECT_EXPIRED, self.now):
             with suppress(*NOT_STORED):
                 self._drop(file_id)
 
@@ -258,7 +387,7 @@ class BatchStore:
         with self._change():
             self._db.execute("DELETE FROM file WHERE id = ?", (file_id,))
 
-    # Batches
+    # ---- batches ----
 
     def save(self, batch: Batch) -> None:
         """Store a new or changed batch."""
@@ -271,28 +400,39 @@ class BatchStore:
             "VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
             "status = excluded.status, content = excluded.content",
             (
-                batch.id,
-                batch.created,
-                batch.status,
-                batch.input_file,
+                *(batch.id, batch.created, batch.status, batch.input_file),
                 json.dumps(asdict(batch)),
             ),
         )
 
+    def update(self, batch: Batch, **changes: Any) -> Batch:  # noqa: ANN401
+        """Store changes of a batch; return the stored batch."""
+        with self._change():
+            changed = replace(self.batch(batch.id) or batch, **changes)
+            self._save(changed)
+        return changed
+
+    def move(self, batch: Batch, status: Status) -> Batch:
+        """Store a new status of a batch; return the stored batch."""
+        with self.lock:
+            now = self.batch(batch.id) or batch
+            if not now.is_active or status in now.times:
+                return now
+            return self.update(now, status=status, times={**now.times, status: self.now})
+
     def batches(self, *, is_active: bool = False) -> list[Batch]:
         """Return all batches, the newest first."""
-        where = f"WHERE status IN ({_listed(ACTIVE)}) " if is_active else ""
-        rows = self._db.execute(f"SELECT content FROM batch {where}ORDER BY rowid DESC")  # noqa: S608
+        where = f"WHERE {_IS_ACTIVE} " if is_active else ""
+        rows = self._rows(f"SELECT content FROM batch {where}ORDER BY rowid DESC")  # noqa: S608
         return [self._counted(_batch_of(row[0])) for row in rows]
 
     def last_ended(self, n: int) -> list[BatchProgress]:
         """Return the last n batches that have ended, the newest first."""
-        rows = self._db.execute(
-            f"SELECT content FROM batch WHERE status NOT IN ({_listed(ACTIVE)}) "  # noqa: S608
+        rows = self._rows(
+            f"SELECT content FROM batch WHERE NOT {_IS_ACTIVE} "  # noqa: S608
             "ORDER BY rowid DESC LIMIT ?",
-            (n,),
+            n,
         )
-        found = [_batch_of(row[0]) for row in rows]
         return [
             BatchProgress(
                 id=each.id,
@@ -301,28 +441,26 @@ class BatchStore:
                 n_total=each.n_total,
                 n_done=each.n_done + each.n_failed,
             )
-            for each in found
+            for each in (_batch_of(row[0]) for row in rows)
         ]
 
     def batch(self, batch_id: str) -> Batch | None:
         """Return a batch; None if it does not exist."""
         if not _ID.fullmatch(batch_id):
             return None
-        row = self._db.execute(
-            "SELECT content FROM batch WHERE id = ?", (batch_id,)
-        ).fetchone()
-        return None if row is None else self._counted(_batch_of(row[0]))
+        rows = self._rows("SELECT content FROM batch WHERE id = ?", batch_id)
+        return self._counted(_batch_of(rows[0][0])) if rows else None
 
     def _counted(self, batch: Batch) -> Batch:
         """Return a batch; set the current numbers of outcomes if it is running."""
         if not batch.is_active:
             return batch
-        n, n_good = self._db.execute(_COUNT, (batch.id,)).fetchone()
+        ((n, n_good),) = self._rows(_COUNT, batch.id)
         return replace(batch, n_done=n_good, n_failed=n - n_good)
 
     def done_lines(self, batch: Batch) -> set[int]:
         """Return the numbers of the lines that have an outcome."""
-        rows = self._db.execute("SELECT line FROM outcome WHERE batch = ?", (batch.id,))
+        rows = self._rows("SELECT line FROM outcome WHERE batch = ?", batch.id)
         return {row[0] for row in rows}
 
     def add_outcomes(self, batch: Batch, outcomes: Iterable[BatchOutcome]) -> None:
@@ -336,37 +474,35 @@ class BatchStore:
                 "INSERT OR IGNORE INTO outcome VALUES (?, ?, ?, ?, ?)", rows
             )
 
-    def finish(self, batch: Batch) -> ShortSteps[Batch]:
+    def finish(self, batch: Batch) -> Batch:
         """Write the output files of a batch and store it without its outcomes.
 
-        The batch may be cancelled between two steps. Then its answers are complete, but
-        its status is "cancelled", as its client was told.
+        Other threads use the store meanwhile. If one of them cancels the batch, its
+        answers are complete, but its status is "cancelled", as its client was told.
 
         After an error, for example of a full disk, the batch and its outcomes are
         unchanged, and no file remains.
         """
-        batch = self._counted(batch)
         made: dict[str, StoredFile] = {}
         with ExitStack() as undo:
             for name, is_good in (("output", True), ("error", False)):
                 path = self.new_path()
                 undo.callback(discard, path)
-                if (yield from self._write(path, batch, is_good=is_good)):
+                if self._write(path, batch, is_good=is_good):
                     shown = f"{batch.id}_{name}.jsonl"
                     made[name] = self._file_at(path, shown, "batch_output", batch.keep_s)
-            now = self.batch(batch.id) or batch
-            if not now.is_active:  # finished meanwhile, by another cancellation
-                return now
-            batch = replace(batch, times={**batch.times, **now.times})
-            last = self._last_status(batch)
-            ended = replace(
-                batch,
-                status=last,
-                times={**batch.times, last: self.now},
-                output_file=made["output"].id if "output" in made else None,
-                error_file=made["error"].id if "error" in made else None,
-            )
             with self._change():
+                now = self.batch(batch.id) or batch
+                if not now.is_active:  # finished meanwhile, by another cancellation
+                    return now
+                last = self._last_status(now)
+                ended = replace(
+                    now,
+                    status=last,
+                    times={**now.times, last: self.now},
+                    output_file=made["output"].id if "output" in made else None,
+                    error_file=made["error"].id if "error" in made else None,
+                )
                 for file in made.values():
                     self._insert(file)
                 self._save(ended)
@@ -377,40 +513,44 @@ class BatchStore:
     def _last_status(self, batch: Batch) -> Status:
         if "cancelling" in batch.times:
             return "cancelled"
-        (n_expired,) = self._db.execute(
-            "SELECT count(*) FROM outcome WHERE batch = ? AND status = 0", (batch.id,)
-        ).fetchone()
-        return "expired" if n_expired else "completed"
+        lost = "SELECT 1 FROM outcome WHERE batch = ? AND status = 0 LIMIT 1"
+        return "expired" if self._rows(lost, batch.id) else "completed"
 
-    def _write(self, path: Path, batch: Batch, *, is_good: bool) -> ShortSteps[bool]:
+    def _write(self, path: Path, batch: Batch, *, is_good: bool) -> bool:
         """Write outcomes to a file; return False if there are none."""
-        n, n_before, at = 0, -1, -1
+        at = -1
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(opened, "w", encoding="utf-8", newline="\n") as file:
-            # Each step has its own query, because other batches change the table between.
-            while n > n_before:
-                n_before, n_bytes = n, 0
-                rows = self._db.execute(_SELECT_OUTCOMES, (batch.id, at, is_good))
+            while rows := self._rows(_SELECT_OUTCOMES, batch.id, at, is_good):
+                if self.is_ending.is_set():
+                    raise StoreError("the server is stopping")
                 for row in rows:
-                    n_bytes += file.write(BatchOutcome(*row).text(batch.id))
-                    n, at = n + 1, row[0]
-                    if n_bytes > _STEP_BYTES:
-                        break
-                rows.close()
-                yield
+                    file.write(BatchOutcome(*row).text(batch.id))
+                at = rows[-1][0]
             file.flush()
             os.fsync(file.fileno())
-        if n == 0:
+        if at < 0:
             path.unlink()
-        return n > 0
+        return at >= 0
+
+
+@contextmanager
+def _refusals(folder: Path) -> Iterator[None]:
+    """Convert errors of SQLite and the system to StoreError."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except (sqlite3.Error, OSError, LlamaHerdError) as error:
+        text = f"data: {quoted(str(folder))} cannot be used: {error}"
+        if isinstance(error, sqlite3.OperationalError):
+            hint = "; does another server use it?" if is_locked(error) else ""
+            text = f"data: {quoted(str(folder))} cannot be used{hint} ({error})"
+        raise StoreError(text) from error
 
 
 def _is_new(folder: Path, database: Path) -> bool:
-    """Return whether a folder has no database of a server yet.
-
-    Raises:
-        StoreError: The folder has other files, which the user could lose.
-    """
+    """Return whether a folder has no database of a server yet."""
     with suppress(FileNotFoundError):
         if database.stat().st_size:
             return False
@@ -440,5 +580,8 @@ def new_id(start: str) -> str:
     return f"{start}{secrets.token_hex(12)}"
 
 
-def _listed(words: Iterable[str]) -> str:
-    return ", ".join(f"'{word}'" for word in words)
+def reason_of(error: Exception) -> str:
+    """Return why something cannot be stored, without the paths of the server."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)

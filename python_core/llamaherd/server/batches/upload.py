@@ -16,34 +16,24 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from starlette.requests import Request
-
 _MOST_FORM = 1 << 16  # bytes of a form in addition to its file
 _MOST_PARTS = 32
-_BLOCK = 1 << 20  # bytes that are written at once
+_BLOCK = 1 << 20  # bytes that are read and written at once
 
 
 class Form:
-    """A form with a file, which is read in parts.
+    """A form with a file, which is read in parts and written to an open file.
 
-    Args:
-        boundary: Boundary that separates the parts of the form.
-        max_file: Maximum size of the file in bytes.
-
-    Attributes:
-        fields: Other fields of the form.
-        filename: Name that the client gave the file; None before the file.
-        content: Bytes of the file that were read, until the caller takes them.
+    `fields` has the other fields; `filename` is the name that the client gave the file,
+    None before the file.
     """
 
-    def __init__(self, boundary: bytes, max_file: int) -> None:
+    def __init__(self, boundary: bytes, file: BinaryIO, most: int) -> None:
         self.fields: dict[str, str] = {}
         self.filename: str | None = None
-        self.content = bytearray()
-        self._max_file = max_file
-        self._n_file = 0
-        self._n_bytes = 0
-        self._n_parts = 0
+        self._file = file
+        self._most = most  # bytes of the file
+        self._n_bytes = self._n_file = self._n_parts = 0
         self._is_whole = False
         self._header = (bytearray(), bytearray())
         self._disposition = b""
@@ -52,14 +42,14 @@ class Form:
         self._parser = MultipartParser(
             boundary,
             {
-                "on_part_begin": self._on_part_begin,
-                "on_header_field": lambda *part: self._on_header(0, *part),
-                "on_header_value": lambda *part: self._on_header(1, *part),
-                "on_header_end": self._on_header_end,
-                "on_headers_finished": self._on_head,
-                "on_part_data": self._on_data,
-                "on_part_end": self._on_part_end,
-                "on_end": self._on_end,
+                "on_part_begin": self._begin_part,
+                "on_header_field": lambda *part: self._add_header(0, *part),
+                "on_header_value": lambda *part: self._add_header(1, *part),
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._end_head,
+                "on_part_data": self._add_data,
+                "on_part_end": self._end_part,
+                "on_end": self._end,
             },
         )
 
@@ -70,7 +60,7 @@ class Form:
             ApiError: The form is broken or too large.
         """
         self._n_bytes += len(part)
-        if self._n_bytes > self._max_file + _MOST_FORM:
+        if self._n_bytes > self._most + _MOST_FORM:
             raise self._too_large()
         try:
             self._parser.write(part)
@@ -89,33 +79,32 @@ class Form:
             raise ApiError(400, "file is missing", param="file", code="missing_field")
 
     def _too_large(self) -> ApiError:
-        text = f"the file has more than {self._max_file} bytes (see --max-file)"
+        text = f"the file has more than {self._most} bytes (see --max-file)"
         return ApiError(413, text, code="request_too_large")
 
     # ---- called by the parser ----
 
-    def _on_part_begin(self) -> None:
+    def _begin_part(self) -> None:
         self._n_parts += 1
         if self._n_parts > _MOST_PARTS:
             raise _broken(f"it has more than {_MOST_PARTS} parts")
         self._disposition = b""
 
-    def _on_header(self, which: int, data: bytes, start: int, stop: int) -> None:
+    def _add_header(self, which: int, data: bytes, start: int, stop: int) -> None:
         self._header[which].extend(data[start:stop])
 
-    def _on_header_end(self) -> None:
+    def _end_header(self) -> None:
         name, value = self._header
         if name.lower() == b"content-disposition":
             self._disposition = bytes(value)
         self._header = (bytearray(), bytearray())
 
-    def _on_head(self) -> None:
+    def _end_head(self) -> None:
         _, options = parse_options_header(self._disposition)
         if b"name" not in options:
             raise _broken("a part has no name")
         name = options[b"name"].decode("utf-8", "replace")
-        shown = name[:60]
-        filename = options.get(b"filename")
+        shown, filename = name[:60], options.get(b"filename")
         if name == "file":
             if self.filename is not None:
                 raise bad_field("file", "file: a form has one file")
@@ -128,35 +117,51 @@ class Form:
         else:
             self._name, self._field = name, bytearray()
 
-    def _on_data(self, data: bytes, start: int, stop: int) -> None:
+    def _add_data(self, data: bytes, start: int, stop: int) -> None:
         if self._field is None:
             self._n_file += stop - start
-            if self._n_file > self._max_file:
+            if self._n_file > self._most:
                 raise self._too_large()
-            self.content += data[start:stop]
+            self._file.write(data[start:stop])
         else:
             self._field += data[start:stop]
             if len(self._field) > _MOST_FORM:
                 raise bad_field(self._name[:60], f"{self._name[:60]!r} is too long")
 
-    def _on_part_end(self) -> None:
+    def _end_part(self) -> None:
         if self._field is not None:
             self.fields[self._name] = self._field.decode("utf-8", "replace")
 
-    def _on_end(self) -> None:
+    def _end(self) -> None:
         self._is_whole = True
 
 
+def boundary_of(content_type: str | None) -> bytes:
+    """Return the boundary between the parts of a form.
+
+    Raises:
+        ApiError: The body is not a form of type multipart/form-data.
+    """
+    kind, options = parse_options_header(content_type)
+    boundary = options.get(b"boundary", b"")
+    if kind != b"multipart/form-data" or not 0 < len(boundary) <= 256:
+        text = "a file is sent as multipart/form-data, with the fields purpose and file"
+        raise ApiError(400, text, code="invalid_form")
+    return boundary
+
+
 async def receive(
-    parts: AsyncIterator[bytes], form: Form, path: Path, thread: Executor
-) -> None:
+    parts: AsyncIterator[bytes], boundary: bytes, path: Path, most: int, thread: Executor
+) -> Form:
     """Read a form, and write its file to a new path.
 
     Args:
         parts: Parts of the body of a request.
-        form: Form that reads them.
+        boundary: Boundary between the parts of the form.
         path: Path of the file.
-        thread: Executor that writes, because a slow disk would block the event loop.
+        most: Maximum size of the file in bytes.
+        thread: Executor that reads and writes, because a slow disk would block the event
+            loop.
 
     Raises:
         ApiError: The form is broken or too large, or has no file.
@@ -164,44 +169,24 @@ async def receive(
     """
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(opened, "wb") as file:
+        form = Form(boundary, file, most)
+        block = bytearray()
         async for part in parts:
-            form.read(part)
-            if len(form.content) >= _BLOCK:
-                block, form.content = form.content, bytearray()
-                await asyncio.wrap_future(thread.submit(file.write, block))
+            block += part
+            if len(block) >= _BLOCK:
+                full, block = bytes(block), bytearray()
+                await asyncio.wrap_future(thread.submit(form.read, full))
+        await asyncio.wrap_future(thread.submit(form.read, bytes(block)))
         form.check_end()
-        await asyncio.wrap_future(thread.submit(_write_last, file, form.content))
+        await asyncio.wrap_future(thread.submit(file.flush))
+    return form
 
 
-def _write_last(file: BinaryIO, block: bytearray) -> None:
-    file.write(block)
-    file.flush()
-
-
-def form_of(request: Request, max_file: int) -> Form:
-    """Return the form that reads the body of a request.
-
-    Raises:
-        ApiError: The body is not a form of type multipart/form-data.
-    """
-    kind, options = parse_options_header(request.headers.get("content-type"))
-    try:
-        if kind == b"multipart/form-data" and options.get(b"boundary"):
-            return Form(options[b"boundary"], max_file)
-    except FormParserError:
-        pass  # the boundary is too long
-    raise ApiError(
-        400,
-        "a file is sent as multipart/form-data, with the fields purpose and file",
-        code="invalid_form",
-    )
+def sync(path: Path) -> None:
+    """Write the content of a file to disk."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def _broken(reason: str) -> ApiError:
     return ApiError(400, f"the form is broken: {reason}", code="invalid_form")
-
-
-def flush(path: Path) -> None:
-    """Flush the content of a file to disk."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())

@@ -1,28 +1,42 @@
-"""Loads a model file with its adapters, and closes it."""
+"""Loads model files with their adapters, which then answer requests."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import os
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from llamaherd.core.errors import LlamaHerdError
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.asks.requests import make_requests
+from llamaherd.core.errors import ChatTemplateError, LlamaHerdError
+from llamaherd.core.outcome import Counts
+from llamaherd.core.stats import Load
+from llamaherd.loop.slot_times import NO_TIMES
 from llamaherd.memory.buffers import buffers_of_encoder
 from llamaherd.model.model import Model
 from llamaherd.run.context import Context
 from llamaherd.run.embedders import reads_at_once
-from llamaherd.server.models.spec import file_state
-from llamaherd.server.served_model import LoadedModel, ServedModel
+from llamaherd.server.chats import with_defaults
+from llamaherd.server.errors import ApiError
+from llamaherd.server.model_view import ShownModel, sum_of_loads
+from llamaherd.server.models.spec import file_state, identity_of
+from llamaherd.server.routes import endpoints_of
+from llamaherd.server.shapes import Served
+from llamaherd.server.state import RequestQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
+    from starlette.types import Receive
+
+    from llamaherd.loop.slot_times import SlotTimes
     from llamaherd.native.models import LoadInterrupt
-    from llamaherd.server.file_contents import FileContents
-    from llamaherd.server.models.spec import ModelSpec
+    from llamaherd.server.model_view import InMemory
+    from llamaherd.server.models.spec import FileContents, ModelSpec
     from llamaherd.server.settings import ServerSettings
-    from llamaherd.server.shared_state import SharedState
+    from llamaherd.server.state import SharedState
 
 
 def load_files(
@@ -143,3 +157,265 @@ class ModelFiles:
         """End all requests and free the memory."""
         for each in reversed(self.served.values()):  # close the adapters before the model
             each.close()
+
+
+# Paths that a model for embeddings may answer.
+_OF_VECTORS = ("/v1/embeddings", "/v1/rerank", "/v1/score")
+_NO_LOAD = Load(n_running=0, n_waiting=0, n_slots=0, n_prefixes=0, n_ctx=0)
+
+
+class LoadedModel:
+    """A model in memory with its context.
+
+    Args:
+        model: Model.
+        ctx: Context of the model; None for a model that computes embeddings only.
+    """
+
+    def __init__(self, model: Model, ctx: Context | None) -> None:
+        self.model = model
+        self.ctx = ctx
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts."""
+        return _NO_LOAD if self.ctx is None else self.ctx.load
+
+    @property
+    def counts(self) -> Counts:
+        """Counts of the engine."""
+        return Counts() if self.ctx is None else self.ctx.loop.watched_counts()
+
+    @property
+    def slots(self) -> SlotTimes:
+        """Times of the slots."""
+        return NO_TIMES if self.ctx is None else self.ctx.loop.watched_slots()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no prompts can run."""
+        return self.model.closed if self.ctx is None else self.ctx.closed
+
+    def close(self) -> None:
+        """End all requests and free the memory."""
+        if self.ctx is not None:
+            self.ctx.close()
+        self.model.close()
+
+
+class ServedModel(LoadedModel):
+    """A model in memory that answers requests.
+
+    Args:
+        shared: State shared by all requests.
+        loaded: Model with its context.
+        settings: Settings of the server, with the names of this model.
+        embedding_model: Model for embeddings; None to use this model.
+
+    Attributes:
+        endpoints: Application of each path, without `/v1`.
+
+    Raises:
+        ValueError: The model does not support the setting `thinking`.
+        ChatTemplateError: The template of the settings cannot be used.
+    """
+
+    def __init__(
+        self,
+        shared: SharedState,
+        loaded: LoadedModel,
+        settings: ServerSettings,
+        embedding_model: Model | None = None,
+    ) -> None:
+        super().__init__(loaded.model, loaded.ctx)
+        if loaded.ctx is not None:
+            _warm_up(loaded.model, settings)
+        self._vectors = shared.threads.vectors()
+        served = Served(
+            model=loaded.model,
+            settings=settings,
+            ctx=loaded.ctx,
+            threads=self._vectors,
+            embedding_model=embedding_model,
+        )
+        self.endpoints = endpoints_of(shared, served)
+
+    def close(self) -> None:
+        """End all requests and the threads of the model, and free the memory."""
+        self._vectors.close()
+        super().close()
+
+
+def _warm_up(model: Model, settings: ServerSettings) -> None:
+    """Compile the chat template, so that no request waits for it; check the settings."""
+    options = GenerateOptions(chat=True, **with_defaults({}, settings))
+    try:
+        make_requests(model, ["Hello"], options)
+    except ChatTemplateError:
+        if settings.template is not None:
+            raise
+
+
+class OneModel:
+    """`ModelView` of a server with one model, which is always loaded.
+
+    Args:
+        loaded: Model with its context.
+        settings: Settings of the server.
+        embedding_model: Model for embeddings; None if there is no such model.
+    """
+
+    has_several = False
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        settings: ServerSettings,
+        embedding_model: Model | None = None,
+    ) -> None:
+        self._loaded = loaded
+        self._settings = settings
+        self._embedding_model = embedding_model
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts."""
+        return self._loaded.load
+
+    @property
+    def counts(self) -> Counts:
+        """Counts of the engine."""
+        return self._loaded.counts
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no prompts can run."""
+        return self._loaded.is_closed
+
+    def name_of(self, asked: str | None) -> str | None:
+        """Return the name of the model for a request; None if `asked` is unknown."""
+        if asked is not None and asked == self._settings.embedding_name:
+            return asked
+        name = self._settings.model_name if asked is None else asked
+        return self._settings.name_of(name)
+
+    def identity(self, asked: str | None, endpoint: str) -> str | None:
+        """Return the identity of the model that answers; see `ModelView`."""
+        if self.name_of(asked) is None:
+            return None
+        has_other = self._embedding_model is not None and endpoint in _OF_VECTORS
+        others = [self._embedding_model] if has_other else []
+        return identity_of([each for each in (self._loaded.model, *others) if each])
+
+    @asynccontextmanager
+    async def lease(
+        self,
+        name: str,
+        receive: Receive,  # noqa: ARG002 - nobody waits
+        *,
+        is_patient: bool = False,  # noqa: ARG002
+    ) -> AsyncIterator[InMemory]:
+        """Return the model with this name, which is always in memory."""
+        other = self._embedding_model
+        if other is not None and name == self._settings.embedding_name:
+            yield LoadedModel(other, None)
+        else:
+            yield self._loaded
+
+    def slots(self) -> dict[str, SlotTimes]:
+        """Return the times of the slots, by the name of the model."""
+        return {self._settings.model_name: self._loaded.slots}
+
+    def shown(self) -> list[ShownModel]:
+        """Return an entry for each name of the model and for the model for embeddings."""
+        own = self._settings.embedding_name
+        names = [
+            ShownModel(name=name, model=self._loaded.model)
+            for name in self._settings.names
+        ]
+        if own is not None:
+            names.append(ShownModel(name=own, model=self._embedding_model))
+        return names
+
+
+@dataclass(eq=False, slots=True)
+class ServedFile:
+    """A model file with its adapters, its loading state and its requests."""
+
+    spec: ModelSpec
+    n_weights: int  # bytes
+    n_cache: int  # bytes of all KV caches and buffers
+    n_waiting: int  # maximum number of waiting requests
+    state: Literal["unloaded", "loading", "loaded", "unloading"] = "unloaded"
+    loaded: ModelFiles | None = None
+    n_leases: int = 0  # requests that use the model
+    used: int = 0  # number of the model's last request, counted over all models
+    is_held: bool = False  # new requests wait, because another model needs the memory
+    is_stale: bool = False  # to be loaded again, because a damaged adapter has changed
+    load_s: float = 1.0  # duration of the last loading
+    n_loads: int = 0
+    n_unloads: int = 0
+    n_failures: int = 0
+    interrupt: LoadInterrupt | None = None  # interrupts the loading
+    was_interrupted: bool = False  # the last load; the next one is not
+    queue: RequestQueue = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.queue = RequestQueue(self, self.n_waiting)
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.spec.name
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory in bytes that the loaded model takes."""
+        return self.n_weights + self.n_cache
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests can use the model now."""
+        return self.state == "loaded" and not self.is_held and not self.is_stale
+
+    @property
+    def served(self) -> Mapping[str, ServedModel]:
+        """The model and the loaded adapters by name; empty if they are not loaded."""
+        return {} if self.loaded is None else self.loaded.served
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts of the model and its adapters."""
+        return sum_of_loads(each.load for each in self.served.values())
+
+    def lease(self, number: int) -> None:
+        """Count a request that uses the model."""
+        self.n_leases += 1
+        self.used = number
+
+    def shown(self, name: str) -> ShownModel:
+        """Return the data that pages show about the model or one of its adapters."""
+        served = self.served.get(name)
+        is_base = name == self.name
+        return ShownModel(
+            name=name,
+            parent=None if is_base else self.name,
+            state=self.state,
+            model=None if served is None else served.model,
+            load=None if served is None else served.load,
+            size_bytes=self.n_weights,
+            n_bytes=self.n_bytes if self.state != "unloaded" and is_base else 0,
+            n_loads=self.n_loads,
+            n_unloads=self.n_unloads,
+            n_failures=self.n_failures,
+        )
+
+    def not_loaded(self, name: str, reason: str) -> ApiError:
+        """Return the error of a model or adapter that cannot be loaded.
+
+        Clients do not see the folders of files; the log has the whole message.
+        """
+        for path in (self.spec.path, *(each.path for each in self.spec.adapters)):
+            reason = reason.replace(f"{path.parent}{os.sep}", "")
+        text = f"the model {name!r} cannot be loaded: {reason}"
+        return ApiError(500, text, param="model", code="model_not_loaded")

@@ -1,22 +1,27 @@
-"""Models that a server can load."""
+"""Models that a server can load: files, memory, content."""
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import ModelLoadError
+from llamaherd.core.errors import ArgumentError, ContextError, ModelLoadError
+from llamaherd.core.words import words
 from llamaherd.memory.buffers import buffers_of_encoder
-from llamaherd.model.file import parts_of
+from llamaherd.model.adapters import content_of
+from llamaherd.model.file import ModelFile, parts_of
 from llamaherd.model.header import read_header
 from llamaherd.native.shim import CELL_BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from llamaherd.memory.device import Placement
     from llamaherd.model.header import ModelHeader
+    from llamaherd.model.model import Model
     from llamaherd.run.context_settings import ContextSettings
 
 
@@ -175,3 +180,152 @@ def cache_sizes(
         max(more, min(share, n_bytes - n) if n + more <= n_bytes else share)
         for n, more in zip(weights, least, strict=True)
     ]
+
+
+def check_each_fits(needs: Mapping[str, int], n_bytes: int, *, is_given: bool) -> None:
+    """Check that each of several models fits into the memory of a server alone.
+
+    Args:
+        needs: Least memory of each model in bytes, by name.
+        n_bytes: Memory of the server for models in bytes.
+        is_given: Whether the user gave this memory; otherwise it is the memory that is
+            available.
+
+    Raises:
+        ArgumentError: A model needs more memory than the user gave.
+        ContextError: A model needs more memory than is available.
+    """
+    large = {repr(name): n for name, n in needs.items() if n > n_bytes}
+    if large:
+        raise _too_small(large, n_bytes, is_given=is_given)
+
+
+def memory_of_cache(
+    specs: Sequence[ModelSpec],
+    n_bytes: int,
+    settings: ContextSettings,
+    placement: Placement,
+) -> int:
+    """Check that models fit into memory at once, and return what the first may use.
+
+    Args:
+        specs: Models without adapters; the first answers, and a second computes vectors.
+        n_bytes: Memory of the server for models in bytes, given by the user.
+        settings: Settings of each context.
+        placement: GPUs that hold the layers.
+
+    Returns:
+        Memory for the KV cache and the buffers of the first model in bytes.
+
+    Raises:
+        ArgumentError: The models need more memory.
+    """
+    first, *others = specs
+    n_others = sum(each.n_bytes + each.n_working(settings, placement) for each in others)
+    n_fixed = n_others + first.n_bytes
+    n_needed = n_fixed + first.n_working(settings, placement)
+    if n_needed > n_bytes:
+        names = " and ".join(repr(each.name) for each in specs)
+        raise _too_small({names: n_needed}, n_bytes, is_given=True)
+    return n_bytes - n_fixed
+
+
+def _too_small(
+    needs: Mapping[str, int], n_bytes: int, *, is_given: bool
+) -> ArgumentError | ContextError:
+    needed = ", ".join(f"{shown_up(n)} for {names}" for names, n in needs.items())
+    problem = f"with KV cache and buffers the server needs {needed}"
+    if is_given:
+        text = f"is {shown_down(n_bytes)}, but {problem}"
+        return ArgumentError(text, argument=words().memory, code="out_of_range")
+    return ContextError(
+        f"{shown_down(n_bytes)} of memory are available for models, but {problem}: free "
+        "memory, or leave such models out"
+    )
+
+
+def shown_down(n_bytes: int) -> str:
+    """Return a size as text, rounded down: memory that exists."""
+    unit, size = _unit(n_bytes)
+    return f"{math.floor(10 * n_bytes / size) / 10:.1f} {unit}"
+
+
+def shown_up(n_bytes: int) -> str:
+    """Return a size as text, rounded up: memory that is sufficient."""
+    unit, size = _unit(n_bytes)
+    return f"{math.ceil(10 * n_bytes / size) / 10:.1f} {unit}"
+
+
+def _unit(n_bytes: int) -> tuple[str, float]:
+    return ("GB", 1e9) if n_bytes >= 1e9 else ("MB", 1e6)
+
+
+def identity_of(models: Sequence[Model]) -> str | None:
+    """Return the identity of models with their adapters; None if a file was replaced."""
+    found = [content_of(each.file, each.loras) for each in models]
+    return None if None in found else json.dumps(found)
+
+
+class FileContents:
+    """Model and adapter files that a server has loaded.
+
+    A file that was replaced since is not loaded again under the same name: a client
+    would get the answers of another model.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: dict[Path, ModelFile] = {}
+        self._seen: dict[Path, ModelFile] = {}
+
+    def check(self, path: Path) -> None:
+        """Check that a file that was loaded before has not changed.
+
+        Raises:
+            ModelLoadError: It has.
+        """
+        known = self._loaded.get(path)
+        if known is not None and not known.is_unchanged:
+            raise ModelLoadError(
+                f"{path} was changed or replaced since the server loaded it: restart the "
+                "server to serve the new file"
+            )
+
+    def keep(self, path: Path, file: ModelFile | None) -> None:
+        """Note that a file was loaded, in the state that it had before.
+
+        Raises:
+            ModelLoadError: It was replaced since it was loaded first.
+        """
+        self.check(path)
+        if file is not None:
+            self._loaded.setdefault(path, file)
+
+    def identity(
+        self, path: Path, adapter: Path | None, *, is_loaded: bool
+    ) -> str | None:
+        """Return what `identity_of` returns for a model with at most one adapter.
+
+        Args:
+            path: Path of the model.
+            adapter: Path of the adapter; None without one.
+            is_loaded: Whether the model is in memory; otherwise its files are looked at.
+        """
+        paths = [path] if adapter is None else [path, adapter]
+        hashes = [self._sha256(each, is_loaded=is_loaded) for each in paths]
+        if None in hashes:
+            return None
+        return json.dumps([[hashes[0], [[each, 1.0] for each in hashes[1:]]]])
+
+    def _sha256(self, path: Path, *, is_loaded: bool) -> str | None:
+        file = self._loaded.get(path)
+        try:
+            if file is None:
+                file = self._seen.get(path)
+                if file is None or not file.is_unchanged:
+                    file = self._seen[path] = ModelFile(path)
+            elif not is_loaded and not file.is_unchanged:
+                return None
+            sha256 = file.sha256_of_loaded()
+        except OSError:
+            return None
+        return None if sha256 is None else sha256.hex()

@@ -1,22 +1,31 @@
-"""Functions that read requests and write responses as JSON."""
+"""Bytes and JSON of requests and answers, and the record of each request."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
+import re
+import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from starlette.responses import Response
+
 from llamaherd.core.json_text import DuplicateKeyError, unique_keys
-from llamaherd.server.errors import ApiError
+from llamaherd.server.errors import JSON, ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
 
+    # REMOVED
     from starlette.types import Receive, Scope, Send
 
-    from llamaherd.server.limits import Bodies
+    from llamaherd.core.embeddings import EmbedStats
+    from llamaherd.core.results import Result
+    from llamaherd.core.stats import Stats
+    from llamaherd.core.words import LanguageTerms
 
 _SHORT_BODY = 1 << 15  # a body that is parsed within about 3 ms
 _AT_ONCE = 8  # items of a list that are encoded at once
@@ -25,8 +34,7 @@ _MOST_DIGITS = 19  # of Content-Length
 _MOST_DIGITS_OF_NUMBER = 4300  # of an integer in JSON, as in Python
 _MOST_EXACT = 2**53  # floats have each integer up to this one
 _JSON = (b"content-type", b"application/json")
-_EVENTS = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
+_STREAM = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),  # prevents buffering in nginx
 )
@@ -227,9 +235,10 @@ async def send_bytes(
     await send({"type": "http.response.body", "body": body})
 
 
-async def start_events(send: Send) -> None:
-    """Start a response of server-sent events."""
-    await send({"type": "http.response.start", "status": 200, "headers": list(_EVENTS)})
+async def start_events(send: Send, media_type: str) -> None:
+    """Start a response of events, each of which is sent at once."""
+    headers = [(b"content-type", media_type.encode()), *_STREAM]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 
 async def send_event(send: Send, event: str, *, is_last: bool = False) -> None:
@@ -241,3 +250,87 @@ async def send_event(send: Send, event: str, *, is_last: bool = False) -> None:
             "more_body": not is_last,
         }
     )
+
+
+_MOST_BODIES = 16  # number of bodies of maximum size in memory at once
+
+
+class Bodies:
+    """Limit on the total size of bodies that are read at the same time.
+
+    Attributes:
+        most: Maximum size of a body in bytes.
+        n_bytes: Current size of all bodies in bytes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.n_bytes = 0
+
+    def take(self, n_bytes: int) -> None:
+        """Count received bytes.
+
+        Raises:
+            ApiError: Too many bodies are read at once. The new bytes are counted, too.
+        """
+        self.n_bytes += n_bytes
+        if self.n_bytes > _MOST_BODIES * self.most:
+            raise ApiError(
+                429,
+                "too many large requests at once",
+                code="too_many_bytes",
+                headers=(("retry-after", "1"),),
+            )
+
+    def give_back(self, n_bytes: int) -> None:
+        """Subtract bytes that are no longer in memory."""
+        self.n_bytes -= n_bytes
+
+
+ID_HEADER = b"x-request-id"
+# Ids that may be sent back in a header; an id that is longer or has other characters is
+# replaced.
+_SAFE_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+
+
+def request_id(scope: Scope) -> bytes:
+    """Return the id of a request."""
+    for name, value in scope["headers"]:
+        if name == ID_HEADER and _SAFE_ID.fullmatch(value):
+            return bytes(value)
+    return secrets.token_hex(16).encode()
+
+
+CLIENT_GONE = 499  # status in logs only, as in nginx
+
+
+@dataclass(eq=False, slots=True)
+class RequestRecord:
+    """Record of a request, filled in while it is answered."""
+
+    is_background: bool = False  # of a batch; it yields to requests of clients
+    terms: LanguageTerms = JSON  # language of messages and notes
+    results: Sequence[Result] = ()  # answers; none if no prompt ran
+    # Statistics of embeddings, scores, labels or codes.
+    stats: Stats | EmbedStats | None = None
+    status: int = 0  # HTTP status; 0 before the response
+    is_gone: bool = False  # the client disconnected first
+    model: str = ""  # name of the requested model on a server with several models
+    user: str = ""  # name of the person whose key the request has
+
+    @property
+    def outcome(self) -> int:
+        """HTTP status for the log and the metrics."""
+        return CLIENT_GONE if self.is_gone else self.status
+
+
+def json_response(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a response with JSON."""
+    return Response(dumps(value), status, headers, "application/json")
+
+
+def error_response(error: ApiError) -> Response:
+    """Return the response of an error."""
+    return json_response(error.body, error.status, dict(error.headers))

@@ -1,4 +1,8 @@
-"""Model files in memory: one least-recently-used set, changed by one task."""
+"""Models of a server: one least-recently-used set of files in memory.
+
+Loading and unloading happen on another thread, one at a time and started by one task; all
+methods are called on the thread of the event loop.
+"""
 
 from __future__ import annotations
 
@@ -6,123 +10,230 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llamaherd.core.errors import LlamaHerdError
+from llamaherd.core.errors import LlamaHerdError, ModelLoadError
 from llamaherd.core.words import words
+from llamaherd.model.header import read_header
 from llamaherd.native.models import LoadInterrupt
 from llamaherd.server.errors import ApiError, retry_after, stopping
-from llamaherd.server.messages import ClientGoneError
-from llamaherd.server.model_view import sum_of_counts
-from llamaherd.server.models.fitting import shown_down, shown_up
-from llamaherd.server.models.model_file import not_loaded
+from llamaherd.server.model_view import sum_of_counts, sum_of_loads
+from llamaherd.server.models.loading import ServedFile
+from llamaherd.server.models.spec import (
+    FileContents,
+    cache_sizes,
+    shown_down,
+    shown_up,
+)
+from llamaherd.server.protocol import ClientGoneError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from starlette.types import Receive
 
     from llamaherd.core.outcome import Counts
-    from llamaherd.server.models.model_file import InMemoryFile, ServedFile
+    from llamaherd.core.stats import Load
+    from llamaherd.loop.slot_times import SlotTimes
+    from llamaherd.model.header import ModelHeader
+    from llamaherd.server.model_view import ShownModel
+    from llamaherd.server.models.loading import ModelFiles, ServedModel
     from llamaherd.server.models.spec import ModelSpec
 
 log = logging.getLogger(__name__)
 
+_PATIENCE_S = 10.0
+_BATCH_PATIENCE_S = 600.0
+
 
 @dataclass(eq=False, slots=True)
-class Waiter:
-    """A request that waits for a model.
-
-    Attributes:
-        file: File of the model.
-        future: Future that is done when the request uses the model, or is refused.
-        urgent_s: Time from which models in use are unloaded for the request.
-    """
+class _Waiter:
+    """A request that waits for a model."""
 
     file: ServedFile
-    future: asyncio.Future[None]
-    urgent_s: float
+    future: asyncio.Future[None]  # done when the request uses the model, or is refused
+    urgent_s: float  # time from which models in use are unloaded for the request
 
 
-class Residency:
-    """Loads and unloads model files for requests, one at a time.
-
-    Loading and unloading happen on another thread; all methods are called on the thread
-    of the event loop.
+class ModelStore:
+    """`ModelView` of several models. A model is loaded when a request asks for it.
 
     Args:
-        files: Model files.
+        specs: Models; requests that name no model get the first.
         load: Function that loads a file; its other arguments are the memory for KV
             caches and buffers in bytes, and a flag that interrupts it.
         n_bytes: Memory of weights, KV caches and buffers of all models in bytes.
+        n_waiting: Maximum number of waiting requests of each model.
         wait_s: Maximum time in seconds that a request of a client waits for memory.
+        any_model: Whether requests with an unknown name get the first model.
+        least: Least memory for caches and buffers of each model in bytes, see
+            `cache_sizes`.
         patience_s: Time in seconds after which models in use are unloaded for a waiting
             request.
         batch_patience_s: The same time for requests of batches.
+        contents: Files that the server has loaded; None for no record of them.
 
     Attributes:
-        past: Counts of the engines of unloaded models.
         is_closed: Whether no requests are accepted.
     """
 
+    has_several = True
+
     def __init__(
         self,
-        files: Sequence[ServedFile],
-        load: Callable[[ModelSpec, int, LoadInterrupt], InMemoryFile],
+        specs: Sequence[ModelSpec],
+        load: Callable[[ModelSpec, int, LoadInterrupt], ModelFiles],
         *,
         n_bytes: int,
+        n_waiting: int,
         wait_s: float,
-        patience_s: float,
-        batch_patience_s: float,
+        any_model: bool = False,
+        least: Sequence[int] | None = None,
+        patience_s: float = _PATIENCE_S,
+        batch_patience_s: float = _BATCH_PATIENCE_S,
+        contents: FileContents | None = None,
     ) -> None:
-        self._files = files
+        weights = [spec.n_bytes for spec in specs]
+        caches = cache_sizes(weights, n_bytes, least)
+        self._files = [
+            ServedFile(spec, n, n_cache, n_waiting)
+            for spec, n, n_cache in zip(specs, weights, caches, strict=True)
+        ]
+        self._of_name = {name: file for file in self._files for name in file.spec.names}
+        self._any_model = any_model
+        self._contents = FileContents() if contents is None else contents
+        self._headers: dict[str, tuple[object, ModelHeader]] = {}
         self._load_file = load
         self._n_bytes = n_bytes
         self._wait_s = wait_s
         self._patience_s = patience_s
         self._batch_patience_s = batch_patience_s
         self._thread = ThreadPoolExecutor(1, "llamaherd-models")
-        self._waiters: list[Waiter] = []  # in the order of arrival
+        self._waiters: list[_Waiter] = []  # in the order of arrival
         self._changed = asyncio.Event()
         self._mover: asyncio.Task[None] | None = None  # the only one that (un)loads
         self._next_file: ServedFile | None = None  # being loaded, or given memory
         self._n_requests = 0
-        self.past: Counts = sum_of_counts(())
+        self._past: Counts = sum_of_counts(())  # of the engines of unloaded models
         self.is_closed = False
+
+    # ---- what pages show ----
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all models and adapters."""
+        return tuple(self._of_name)
+
+    def name_of(self, asked: str | None) -> str | None:
+        """Return the name of the model for a request; None if `asked` is unknown."""
+        first = next(iter(self._of_name))
+        if asked is None:
+            return first
+        for name in (asked, asked.removesuffix(".gguf"), asked.removesuffix(":latest")):
+            if name in self._of_name:
+                return name
+        return first if self._any_model else None
+
+    def identity(self, asked: str | None, endpoint: str) -> str | None:  # noqa: ARG002
+        """Return the identity of the model that answers; see `ModelView`."""
+        name = self.name_of(asked)
+        if name is None:
+            return None
+        file = self._of_name[name]
+        adapter = {each.name: each.path for each in file.spec.adapters}.get(name)
+        is_loaded = name in file.served
+        return self._contents.identity(file.spec.path, adapter, is_loaded=is_loaded)
+
+    def header(self, name: str) -> ModelHeader:
+        """Return the metadata of a model file without loading it; safe on any thread.
+
+        Raises:
+            ApiError: The file cannot be read.
+        """
+        file = self._of_name[name]
+        state = file.spec.state
+        known = self._headers.get(file.name)
+        if known is None or known[0] != state:
+            try:
+                known = (state, read_header(file.spec.path))
+            except ModelLoadError as error:
+                raise file.not_loaded(name, str(error)) from None
+            self._headers[file.name] = known
+        return known[1]
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts of all models in memory."""
+        return sum_of_loads(file.load for file in self._files)
+
+    @property
+    def counts(self) -> Counts:
+        """Counts of the engines of all models, including unloaded ones."""
+        served = (each for file in self._files for each in file.served.values())
+        return sum_of_counts([self._past, *(each.counts for each in served)])
+
+    def slots(self) -> dict[str, SlotTimes]:
+        """Return the times of the slots of models and adapters in memory, by name."""
+        served = (each for file in self._files for each in file.served.items())
+        return {name: model.slots for name, model in served}
+
+    def shown(self) -> list[ShownModel]:
+        """Return the data that pages show about each model and adapter."""
+        return [file.shown(name) for name, file in self._of_name.items()]
 
     # ---- requests ----
 
-    async def enter(
-        self, file: ServedFile, name: str, receive: Receive, *, is_patient: bool
-    ) -> None:
-        """Wait until a model is in memory, then count the request as one that uses it.
+    @asynccontextmanager
+    async def lease(
+        self, name: str, receive: Receive, *, is_patient: bool = False
+    ) -> AsyncIterator[ServedModel]:
+        """Load a model if it is not in memory, and keep it there within the block.
 
         Args:
-            file: File of the model.
-            name: Name of the model or of an adapter.
+            name: Name of the model.
             receive: Channel that reports a disconnect.
             is_patient: Whether the request belongs to a batch: it waits without limit,
                 and models in use are unloaded for it after `batch_patience_s`.
 
         Raises:
-            ApiError: The model can never fit, cannot be loaded, or got no memory in time.
+            ApiError: The model can never fit, cannot be loaded, got no memory in time, or
+                has too many waiting requests.
             ClientGoneError: The client disconnected while it waited.
         """
+        file = self._of_name[name]
+        with nullcontext() if is_patient else file.queue.slot():
+            await self._enter(file, name, receive, is_patient=is_patient)
+            try:
+                served = file.served.get(name)
+                if served is None:
+                    problems = {} if file.loaded is None else file.loaded.problems
+                    raise file.not_loaded(name, problems.get(name, "it was unloaded"))
+                yield served
+            finally:
+                self._leave(file)
+
+    async def _enter(
+        self, file: ServedFile, name: str, receive: Receive, *, is_patient: bool
+    ) -> None:
+        """Wait until a model is in memory, then count the request as one that uses it."""
         if self.is_closed:
             raise stopping()
         self._n_requests += 1
-        file.note_changes(name)
+        loaded = file.loaded
+        if loaded is not None and not file.n_leases and name not in loaded.served:
+            file.is_stale = file.is_stale or loaded.has_changed(name)
         if file.is_ready:
-            self._count(file)
+            file.lease(self._n_requests)
             return
-        file.measure()
+        if file.state == "unloaded":  # its files may have been replaced
+            file.n_weights = file.spec.n_bytes
         if file.n_bytes > self._n_bytes:
             raise self._too_large(file, name)
         loop = asyncio.get_running_loop()
         patience_s = self._batch_patience_s if is_patient else self._patience_s
-        waiter = Waiter(file, loop.create_future(), loop.time() + patience_s)
+        waiter = _Waiter(file, loop.create_future(), loop.time() + patience_s)
         self._waiters.append(waiter)
         self._changed.set()
         if self._mover is None or self._mover.done():
@@ -134,7 +245,7 @@ class Residency:
             raise
 
     async def _wait(
-        self, waiter: Waiter, name: str, receive: Receive, limit_s: float | None
+        self, waiter: _Waiter, name: str, receive: Receive, limit_s: float | None
     ) -> None:
         gone = asyncio.get_running_loop().create_task(_disconnected(receive))
         either: set[asyncio.Future[None]] = {waiter.future, gone}
@@ -151,16 +262,12 @@ class Residency:
             gone.cancel()
         waiter.future.result()
 
-    def leave(self, file: ServedFile) -> None:
+    def _leave(self, file: ServedFile) -> None:
         """Count a request that has ended."""
         file.n_leases -= 1
         self._changed.set()
 
-    def _count(self, file: ServedFile) -> None:
-        file.n_leases += 1
-        file.used = self._n_requests
-
-    def _give_up(self, waiter: Waiter) -> None:
+    def _give_up(self, waiter: _Waiter) -> None:
         """Remove a waiting request, or let it leave the model that it got meanwhile."""
         file, future = waiter.file, waiter.future
         if waiter in self._waiters:
@@ -174,7 +281,7 @@ class Residency:
                 file.interrupt.set()
             self._changed.set()
         elif not future.cancelled() and future.exception() is None:
-            self.leave(file)
+            self._leave(file)
 
     def _end_waiting(self, file: ServedFile, error: ApiError | None = None) -> None:
         """Let all requests that wait for a model use it, or refuse them."""
@@ -187,7 +294,7 @@ class Residency:
                 waiter.future.set_exception(error)
             else:
                 waiter.future.set_result(None)
-                self._count(file)
+                file.lease(self._n_requests)
 
     # ---- loading and unloading ----
 
@@ -263,7 +370,7 @@ class Residency:
                 log.warning("model %s was not loaded: %s", file.name, error)
             else:
                 log.exception("model %s was not loaded", file.name)
-            self._end_waiting(file, not_loaded(file.name, str(error), file.spec))
+            self._end_waiting(file, file.not_loaded(file.name, str(error)))
             return
         file.load_s = time.perf_counter() - start_s
         log.info("model %s loaded in %.1f s", file.name, file.load_s)
@@ -281,7 +388,7 @@ class Residency:
         loaded, file.loaded, file.state = file.loaded, None, "unloading"
         if loaded is not None:
             counts = [each.counts for each in loaded.served.values()]
-            self.past = sum_of_counts([self.past, *counts])
+            self._past = sum_of_counts([self._past, *counts])
             pending = self._thread.submit(loaded.close)
             del loaded  # memory is freed once nothing refers to it
             try:

@@ -20,10 +20,12 @@ from llamaherd.server.errors import bad_field
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from llamaherd.core.pieces import TextPiece
     from llamaherd.core.results import Result
     from llamaherd.model.model import Model
+    # REMOVED
 
-MOST = 20  # alternatives, as in OpenAI's API
+MOST_LOGPROBS = 20  # alternatives, as in OpenAI's API
 
 
 def of_chat(given: Mapping[str, object]) -> int | None:
@@ -35,7 +37,7 @@ def of_chat(given: Mapping[str, object]) -> int | None:
         ValueError: A field is out of range.
     """
     is_asked = checks.flag("logprobs", given.get("logprobs", False))
-    n = checks.integer("top_logprobs", given.get("top_logprobs", 0), 0, MOST)
+    n = checks.integer("top_logprobs", given.get("top_logprobs", 0), 0, MOST_LOGPROBS)
     if n and not is_asked:
         raise bad_field("top_logprobs", 'top_logprobs needs "logprobs": true')
     return n if is_asked else None
@@ -54,7 +56,7 @@ def of_prompt(given: Mapping[str, object]) -> int | None:
     if given.get("stream"):
         text = 'prompt_logprobs cannot be given with "stream": true'
         raise bad_field("prompt_logprobs", text)
-    return checks.integer("prompt_logprobs", given["prompt_logprobs"], 0, MOST)
+    return checks.integer("prompt_logprobs", given["prompt_logprobs"], 0, MOST_LOGPROBS)
 
 
 def of_completion(given: Mapping[str, object]) -> int | None:
@@ -66,7 +68,7 @@ def of_completion(given: Mapping[str, object]) -> int | None:
     """
     if given.get("logprobs", False) is False:  # some clients send False instead of null
         return None
-    return checks.integer("logprobs", given["logprobs"], 0, MOST)
+    return checks.integer("logprobs", given["logprobs"], 0, MOST_LOGPROBS)
 
 
 class Positions:
@@ -256,3 +258,63 @@ def _number(value: float) -> float | None:
     if math.isnan(value):
         return None
     return max(value, -9999.0)  # OpenAI's number for a token without a probability
+
+
+class LogprobStream:
+    """Divides the text of an answer at the ends of its tokens.
+
+    A piece of a text may end within a token, where a stop text could begin, and a token
+    may end within a character. This class holds text back until a token and a character
+    end at the same place. Thus the tokens of each chunk have exactly the chunk's text.
+
+    Args:
+        writer: Writer of the log-probabilities.
+    """
+
+    def __init__(self, writer: LogprobsWriter) -> None:
+        self._writer = writer
+        self._at = Positions()
+        self._held = ""
+        self._n_chars = 0  # characters that were returned
+        self._rows: list[TokenLogprob] = []
+        # For each token the position of its end; None within a character.
+        self._ends: list[int | None] = []
+        self._n_ready = 0  # tokens whose text was returned
+        self._n_taken = 0
+
+    def add(self, piece: TextPiece) -> str:
+        """Add a piece of the answer and return the text that can be sent."""
+        for row in piece.logprobs:
+            self._at.add(self._writer.text_bytes(row.token))
+            self._rows.append(row)
+            self._ends.append(None if self._at.is_inside else self._at.n_chars)
+        self._held += piece
+        n_known = self._n_chars + len(self._held)
+        n_chars = self._n_chars
+        for i in range(self._n_ready, len(self._rows)):
+            end = self._ends[i]
+            if end is None:
+                continue
+            if end > n_known:
+                break
+            if end > n_chars:  # tokens without text wait for the next text
+                self._n_ready, n_chars = i + 1, end
+        n_new, self._n_chars = n_chars - self._n_chars, n_chars
+        text, self._held = self._held[:n_new], self._held[n_new:]
+        return text
+
+    def end(self, rows: Sequence[TokenLogprob]) -> str:
+        """End the answer and return the text that was held back.
+
+        Args:
+            rows: All tokens of the answer.
+        """
+        self._rows, self._n_ready = list(rows), len(rows)
+        text, self._held = self._held, ""
+        return text
+
+    def take(self) -> Sequence[TokenLogprob]:
+        """Return the tokens of the returned text that were not taken yet."""
+        rows = self._rows[self._n_taken : self._n_ready]
+        self._n_taken = max(self._n_taken, self._n_ready)
+        return rows

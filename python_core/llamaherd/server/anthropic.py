@@ -1,0 +1,430 @@
+"""`POST /v1/messages` of Anthropic's API.
+
+A request is rewritten as a request of `/v1/chat/completions`, so both give the same
+answer.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from llamaherd.server import schemas
+from llamaherd.server.chats import joined_text
+from llamaherd.server.errors import ApiError, bad_field, unknown_field
+from llamaherd.server.fields import (
+    FIELDS,
+    LIST,
+    OBJECT,
+    TEXT,
+    UnusedField,
+    check_names,
+    checked_object,
+    checked_string,
+    shown,
+)
+from llamaherd.server.openai import ChatCompletions, RewrittenChat
+from llamaherd.server.protocol import dumps
+from llamaherd.server.sampling import FORM_FIELDS, STOP_FIELD, stop_of
+from llamaherd.server.schemas import COUNT, Schema, either, listed, record, whole
+from llamaherd.server.shapes import counts
+from llamaherd.server.tool_calls import CallStream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.core.pieces import TextPiece
+    from llamaherd.core.results import Result
+    from llamaherd.model.model import Model
+    from llamaherd.server.shapes import ParsedRequest
+    from llamaherd.server.tools import FunctionCall
+
+_BLOCKS: Schema = either(schemas.TEXT, listed(schemas.OBJECT))
+_OWN: dict[str, Schema] = {
+    "messages": listed(
+        record(role={"enum": ["user", "assistant"]}, content=_BLOCKS), minItems=1
+    ),
+    "max_tokens": whole(1),
+    "system": _BLOCKS,
+    "stop_sequences": listed(schemas.TEXT),
+    "tools": listed(schemas.OBJECT),
+    "tool_choice": schemas.OBJECT,
+    "thinking": schemas.OBJECT,
+    "output_config": schemas.OBJECT,
+}
+# Fields of chats that have another name in this API.
+_OF_CHATS = frozenset(
+    {
+        *("max_completion_tokens", "stop", "stream_options", "n", "logprobs"),
+        *("top_logprobs", "prompt_logprobs", "add_special_tokens", STOP_FIELD),
+        *("reasoning_effort", "parallel_tool_calls", "continue_final_message"),
+        *("add_generation_prompt", *FORM_FIELDS),
+    }
+)
+_UNUSED = {
+    "cache_control": UnusedField(OBJECT, None),
+    "container": UnusedField(TEXT, (), "this server has no containers"),
+    "context_management": UnusedField(OBJECT, (), "a conversation is never shortened"),
+    "diagnostics": UnusedField(OBJECT, None),
+    "inference_geo": UnusedField(TEXT, None),
+    "mcp_servers": UnusedField(LIST, ([],), "this server calls no functions itself"),
+    "speed": UnusedField(TEXT, ("standard",)),
+    "user_profile_id": UnusedField(TEXT, None),
+    "workspace_id": UnusedField(TEXT, None),
+}
+# Name of a field in this API by its name in chats, for errors.
+_NAMES = {
+    "stop": "stop_sequences",
+    "response_format": "output_config",
+    "reasoning_effort": "output_config",
+    "max_completion_tokens": "max_tokens",
+}
+# Fields of all blocks.
+_OF_BLOCKS = frozenset({"type", "cache_control"})
+_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+_THINKING = {"enabled": "enabled", "adaptive": "enabled", "disabled": "disabled"}
+_STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
+
+
+class Messages(RewrittenChat):
+    """Format of `/v1/messages`."""
+
+    path = "/messages"
+    summary = "Answer a conversation, as Anthropic's API does."
+    own: ClassVar = {
+        name: each
+        for name, each in ChatCompletions.properties().items()
+        if name not in _OF_CHATS
+    } | _OWN
+    needed = ("messages", "max_tokens")
+    names = _NAMES
+    length = "max_tokens"
+    unused: ClassVar = {**FIELDS, **_UNUSED}
+    answers = record(
+        id=schemas.TEXT,
+        type={"const": "message"},
+        role={"const": "assistant"},
+        content=listed(record(type=schemas.TEXT)),
+        stop_reason=schemas.TEXT,
+        usage=record(input_tokens=COUNT, output_tokens=COUNT),
+    )
+    in_batches = True
+
+    @classmethod
+    def error_event(cls, error: ApiError) -> str:
+        """Return an error within a stream of events, which is its last event."""
+        return f"event: error\n{super().error_event(error)}"
+
+    def understand(self, fields: dict[str, object]) -> ParsedRequest:
+        """See `AnsweringShape`."""
+        parsed = super().understand(fields)
+        # The first event of a stream has the number of tokens of the prompt.
+        return replace(parsed, with_running_usage=parsed.stream)
+
+    def as_chat(self, given: Mapping[str, object]) -> dict[str, object]:
+        """See `RewrittenChat`."""
+        chat = {name: value for name, value in given.items() if name not in _OWN}
+        chat["messages"] = _messages(given)
+        chat["max_completion_tokens"] = given["max_tokens"]
+        if "stop_sequences" in given:
+            chat["stop"] = given["stop_sequences"]
+        if "tools" in given:
+            chat["tools"] = _tools(given["tools"])
+        if "tool_choice" in given:
+            choice = checked_object("tool_choice", given["tool_choice"])
+            kind = _kind("tool_choice", choice, (*_CHOICES, "tool"))
+            named = {"type": "function", "function": {"name": choice.get("name")}}
+            chat["tool_choice"] = named if kind == "tool" else _CHOICES[kind]
+        if "thinking" in given:
+            thinking = checked_object("thinking", given["thinking"])
+            kind = _THINKING[_kind("thinking", thinking, tuple(_THINKING))]
+            own = {key: each for key, each in thinking.items() if key != "display"}
+            chat["thinking"] = {**own, "type": kind}
+        config = checked_object("output_config", given.get("output_config", {}))
+        for name in config.keys() - {"format", "effort"}:
+            raise unknown_field(f"output_config.{name}", ["output_config.format"])
+        if config.get("effort") is not None:
+            chat["reasoning_effort"] = config["effort"]
+        if config.get("format") is not None:
+            form = checked_object("output_config.format", config["format"])
+            _kind("output_config.format", form, ("json_schema",))
+            schema = {"schema": form.get("schema")}
+            chat["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return chat
+
+    def answer(self, parsed: ParsedRequest) -> MessageAnswer:
+        """Return the writer of one answer."""
+        return MessageAnswer(self._model, self._settings.model_name, parsed)
+
+
+def _messages(given: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Return the conversation in the format of chats."""
+    messages = given["messages"]
+    if not isinstance(messages, list) or not messages:
+        raise bad_field("messages", "messages must be a list of at least one message")
+    found: list[dict[str, Any]] = []
+    if "system" in given:
+        found.append({"role": "system", "content": _text("system", given["system"])})
+    for i, message in enumerate(messages):
+        where = f"messages[{i}]"
+        own = checked_object(where, message)
+        for name in own.keys() - {"role", "content"}:
+            raise unknown_field(f"{where}.{name}")
+        content = own.get("content")
+        blocks = [{"type": "text", "text": content}]
+        if not isinstance(content, str):
+            if not isinstance(content, list):
+                text = f"{where}.content must be a string or a list of blocks"
+                raise bad_field(f"{where}.content", text)
+            blocks = [
+                checked_object(f"{where}.content[{j}]", each)
+                for j, each in enumerate(content)
+            ]
+        if own.get("role") == "user":
+            found += _of_user(f"{where}.content", blocks)
+        elif own.get("role") == "assistant":
+            found.append(_of_assistant(f"{where}.content", blocks))
+        else:
+            text = f"{where}.role must be one of user, assistant"
+            raise bad_field(f"{where}.role", text)
+    return found
+
+
+def _of_user(where: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages of a user: results of functions, and texts between them."""
+    found: list[dict[str, Any]] = []
+    for i, block in enumerate(blocks):
+        name = f"{where}[{i}]"
+        if block.get("type") == "tool_result":
+            check_names(name, block, {*_OF_BLOCKS, "tool_use_id", "content", "is_error"})
+            content = _text(f"{name}.content", block.get("content") or "")
+            call_id = block.get("tool_use_id")
+            found.append({"role": "tool", "tool_call_id": call_id, "content": content})
+            continue
+        text = joined_text(where, [block], first=i)
+        if found and found[-1]["role"] == "user":
+            found[-1]["content"] += text
+        else:
+            found.append({"role": "user", "content": text})
+    return found
+
+
+def _of_assistant(where: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a message of the assistant: its thought, text and calls."""
+    message: dict[str, Any] = {"role": "assistant", "content": ""}
+    for i, block in enumerate(blocks):
+        name, kind = f"{where}[{i}]", block.get("type")
+        if kind == "thinking":
+            check_names(name, block, {*_OF_BLOCKS, "thinking", "signature"})
+            thought = checked_string(f"{name}.thinking", block.get("thinking"))
+            message["reasoning_content"] = message.get("reasoning_content", "") + thought
+        elif kind == "redacted_thinking":
+            continue
+        elif kind == "tool_use":
+            check_names(name, block, {*_OF_BLOCKS, "id", "name", "input", "caller"})
+            arguments = json.dumps(
+                checked_object(f"{name}.input", block.get("input")), ensure_ascii=False
+            )
+            function = {"name": block.get("name"), "arguments": arguments}
+            call = {"id": block.get("id"), "type": "function", "function": function}
+            message.setdefault("tool_calls", []).append(call)
+        else:
+            message["content"] += joined_text(where, [block], first=i)
+    return message
+
+
+def _tools(value: object) -> object:
+    """Return the functions in the format of chats; the functions are checked later."""
+    if not isinstance(value, list):
+        return value
+    found = []
+    for i, each in enumerate(value):
+        tool = checked_object(f"tools[{i}]", each)
+        if tool.get("type") not in (None, "custom"):
+            kind = shown(tool["type"])
+            text = f'tools[{i}].type must be "custom", not {kind}: this server has none'
+            raise bad_field("tools", text)
+        names = {"name", "description", "input_schema", "strict"}
+        check_names(f"tools[{i}]", tool, names | _OF_BLOCKS)
+        function = {key: value for key, value in tool.items() if key in names}
+        function["parameters"] = function.pop("input_schema", None)
+        found.append({"type": "function", "function": function})
+    return found
+
+
+def _text(where: str, content: object) -> str:
+    """Return a text, joined if it has several blocks."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise bad_field(where, f"{where} must be a string or a list of blocks")
+    return joined_text(where, content)
+
+
+def _kind(name: str, value: Mapping[str, object], kinds: Sequence[str]) -> str:
+    """Return the type of an object, which is one of several."""
+    kind = value.get("type")
+    if not isinstance(kind, str) or kind not in kinds:
+        text = f"{name}.type must be one of {', '.join(kinds)}, not {shown(kind)}"
+        raise bad_field(name.partition(".")[0], text)
+    return kind
+
+
+class MessageAnswer:
+    """Writer of one message.
+
+    Args:
+        model: Model with the vocabulary.
+        model_name: Name of the model in answers.
+        parsed: Request.
+    """
+
+    def __init__(self, model: Model, model_name: str, parsed: ParsedRequest) -> None:
+        self._model = model
+        self._parsed = parsed
+        self._head = {
+            "id": f"msg_{secrets.token_hex(12)}",
+            "type": "message",
+            "role": "assistant",
+            "model": model_name,
+        }
+        self._index = -1  # of the last block of a stream
+        self._open = ""  # type of a block that has begun and not ended
+        use = parsed.tools
+        # A forced call, whose arguments are streamed.
+        self._call = CallStream(use.forced) if use is not None and use.forced else None
+
+    def whole(self, results: Sequence[Result]) -> dict[str, object]:
+        """See `AnswerWriter`."""
+        (result,) = results
+        text, calls, reason = self._read(result)
+        content: list[dict[str, object]] = []
+        if result.thinking is not None:
+            content.append(_block("thinking", thinking=result.thinking, signature=""))
+        if text or not calls:
+            content.append(_block("text", text=text or ""))
+        content += [
+            _block("tool_use", id=call.id, name=call.name, input=_input(call))
+            for call in calls
+        ]
+        ending = self._ending(result, reason)
+        return {**self._head, "content": content, **ending, "usage": _usage(result)}
+
+    def start(self) -> str:
+        """See `AnswerWriter`."""
+        usage = {"input_tokens": self._parsed.n_prompt_tokens, "output_tokens": 0}
+        ending = {"stop_reason": None, "stop_sequence": None}
+        message: dict[str, object] = {**self._head, "content": [], **ending}
+        return _event("message_start", message={**message, "usage": usage})
+
+    def piece(self, piece: TextPiece) -> str:
+        """See `AnswerWriter`."""
+        if piece.kind == "thinking":
+            new = _block("thinking", thinking="", signature="")
+            return self._grow(new, "thinking_delta", thinking=piece)
+        if self._call is not None:
+            return self._grow_call(self._call, piece)
+        if self._parsed.tools is not None:
+            return ""  # a possible call is read when it is complete
+        return self._grow_text(piece)
+
+    def end(self, results: Sequence[Result]) -> str:
+        """See `AnswerWriter`."""
+        (result,) = results
+        text, calls, reason = self._read(result)
+        events = []
+        if self._call is None or not self._call.has_begun:
+            if self._parsed.tools is not None and text:
+                events.append(self._grow_text(text))
+            events += [self._whole_call(call) for call in calls]
+        if self._index < 0 or (self._open == "thinking" and not calls):
+            events.append(self._begin(_block("text", text="")))
+        events.append(self._close())
+        delta = self._ending(result, reason)
+        events.append(_event("message_delta", delta=delta, usage=_usage(result)))
+        return "".join((*events, _event("message_stop")))
+
+    def _grow_text(self, text: str) -> str:
+        return self._grow(_block("text", text=""), "text_delta", text=text)
+
+    def _grow_call(self, stream: CallStream, text: str) -> str:
+        """Return the events of a part of a forced call."""
+        events = []
+        for delta in stream.add(text):
+            if "id" in delta:
+                name = delta["function"]["name"]
+                new = _block("tool_use", id=delta["id"], name=name, input={})
+                events.append(self._begin(new))
+            else:
+                events.append(self._delta_of_call(delta["function"]["arguments"]))
+        return "".join(events)
+
+    def _whole_call(self, call: FunctionCall) -> str:
+        """Return the events of a call, which is sent in one piece."""
+        new = _block("tool_use", id=call.id, name=call.name, input={})
+        return self._begin(new) + self._delta_of_call(call.arguments)
+
+    def _delta_of_call(self, arguments: str) -> str:
+        delta = {"type": "input_json_delta", "partial_json": arguments}
+        return _event("content_block_delta", index=self._index, delta=delta)
+
+    def _grow(self, new: dict[str, object], kind: str, **piece: str) -> str:
+        """Return the events of a piece; before them, the events that begin a block."""
+        begin = "" if self._open == new["type"] else self._begin(new)
+        delta = {"type": kind, **piece}
+        return begin + _event("content_block_delta", index=self._index, delta=delta)
+
+    def _begin(self, block: dict[str, object]) -> str:
+        events = self._close()
+        self._index += 1
+        self._open = str(block["type"])
+        return events + _event(
+            "content_block_start", index=self._index, content_block=block
+        )
+
+    def _close(self) -> str:
+        if not self._open:
+            return ""
+        self._open = ""
+        return _event("content_block_stop", index=self._index)
+
+    def _read(self, result: Result) -> tuple[str | None, list[FunctionCall], str]:
+        """Return text, calls and finish reason."""
+        text, calls, reason = self._parsed.read(self._model, result)
+        return text, calls, "tool_calls" if calls and reason == "stop" else reason
+
+    def _ending(self, result: Result, reason: str) -> dict[str, object]:
+        """Return why the message ended, with the stop text that ended it."""
+        stop = stop_of(self._model, result, self._parsed.params.stop or ())
+        usual = "stop_sequence" if stop else "end_turn"
+        why = _STOP_REASONS.get(reason, usual)
+        return {"stop_reason": why, "stop_sequence": stop or None}
+
+
+def _block(kind: str, /, **fields: object) -> dict[str, object]:
+    return {"type": kind, **fields}
+
+
+def _event(name: str, /, **fields: object) -> str:
+    return f"event: {name}\ndata: {dumps({'type': name, **fields})}\n\n"
+
+
+def _input(call: FunctionCall) -> object:
+    """Return the arguments of a call; {} if max_tokens cut them off."""
+    try:
+        return json.loads(call.arguments)
+    except ValueError:
+        return {}
+
+
+def _usage(result: Result) -> dict[str, object]:
+    """Return the counts of tokens; the input does not include reused tokens."""
+    n_prompt, n_new = counts([result])
+    return {
+        "input_tokens": n_prompt - result.n_reused_tokens,
+        "cache_creation_input_tokens": 0,  # no cost in this server
+        "cache_read_input_tokens": result.n_reused_tokens,
+        "output_tokens": n_new,
+    }

@@ -1,0 +1,347 @@
+"""Sampling settings and constraints in requests of OpenAI's API.
+
+Fields of vLLM and llama-server are accepted, too. Each field that constrains the answer
+is converted to a constraint of the library: schema, regex, grammar or choices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from llamaherd.asks.options import GenerateOptions
+from llamaherd.core import checks
+from llamaherd.core.argument import Argument, Field, Id
+from llamaherd.core.declaration import options_of
+from llamaherd.core.sampling import MAX_TOKENS_OF_CHAT, SamplingParams
+from llamaherd.model.tokens import token_bytes
+from llamaherd.server.errors import bad_field, renamed, unknown_field
+from llamaherd.server.fields import checked_object
+from llamaherd.server.schemas import FLAG, OBJECT, TEXT, Schema, listed, real, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llamaherd.core.results import Result
+    from llamaherd.model.model import Model
+
+# Constraint of the library for each field of vLLM and llama-server.
+_DIRECT = {
+    "guided_json": "schema",
+    "guided_regex": "regex",
+    "guided_choice": "choices",
+    "guided_grammar": "grammar",
+    "json_schema": "schema",
+    "grammar": "grammar",
+}
+_STRUCTURED = {
+    "json": "schema",
+    "regex": "regex",
+    "choice": "choices",
+    "grammar": "grammar",
+}
+FORM_KINDS = ("text", "json_object", "json_schema")
+_SCHEMA_FIELD: Schema = {"type": ["object", "boolean", "string"]}
+FORM_FIELDS: dict[str, Schema] = {
+    "response_format": {
+        **OBJECT,
+        "properties": {"type": {"enum": list(FORM_KINDS)}},
+        "required": ["type"],
+    },
+    "structured_outputs": OBJECT,
+    "guided_json": _SCHEMA_FIELD,
+    "guided_regex": TEXT,
+    "guided_choice": listed(TEXT, minItems=1),
+    "guided_grammar": TEXT,
+    "json_schema": _SCHEMA_FIELD,
+    "grammar": TEXT,
+}
+# Fields of a named schema besides the schema. Schemas are always enforced.
+_OF_SCHEMA = frozenset({"name", "description", "strict"})
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """Constraint of an answer."""
+
+    # Name of the constraint in `SamplingParams`; "" without a constraint.
+    constraint: str = ""
+    value: Any = None  # value of the constraint
+    field: str = ""  # field of the request that contains the constraint
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Constraint as a setting of `SamplingParams`."""
+        return {self.constraint: self.value} if self.constraint else {}
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Field of the request by constraint, for errors."""
+        return {self.constraint: self.field} if self.constraint else {}
+
+
+def form_of(given: Mapping[str, object]) -> AnswerForm:
+    """Return the constraint that the fields of a request define.
+
+    Raises:
+        ApiError: A field is invalid, or two fields define a constraint.
+        TypeError: A field has the wrong type.
+    """
+    found = [
+        _read(name, given[name]) for name in sorted(FORM_FIELDS.keys() & given.keys())
+    ]
+    forms = [form for form in found if form.constraint]
+    if len(forms) > 1:
+        names = " and ".join(form.field for form in forms)
+        raise bad_field(forms[0].field, f"{names} cannot be given together")
+    return forms[0] if forms else AnswerForm()
+
+
+def _read(name: str, value: object) -> AnswerForm:
+    if name == "response_format":
+        return _response_format(value)
+    if name == "structured_outputs":
+        return _structured(value)
+    if name == "grammar" and value == "":  # sent by clients of llama-server
+        return AnswerForm()
+    return AnswerForm(_DIRECT[name], value, name)
+
+
+def _response_format(value: object) -> AnswerForm:
+    name = "response_format"
+    where = Argument(name)
+    given = checked_object(name, value)
+    kind = checks.choice(where.at(Field("type")), given.get("type"), FORM_KINDS)
+    # llama-server also accepts a schema next to the type.
+    for key in given.keys() - {"type", "json_schema", "schema"}:
+        raise unknown_field(f"{name}.{key}")
+    if kind == "text":
+        return AnswerForm()
+    own = given.get("json_schema")
+    if own is not None and kind == "json_schema":
+        inner = checked_object(f"{name}.json_schema", own)
+        for key in inner.keys() - _OF_SCHEMA - {"schema"}:
+            raise unknown_field(f"{name}.json_schema.{key}")
+        schema = inner.get("schema")
+    else:
+        schema = given.get("schema")
+    if schema is None and kind == "json_object":
+        schema = OBJECT
+    if schema is None:
+        raise bad_field(name, f"{name}.json_schema.schema is missing")
+    return AnswerForm(
+        "schema", _checked_schema(f"{name}.json_schema.schema", schema), name
+    )
+
+
+def _structured(value: object) -> AnswerForm:
+    name = "structured_outputs"
+    given = {k: v for k, v in checked_object(name, value).items() if v is not None}
+    for key, each in given.items():
+        if key == "json_object" and isinstance(each, bool):
+            continue
+        if key not in _STRUCTURED:
+            raise unknown_field(f"{name}.{key}", [f"{name}.{k}" for k in _STRUCTURED])
+    found = {_STRUCTURED[k]: v for k, v in given.items() if k in _STRUCTURED}
+    if given.get("json_object") is True:
+        found.setdefault("schema", OBJECT)
+    if len(found) > 1:
+        raise bad_field(name, f"{name} must have one of {', '.join(_STRUCTURED)}")
+    return next((AnswerForm(k, v, name) for k, v in found.items()), AnswerForm())
+
+
+def _checked_schema(name: str, value: object) -> object:
+    return value if isinstance(value, bool) else checked_object(name, value)
+
+
+MAX_TOKENS_OF_COMPLETION = 16  # OpenAI's API has these defaults
+_DEFAULTS: dict[str, object] = {"temperature": 1.0, "seed": -1}  # draws anew each time
+DEFAULTS: dict[str, dict[str, object]] = {
+    "completions": {**_DEFAULTS, "max_tokens": MAX_TOKENS_OF_COMPLETION},
+    "chats": {**_DEFAULTS, "max_tokens": MAX_TOKENS_OF_CHAT},
+}
+# Settings under the names that OpenAI's API and vLLM give them.
+OPENAI_NAMES = {
+    name: each.openai
+    for name, each in SamplingParams.declared.items()
+    if each.openai != name
+}
+# Names of llama-server for fields that have another name here.
+ALIASES = {
+    "repeat_penalty": "repetition_penalty",
+    "dry_sequence_breakers": "dry_breakers",
+}
+STOP_FIELD = "include_stop_str_in_output"  # of vLLM
+_MOST_PENALTY = 2.0  # OpenAI's range is -2 to 2
+_PENALTIES = ("presence_penalty", "frequency_penalty")
+# Settings whose fields are handled separately below.
+_OWN = frozenset({"temperature", "top_p", "max_tokens", "stop", "seed", "logit_bias"})
+# Library settings of the request fields that are passed on unchanged.
+_SETTINGS = {
+    field: each.name
+    for field, each in options_of(SamplingParams, "completions").items()
+    if field not in _OWN
+}
+
+
+# JSON Schemas of fields whose range in OpenAI's API differs from the library's.
+SAMPLING_FIELDS: dict[str, Schema] = {
+    "temperature": real(0, 2),
+    "top_p": real(0, 1),
+    **dict.fromkeys(_PENALTIES, real(-_MOST_PENALTY, _MOST_PENALTY)),
+    "seed": whole(-(1 << 63), (1 << 63) - 1),
+    "logit_bias": {
+        **OBJECT,
+        "propertyNames": {"pattern": "^[0-9]{1,10}$"},
+        "additionalProperties": real(-100, 100),
+    },
+    STOP_FIELD: FLAG,
+    **{
+        alias: dict(options_of(GenerateOptions, "completions")[name].kind.schema)
+        for alias, name in ALIASES.items()
+    },
+    **FORM_FIELDS,
+}
+
+
+def alias_names(given: Mapping[str, object]) -> dict[str, str]:
+    """Map settings of the library to the alias under which a request has them."""
+    return {
+        _SETTINGS[name]: alias
+        for alias, name in ALIASES.items()
+        if alias in given and name not in given
+    }
+
+
+def sampling_of(
+    given: Mapping[str, object], max_tokens: int, form: AnswerForm
+) -> SamplingParams:
+    """Return sampling settings, with OpenAI's defaults or else the library's defaults.
+
+    Args:
+        given: Fields of the request that are not null.
+        max_tokens: Maximum number of tokens of the answer.
+        form: Constraint of the answer.
+
+    Raises:
+        ApiError: A field is invalid.
+        TypeError: A field has the wrong type.
+        ValueError: A field is out of range.
+    """
+    seed = -1  # a random seed
+    if "seed" in given:
+        # The seed is mapped to the supported range; equal seeds remain equal.
+        number = checks.integer("seed", given["seed"], -(1 << 63), (1 << 63) - 1)
+        seed = number & 0xFFFFFFFF
+    for name in _PENALTIES:
+        if name in given:
+            checks.real(name, given[name], -_MOST_PENALTY, _MOST_PENALTY)
+    with renamed({**OPENAI_NAMES, **form.names, **alias_names(given)}):
+        return SamplingParams(
+            temperature=temperature_of(given.get("temperature", 1.0)),
+            top_p=checks.real("top_p", given.get("top_p", 1.0), 0.0, 1.0),
+            max_tokens=max_tokens,
+            stop=checks.stop_texts("stop", given.get("stop")),
+            seed=seed,
+            logit_bias=_bias(given.get("logit_bias", {})),
+            **form.settings,
+            **_further(given),
+        )
+
+
+def _further(given: Mapping[str, object]) -> dict[str, Any]:
+    """Return the settings that OpenAI's API lacks, or that have another name there."""
+    own = dict(given)
+    for alias, name in ALIASES.items():
+        if alias in own and own.setdefault(name, own[alias]) != own[alias]:
+            raise bad_field(alias, f"{alias} and {name} differ")
+    return {name: own[field] for field, name in _SETTINGS.items() if field in own}
+
+
+def _bias(value: object) -> Mapping[int, float]:
+    if not isinstance(value, dict):
+        raise bad_field("logit_bias", "logit_bias must map token ids to numbers")
+    return {
+        token: checks.real(Argument("logit_bias", (Id(token),)), number, -100.0, 100.0)
+        for token, number in token_bias(value).items()
+    }
+
+
+def temperature_of(value: object) -> float:
+    """Check a temperature by the rules of OpenAI's API.
+
+    Raises:
+        TypeError: `value` is not a number.
+        ValueError: `value` is not in [0, 2].
+    """
+    return checks.real("temperature", value, 0.0, 2.0)
+
+
+def token_bias(value: dict[str, object]) -> dict[int, object]:
+    """Return the logit bias by token id; the JSON object has token ids as text.
+
+    Raises:
+        ApiError: A key is not a token id.
+    """
+    bias = {}
+    for name, number in value.items():
+        if not (name.isascii() and name.isdigit() and len(name) <= 10):
+            raise bad_field("logit_bias", f"logit_bias has {name[:60]!r} for a token id")
+        bias[int(name)] = number
+    return bias
+
+
+_MOST_PENDING = 3  # most bytes of a character from earlier tokens
+
+
+def includes_stop(given: Mapping[str, object]) -> bool:
+    """Return whether answers have to include the stop text that ended the answer.
+
+    Raises:
+        ApiError: The request also has `stop_token_ids`; the texts of these are unknown.
+        TypeError: The field is not a boolean.
+    """
+    is_asked = checks.flag(STOP_FIELD, given.get(STOP_FIELD, False))
+    if is_asked and given.get("stop_token_ids"):
+        text = f"{STOP_FIELD} cannot be combined with stop_token_ids, only with stop"
+        raise bad_field(STOP_FIELD, text)
+    return is_asked
+
+
+def stop_of(model: Model, result: Result, stops: Sequence[str]) -> str:
+    """Return the stop text that ended an answer; "" if something else ended it.
+
+    The last token of the answer completes a stop text, and the text of the answer ends
+    where this stop text begins. If several stop texts begin at this position, the
+    shortest was completed first and ended the answer.
+
+    Args:
+        model: Model with the vocabulary.
+        result: Answer.
+        stops: Stop texts of the request.
+    """
+    if result.finish_reason != "stop" or not result.tokens or not stops:
+        return ""
+    pieces = token_bytes(model, result.tokens)
+    written = b"".join(pieces)
+    if len(_valid(result.text or "")) >= len(_valid(written.decode(errors="ignore"))):
+        return ""  # an end-of-generation token ended it
+    n_before = max(0, len(written) - len(pieces[-1]) - _MOST_PENDING)
+    found = []
+    for stop in stops:
+        own = stop.encode()
+        at = written.find(own, max(0, n_before - len(own) + 1))
+        if at >= 0:
+            found.append((at, len(own), stop))
+    return min(found)[2] if found else ""
+
+
+def _valid(text: str) -> str:
+    """Return a text without replacement characters, which stand for invalid bytes."""
+    return text.replace("\ufffd", "")
+
+
+def with_stop(model: Model, result: Result, stops: Sequence[str]) -> Result:
+    """Return an answer whose text includes the stop text that ended it."""
+    stop = stop_of(model, result, stops)
+    return replace(result, text=f"{result.text or ''}{stop}") if stop else result

@@ -1,0 +1,154 @@
+"""State shared by all requests: queue, bodies, threads, running requests."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from llamaherd.server.errors import ApiError, retry_after
+from llamaherd.server.protocol import Bodies
+from llamaherd.server.threads import WorkThreads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    # REMOVED
+    from llamaherd.core.stats import Load
+    from llamaherd.server.running import Running
+    from llamaherd.server.settings import ServerSettings
+
+
+class SharedState:
+    """State that all clients of a server share.
+
+    Args:
+        slots: Load of all contexts, for the limit on waiting requests.
+        settings: Settings of the server.
+
+    Attributes:
+        queue: Limit on running and waiting requests.
+        bodies: Limit on the memory of bodies.
+        threads: Threads for work that would block the event loop.
+        timeout_s: Maximum duration of a request in seconds; None for no limit.
+        connections: Maximum number of connections.
+        is_ending: Whether new requests are refused during shutdown.
+        when_ending: Function called when the shutdown begins; None to call no function.
+    """
+
+    def __init__(self, slots: Loaded, settings: ServerSettings) -> None:
+        self.queue = RequestQueue(slots, settings.queue)
+        self.bodies = Bodies(settings.max_body)
+        self.threads = WorkThreads()
+        self.timeout_s = settings.timeout_s
+        self.connections = settings.connections
+        self.is_ending = False
+        self.when_ending: Callable[[], None] | None = None
+        self._running: set[Running] = set()
+        self._is_stopped = False
+
+    def enter(self, running: Running) -> Running:
+        """Register a running prompt, which `stop` ends."""
+        self._running.add(running)
+        if self._is_stopped:  # the server stopped while the request was read
+            running.end("stopping")
+        return running
+
+    def leave(self, running: Running) -> None:
+        """Remove an answered or abandoned request."""
+        self._running.discard(running)
+        running.close()
+
+    def begin_ending(self) -> None:
+        """Refuse new requests from now on, and stop loading models."""
+        self.is_ending = True
+        if self.when_ending is not None:
+            self.when_ending()
+
+    def stop(self) -> None:
+        """End all running prompts; each client gets an error."""
+        self._is_stopped = True
+        for running in tuple(self._running):
+            running.end("stopping")
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self.threads.close()
+
+
+_TIMED = 8  # one request out of this number is timed
+
+
+class Loaded(Protocol):
+    """Protocol of a context, or of all contexts of a server."""
+
+    @property
+    def load(self) -> Load:
+        """Running and waiting prompts, and the number of slots."""
+
+
+class RequestQueue:
+    """Counts the requests whose body has arrived and whose answer has not ended.
+
+    Requests beyond the number of slots are treated as waiting. The context's own number
+    of waiting prompts is not used: it also counts prompts that arrived at the same moment
+    and are about to get a free slot.
+
+    Args:
+        slots: Context whose `load` contains the number of slots.
+        n_waiting: Maximum number of waiting requests.
+        clock: Returns the time in seconds.
+
+    Attributes:
+        n_inside: Number of running and waiting requests.
+    """
+
+    def __init__(
+        self, slots: Loaded, n_waiting: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._slots = slots
+        self._n_waiting = n_waiting
+        self.n_inside = 0
+        self._n_seen = 0
+        self._mean_s = 1.0  # mean duration of a request in a slot
+
+    @contextmanager
+    def slot(self) -> Iterator[None]:
+        """Count a request while the block runs.
+
+        Raises:
+            ApiError: The queue is full.
+        """
+        if self.n_inside >= self._n_waiting:
+            n_slots = self._n_slots
+            if self.n_inside >= self._n_waiting + n_slots:
+                raise self._full(n_slots)
+        self.n_inside += 1
+        self._n_seen += 1
+        # Counting the slots takes longer the more requests there are, so only every
+        # `_TIMED`-th request is timed.
+        is_timed = self._n_seen % _TIMED == 1
+        # The slots have to be filled this many times until this request is answered.
+        n_rounds = max(1.0, self.n_inside / self._n_slots) if is_timed else 1.0
+        start = self._clock()
+        try:
+            yield
+        finally:
+            self.n_inside -= 1
+            if is_timed:
+                took_s = (self._clock() - start) / n_rounds
+                self._mean_s += 0.3 * (took_s - self._mean_s)
+
+    @property
+    def _n_slots(self) -> int:
+        return max(1, self._slots.load.n_slots)
+
+    def _full(self, n_slots: int) -> ApiError:
+        """Return the error of a full queue, with the expected time until it is empty."""
+        return ApiError(
+            429,
+            f"{self._n_waiting} requests are already waiting",
+            code="queue_full",
+            headers=retry_after(self._mean_s * self.n_inside / n_slots),
+        )

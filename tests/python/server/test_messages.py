@@ -1,0 +1,287 @@
+"""Anthropic's API: messages, streams, functions, stop texts and thoughts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import llamaherd as lh
+import pytest
+from fake_context import FakeContext, answer
+from served import NAME, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from served import Client
+
+PATH = "/v1/messages"
+CHAT = "/v1/chat/completions"
+HELLO = [{"role": "user", "content": "hello"}]
+ASK: dict[str, Any] = {"model": NAME, "messages": HELLO, "max_tokens": 4}
+CITY = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Paris", "Rome"]}},
+    "required": ["city"],
+}
+TOOL = {"name": "weather", "description": "Get the weather.", "input_schema": CITY}
+
+
+@pytest.fixture(scope="module")
+def real(chat_model: lh.Model) -> Iterator[Client]:
+    """Return the client of a server with a tiny model."""
+    with (
+        lh.Context(chat_model, n_ctx=2048, n_threads=1, deterministic=True) as ctx,
+        served(ctx) as made,
+    ):
+        yield made
+
+
+def _events(client: Client, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the events of a stream, whose names are their types."""
+    status, text, headers = client.ask("POST", PATH, {**body, "stream": True})
+    assert status == 200, text
+    assert headers["content-type"].startswith("text/event-stream")
+    found = []
+    for event in text.split("\n\n")[:-1]:
+        name, data = event.split("\n")
+        found.append(json.loads(data.removeprefix("data: ")))
+        assert name == f"event: {found[-1]['type']}"
+    return found
+
+
+def _message(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the message of a stream, as Anthropic's clients build it."""
+    message: dict[str, Any] = events[0]["message"]
+    parts: dict[int, str] = {}
+    is_open = False
+    for event in events[1:]:
+        kind = event["type"]
+        if kind == "content_block_start":
+            assert not is_open
+            assert event["index"] == len(message["content"])
+            message["content"].append(event["content_block"])
+            is_open = True
+        elif kind == "content_block_delta":
+            assert is_open
+            block, delta = message["content"][event["index"]], event["delta"]
+            if delta["type"] == "input_json_delta":
+                parts[event["index"]] = (
+                    parts.get(event["index"], "") + delta["partial_json"]
+                )
+            else:
+                name = delta["type"].removesuffix("_delta")
+                block[name] += delta[name]
+        elif kind == "content_block_stop":
+            is_open = False
+        elif kind == "message_delta":
+            message |= event["delta"]
+            message["usage"] |= event["usage"]
+    for index, part in parts.items():
+        message["content"][index]["input"] = json.loads(part)
+    assert events[-1]["type"] == "message_stop"
+    return message
+
+
+def _without_ids(message: dict[str, Any]) -> dict[str, Any]:
+    content = [{**block, "id": ""} for block in message["content"]]
+    n_new = message["usage"]["output_tokens"]  # a second prompt is not computed again
+    return {**message, "id": "", "content": content, "usage": n_new}
+
+
+def test_a_message_has_the_answer_of_a_chat(real: Client) -> None:
+    body = {**ASK, "temperature": 0, "system": "Be brief."}
+    status, got = real.post(PATH, body)
+    assert status == 200, got
+    system = {"role": "system", "content": "Be brief."}
+    chat = {**ASK, "temperature": 0, "messages": [system, *HELLO]}
+    choice = real.post(CHAT, chat)[1]["choices"][0]
+    assert got["content"] == [{"type": "text", "text": choice["message"]["content"]}]
+    assert (got["type"], got["role"], got["model"]) == ("message", "assistant", NAME)
+    assert got["id"].startswith("msg_")
+    assert (got["stop_reason"], got["stop_sequence"]) == ("max_tokens", None)
+    usage = got["usage"]
+    assert usage["output_tokens"] == 4
+    n_read = usage["input_tokens"] + usage["cache_read_input_tokens"]
+    status, counted = real.post(f"{PATH}/count_tokens", {**body, "max_tokens": None})
+    assert (status, counted["input_tokens"]) == (200, n_read)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"temperature": 0.7, "seed": 1, "top_k": 3, "top_p": 0.9},
+        {"tools": [TOOL], "tool_choice": {"type": "any"}, "max_tokens": 60},
+        {"tools": [TOOL], "tool_choice": {"type": "auto"}},
+    ],
+    ids=["plain", "sampling", "forced", "free"],
+)
+def test_a_stream_builds_the_same_message(real: Client, more: dict[str, Any]) -> None:
+    body = {**ASK, "temperature": 0, **more}
+    whole = real.post(PATH, body)[1]
+    message = _message(_events(real, body))
+    assert _without_ids(message) == _without_ids(whole)
+
+
+@pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "weather"}])
+def test_a_forced_call_has_arguments_of_the_schema(
+    real: Client, choice: dict[str, Any]
+) -> None:
+    body = {**ASK, "tools": [TOOL], "tool_choice": choice, "max_tokens": 60}
+    status, got = real.post(PATH, body)
+    assert status == 200, got
+    (block,) = got["content"]
+    assert (block["type"], block["name"]) == ("tool_use", "weather")
+    assert block["input"]["city"] in ("Paris", "Rome")
+    assert got["stop_reason"] == "tool_use"
+    result = {"type": "tool_result", "tool_use_id": block["id"], "content": "rain"}
+    turns = [
+        *HELLO,
+        {"role": "assistant", "content": got["content"]},
+        {"role": "user", "content": [result, {"type": "text", "text": "And now?"}]},
+    ]
+    status, got = real.post(PATH, {**body, "messages": turns})
+    assert status == 200, got
+
+
+def test_a_conversation_is_read_as_a_chat(client: Client, fake: FakeContext) -> None:
+    """Blocks of text, thoughts, calls and results have the tokens of the same chat."""
+    call = {"id": "c", "name": "f", "input": {"a": 1}}
+    blocks: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"type": "text", "text": "one"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": ""},
+                {"type": "text", "text": "two"},
+                {"type": "tool_use", **call},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c", "content": "three"},
+                {"type": "text", "text": "four", "cache_control": {"type": "ephemeral"}},
+            ],
+        },
+    ]
+    system = [{"type": "text", "text": "Be "}, {"type": "text", "text": "brief."}]
+    body = {**ASK, "messages": blocks, "system": system, "metadata": {"user_id": "u"}}
+    status, got = client.post(PATH, body)
+    assert status == 200, got
+    function = {"name": "f", "arguments": '{"a": 1}'}
+    chat = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "one"},
+        {
+            "role": "assistant",
+            "content": "two",
+            "reasoning_content": "hm",
+            "tool_calls": [{"id": "c", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "three"},
+        {"role": "user", "content": "four"},
+    ]
+    assert client.post(CHAT, {**ASK, "messages": chat})[0] == 200
+    first, second = (handle.prompt for handle in fake.handles)
+    assert first == second
+    assert got["content"][0]["text"] == answer(first, 4)
+
+
+def test_a_stop_text_ends_a_message(real: Client) -> None:
+    body = {**ASK, "max_tokens": 40, "temperature": 0}
+    text = real.post(PATH, body)[1]["content"][0]["text"]
+    stop = text[5:8]
+    status, got = real.post(PATH, {**body, "stop_sequences": [stop]})
+    assert status == 200
+    assert (got["stop_reason"], got["stop_sequence"]) == ("stop_sequence", stop)
+    assert got["content"][0]["text"] == text[: text.index(stop)]
+    message = _message(_events(real, {**body, "stop_sequences": [stop]}))
+    assert (message["stop_reason"], message["stop_sequence"]) == ("stop_sequence", stop)
+
+
+def test_a_thought_is_a_block_before_the_answer(client: Client) -> None:
+    body = {**ASK, "thinking": {"type": "enabled", "budget_tokens": 2}}
+    status, got = client.post(PATH, body)
+    assert status == 200, got
+    thought = {"type": "thinking", "thinking": "hm0 hm1", "signature": ""}
+    assert got["content"][0] == thought
+    assert [block["type"] for block in got["content"]] == ["thinking", "text"]
+    assert got["usage"]["output_tokens"] == 6
+    off = client.post(PATH, {**ASK, "thinking": {"type": "disabled"}})[1]
+    assert [block["type"] for block in off["content"]] == ["text"]
+
+
+def test_an_answer_in_a_form(real: Client) -> None:
+    form = {"type": "json_schema", "schema": CITY}
+    body = {**ASK, "max_tokens": 60, "output_config": {"format": form}}
+    status, got = real.post(PATH, body)
+    assert status == 200, got
+    assert json.loads(got["content"][0]["text"])["city"] in ("Paris", "Rome")
+
+
+@pytest.mark.parametrize(
+    ("more", "param", "code"),
+    [
+        ({"max_tokens": None}, "max_tokens", "missing_field"),
+        ({"max_tokens": 0}, "max_tokens", "invalid_value"),
+        ({"max_tokens": 1 << 20}, "max_tokens", "context_length_exceeded"),
+        ({"messages": []}, "messages", "invalid_value"),
+        ({"messages": [{"role": "tool", "content": "a"}]}, "messages[0].role", None),
+        ({"messages": [{"role": "user"}]}, "messages[0].content", None),
+        ({"messages": [{"role": "user", "content": [1]}]}, "messages", None),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image"}]}]},
+            "messages[0].content[0]",
+            None,
+        ),
+        ({"stop_sequences": [1]}, "stop_sequences", None),
+        ({"stop": ["a"]}, "stop", "unsupported_parameter"),
+        ({"system": 1}, "system", None),
+        ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools", None),
+        ({"tool_choice": {"type": "some"}}, "tool_choice", None),
+        ({"tool_choice": {"type": "any"}}, "tool_choice", None),
+        ({"thinking": {"type": "maybe"}}, "thinking", None),
+        ({"output_config": {"format": {"type": "xml"}}}, "output_config", None),
+        ({"output_config": {"format": {"type": "json_schema"}}}, "output_config", None),
+        ({"mcp_servers": [{"url": "x"}]}, "mcp_servers", "unsupported_parameter"),
+        ({"container": "c"}, "container", "unsupported_parameter"),
+        ({"temperature": 3}, "temperature", None),
+        ({"nonsense": 1}, "nonsense", "unsupported_parameter"),
+    ],
+    ids=str,
+)
+def test_a_wrong_field_is_refused_by_name(
+    client: Client, more: dict[str, Any], param: str, code: str | None
+) -> None:
+    status, got = client.post(PATH, {**ASK, **more})
+    assert status == 400, got
+    assert (got["type"], got["error"]["type"]) == ("error", "invalid_request_error")
+    assert got["error"]["param"] == param, got
+    assert code in (None, got["error"]["code"]), got
+
+
+def test_an_error_within_a_stream_is_an_event(client: Client, fake: FakeContext) -> None:
+    fake.fails_at = 2
+    body = {**ASK, "stream": True}
+    status, text, _ = client.ask("POST", PATH, body)
+    assert status == 200
+    name, data = text.split("\n\n")[-2].split("\n")
+    assert name == "event: error"
+    error = json.loads(data.removeprefix("data: "))
+    assert (error["type"], error["error"]["code"]) == ("error", "generation_failed")
+
+
+def test_the_key_may_be_in_the_header_of_anthropics_clients(fake: FakeContext) -> None:
+    with served(fake, api_key="secret") as client:
+        for name, key, status in (
+            ("x-api-key", "secret", 200),
+            ("x-api-key", "wrong", 401),
+            ("authorization", "Bearer secret", 200),
+            ("authorization", "secret", 401),
+        ):
+            assert client.ask("POST", PATH, ASK, {name: key})[0] == status
+        both = {"x-api-key": "secret", "authorization": "Bearer wrong"}
+        assert client.ask("POST", PATH, ASK, both)[0] == 401
+        assert client.ask("POST", PATH, ASK)[0] == 401
