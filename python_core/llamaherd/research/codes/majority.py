@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 _CodeT = TypeVar("_CodeT", bound="Hashable")
 _LabelT = TypeVar("_LabelT", bound="Hashable")
 
+# Text of the error for arguments that selected a model of coders.
+REMOVED = (
+    "the right code is that of the majority. A model of coders estimates how often each "
+    "coder errs; let one more coder decide the texts on which coders disagree"
+)
+
 
 def majority(codes: Sequence[_CodeT | None]) -> tuple[_CodeT | None, bool]:
     """Return the code of a text, None without codes; and True if its coders tie.
@@ -36,6 +42,18 @@ def majority(codes: Sequence[_CodeT | None]) -> tuple[_CodeT | None, bool]:
         return None, False
     # Equal counts are in the order in which the codes occur.
     return counted[0][0], len(counted) > 1 and counted[0][1] == counted[1][1]
+
+
+def majority_codes(
+    codes: Sequence[Sequence[_CodeT | None]],
+) -> tuple[list[_CodeT | None], int]:
+    """Return the code of each text by `majority`, and the number of ties.
+
+    Args:
+        codes: For each coder the codes of all texts.
+    """
+    decided = [majority(each) for each in zip(*codes, strict=True)]
+    return [code for code, _ in decided], sum(is_tie for _, is_tie in decided)
 
 
 def majority_of_sets(

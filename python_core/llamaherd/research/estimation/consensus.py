@@ -15,8 +15,11 @@ from llamaherd.core.plurals import count_of, first_rows, verb
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.outcomes import scores_of
 from llamaherd.research.statistics.agreement import percent_agreement
-from llamaherd.research.statistics.coder_codes import DawidSkeneError, coder_matrix
-from llamaherd.research.statistics.dawid_skene import fitted
+from llamaherd.research.statistics.dawid_skene import (
+    DawidSkeneError,
+    coder_matrix,
+    fitted,
+)
 from llamaherd.research.statistics.krippendorff import krippendorff_alpha
 from llamaherd.research.statistics.ratings import CodesByCoder
 

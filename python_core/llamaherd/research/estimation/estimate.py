@@ -13,6 +13,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import part_of
 from llamaherd.core.removed import removed
 from llamaherd.core.words import setting
+from llamaherd.research.codes.majority import REMOVED
 from llamaherd.research.coding.source import Source
 from llamaherd.research.coding.survey import mean_one
 from llamaherd.research.estimation import formulas
@@ -167,15 +168,9 @@ def check_model(formula: object, *, by: object, model: object) -> None:
         )
 
 
-_MAJORITY = (
-    "the right code is that of the majority. A model of coders estimates how often each "
-    "coder errs; let one more coder decide the texts on which coders disagree"
-)
-
-
 @removed(
-    consensus=_MAJORITY,
-    n_imputations=_MAJORITY,
+    consensus=REMOVED,
+    n_imputations=REMOVED,
     quantile="outcome 'median' estimates the median, the only quantile",
 )
 @one_warning()

@@ -46,10 +46,6 @@ _TERMS = {
     "difference": "differences between groups",
 }
 _MODELS = {"ols": "least squares", "logit": "logistic"}
-_CONSENSUS = {
-    "dawid_skene": "by the model of Dawid and Skene",
-    "one_coin": "by the one-coin form of the model of Dawid and Skene",
-}
 _RIGHT_CODE = (
     "If people gave different codes to a text, the majority code was used, and on a tie "
     "the code of the first coder."
@@ -171,7 +167,6 @@ def facts_of(contents: Contents) -> dict[str, Any]:
             for each in (recalibration or {}).get("features", ())
         ],
         "titles": TITLES,
-        "consensus": _CONSENSUS,
         "right_code": _RIGHT_CODE,
         "mean_number": _MEAN_NUMBER,
         "estimates": estimates_in(contents),
@@ -188,7 +183,7 @@ def _facts_of_validation(found: Mapping[str, Any] | None) -> dict[str, Any]:
         by = [each for each in by if each != "inclusion"]
     several = len(found["coders"]) > 1
     return {
-        "has_majority": several and (found.get("consensus") or "majority") == "majority",
+        "has_majority": several,
         "weighted_by": _WEIGHTS[tuple(by)] if by else "",
         "between_people": _reported(found["coder_agreement"], ("kappa", "alpha")),
         "of_model": _reported(found["model_agreement"], ("kappa",)),

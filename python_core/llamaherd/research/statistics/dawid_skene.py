@@ -9,30 +9,66 @@ The model assumes that codes of different coders are independent given the right
 Texts that are hard for everybody violate this assumption: coders then seem better than
 they are.
 
-Draws of labels for a later analysis depend on the columns that the analysis compares. If
-all texts had the same prior, draws of uncertain labels would move the share of each group
-towards the share of all texts. Texts may therefore belong to cells, such as groups. Each
-cell has its own prior; coders' error rates are the same in all cells.
-
 Sources: Dawid, Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using the EM
 Algorithm", Applied Statistics 28, 1979; for the one-coin form Zhang, Chen, Zhou, Jordan,
-"Spectral Methods Meet EM", J. Mach. Learn. Res. 17, 2016; for the draws of labels Rubin,
-"Multiple Imputation for Nonresponse in Surveys", 1987, chapter 4; for the cells Meng,
-"Multiple-Imputation Inferences with Uncongenial Sources of Input", Stat. Sci. 9, 1994.
+"Spectral Methods Meet EM", J. Mach. Learn. Res. 17, 2016.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from llamaherd.research.codes import Code
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 _LEAST = 1e-300  # lower bound of probabilities, so that their logarithm is finite
-_OF_ALL = 1.0  # weight, in texts, of the prior of all texts in the prior of each cell
+_LEAST_CODERS = 3
+_LEAST_TEXTS = 20  # least number of texts with two codes or more
+
+
+class DawidSkeneError(Exception):
+    """The codes do not allow a model of the coders; the message says what is missing."""
+
+
+def coder_matrix(
+    codes: Sequence[Sequence[Code]], names: Sequence[Hashable]
+) -> tuple[Ints, tuple[Any, ...], list[int]]:
+    """Return codes as label numbers, the labels that occur, and the texts with a code.
+
+    Args:
+        codes: For each of J coders the codes of all texts; None if a code is missing.
+        names: Known labels in their order; other labels follow, sorted.
+
+    Returns:
+        int64[J, n] with -1 for missing codes; K labels; n indices of texts.
+
+    Raises:
+        DawidSkeneError: There are fewer than three coders, or fewer than 20 texts with
+            two codes.
+    """
+    n_texts = len(codes[0]) if codes else 0
+    at = [i for i in range(n_texts) if any(column[i] is not None for column in codes)]
+    n_both = sum(sum(column[i] is not None for column in codes) > 1 for i in at)
+    if len(codes) < _LEAST_CODERS or n_both < _LEAST_TEXTS:
+        raise DawidSkeneError(
+            f"must have {_LEAST_CODERS} coders at least, and {_LEAST_TEXTS} texts with "
+            f"two codes or more, for a model of their errors; it has {len(codes)} and "
+            f"{n_both}"
+        )
+    there = {code for column in codes for code in column if code is not None}
+    found: list[Any] = [name for name in names if name in there]
+    found += sorted(there.difference(found), key=str)
+    number = {name: k for k, name in enumerate(found)}
+    made = [
+        [-1 if column[i] is None else number[column[i]] for i in at] for column in codes
+    ]
+    return np.array(made, dtype=np.int64), tuple(found), at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,7 +78,6 @@ class Fitted:
     Attributes:
         posteriors: float64[n, K], probability of each label for each text.
         prior: float64[K], share of each label in the sample.
-        priors: float64[G + 1, K], share of each label in each cell, and `prior`.
         errors: float64[J, K, K], probability of coder j's code (last axis) given the
             right label (second axis).
         n_steps: Number of steps of expectation maximization.
@@ -51,7 +86,6 @@ class Fitted:
 
     posteriors: Floats
     prior: Floats
-    priors: Floats
     errors: Floats
     n_steps: int
     log_likelihood: float
@@ -65,8 +99,6 @@ def fitted(
     smoothing: float = 0.01,
     n_steps: int = 1000,
     tolerance: float = 1e-8,
-    counts: Floats | None = None,
-    cells: Ints | None = None,
 ) -> Fitted:
     """Estimate labels and coders' error rates.
 
@@ -78,33 +110,25 @@ def fitted(
         smoothing: Number added to each count of codes, so that no probability is 0.
         n_steps: Largest number of steps.
         tolerance: Change of the log-likelihood per text below which the steps end.
-        counts: float64[n], number of times that each text is included; None to include
-            each text once.
-        cells: int64[n], cell of each text from 0, -1 for no cell; None without cells.
     """
     n_coders, n = codes.shape
-    w = np.ones(n) if counts is None else counts
-    cells = np.full(n, -1) if cells is None else cells
     given = np.zeros((n_coders, n, n_labels))
     at = np.nonzero(codes >= 0)
     given[at[0], at[1], codes[at]] = 1.0
     votes = given.sum(axis=0)
     posteriors = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1.0)
     before = -np.inf
-    prior, priors = np.empty(0), np.empty((0, 0))
-    errors, found, step = np.empty(0), before, 0
+    prior, errors, found, step = np.empty(0), np.empty(0), before, 0
     while step < n_steps:
         step += 1
-        prior, errors = _maximized(given, posteriors, w, smoothing, one_coin=one_coin)
-        priors = _of_cells(posteriors * w[:, None], cells, prior)
-        posteriors, found = expected(given, priors[cells], errors, w)
-        if found - before < tolerance * max(float(w.sum()), 1.0):
+        prior, errors = _maximized(given, posteriors, smoothing, one_coin=one_coin)
+        posteriors, found = _expected(given, prior, errors)
+        if found - before < tolerance * max(n, 1):
             break
         before = found
     return Fitted(
         posteriors=posteriors,
         prior=prior,
-        priors=priors,
         errors=errors,
         n_steps=step,
         log_likelihood=found,
@@ -112,12 +136,11 @@ def fitted(
 
 
 def _maximized(
-    given: Floats, posteriors: Floats, w: Floats, smoothing: float, *, one_coin: bool
+    given: Floats, posteriors: Floats, smoothing: float, *, one_coin: bool
 ) -> tuple[Floats, Floats]:
     """Return the shares of labels and the error rates for given probabilities."""
-    weighted = posteriors * w[:, None]
-    prior = weighted.sum(axis=0) + smoothing
-    counts = np.einsum("nk,jnc->jkc", weighted, given)
+    prior = posteriors.sum(axis=0) + smoothing
+    counts = np.einsum("nk,jnc->jkc", posteriors, given)
     n_labels = counts.shape[1]
     if one_coin:
         right = np.einsum("jkk->j", counts) + smoothing
@@ -131,86 +154,12 @@ def _maximized(
     return np.asarray(prior / prior.sum()), np.asarray(errors)
 
 
-def _of_cells(weighted: Floats, cells: Ints, prior: Floats) -> Floats:
-    """Return the smoothed prior of each cell, and the prior of all texts.
-
-    Args:
-        weighted: float64[n, K], probabilities of labels, times the counts of texts.
-        cells: int64[n], -1 for no cell.
-        prior: float64[K], prior of all texts.
-
-    Returns:
-        float64[G + 1, K]; the last row, for cell -1, is the prior of all texts.
-    """
-    sums = np.zeros((int(cells.max(initial=-1)) + 2, len(prior)))
-    there = cells >= 0
-    np.add.at(sums, cells[there], weighted[there])
-    sums += _OF_ALL * prior
-    return np.asarray(sums / sums.sum(axis=1, keepdims=True))
-
-
-def expected(
-    given: Floats, priors: Floats, errors: Floats, w: Floats
-) -> tuple[Floats, float]:
-    """Return each text's probabilities of labels, and the log-likelihood.
-
-    Args:
-        given: float64[J, n, K], 1 for the code of a coder.
-        priors: float64[n, K], prior of each text.
-        errors: float64[J, K, K].
-        w: float64[n], number of times that each text is included.
-    """
+def _expected(given: Floats, prior: Floats, errors: Floats) -> tuple[Floats, float]:
+    """Return each text's probabilities of labels, and the log-likelihood."""
     logs = np.log(np.maximum(errors, _LEAST))
-    joint = np.log(np.maximum(priors, _LEAST)) + np.einsum("jnc,jkc->nk", given, logs)
+    joint = np.log(np.maximum(prior, _LEAST)) + np.einsum("jnc,jkc->nk", given, logs)
     most = joint.max(axis=1, keepdims=True)
     parts = np.exp(joint - most)
     sums = parts.sum(axis=1, keepdims=True)
-    log_likelihood = float(w @ (most + np.log(sums)).ravel())
+    log_likelihood = float((most + np.log(sums)).sum())
     return np.asarray(parts / sums), log_likelihood
-
-
-def imputed(
-    codes: Ints,
-    n_labels: int,
-    n_draws: int,
-    seed: int,
-    *,
-    one_coin: bool = False,
-    cells: Ints | None = None,
-) -> Ints:
-    """Draw right labels from the model, int64[n_draws, n].
-
-    Each draw first fits the model to a bootstrap sample of texts. Draws therefore vary
-    with the uncertainty of the error rates as well as with the uncertainty of each text's
-    label at given error rates.
-
-    Args:
-        codes: See `fitted`.
-        n_labels: K, the number of labels.
-        n_draws: Number of draws.
-        seed: Seed.
-        one_coin: True for one probability per coder.
-        cells: int64[n], cell of each text, from all columns of the later analysis; None
-            for one prior.
-    """
-    rng = np.random.default_rng(seed)
-    n = codes.shape[1]
-    cells = np.full(n, -1) if cells is None else cells
-    given = np.zeros((*codes.shape, n_labels))
-    at = np.nonzero(codes >= 0)
-    given[at[0], at[1], codes[at]] = 1.0
-    out = np.empty((n_draws, n), dtype=np.int64)
-    for draw in range(n_draws):
-        counts = np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
-        one = fitted(
-            codes,
-            n_labels,
-            one_coin=one_coin,
-            counts=counts,
-            tolerance=1e-5,
-            cells=cells,
-        )
-        probs, _ = expected(given, one.priors[cells], one.errors, np.ones(n))
-        points = rng.random(n)[:, None]
-        out[draw] = np.minimum((np.cumsum(probs, axis=1) < points).sum(1), n_labels - 1)
-    return out

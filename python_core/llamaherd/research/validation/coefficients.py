@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llamaherd.research.statistics.imputed_measures import (
-    combined_agreement,
-)
 from llamaherd.research.statistics.intervals import mean, share
 from llamaherd.research.statistics.ratings import CodesByCoder, ModelAndPerson
 from llamaherd.research.validation import label_set_agreement as sets
@@ -23,18 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.statistics import Agreement
     from llamaherd.research.statistics.coefficients import CoefficientSettings
     from llamaherd.research.statistics.ratings import Floats
     from llamaherd.research.validation.inputs import Codes
-    from llamaherd.research.validation.right_codes import (
-        RightCodes,
-    )
 
 
 def agreements_of(
     given: Sequence[Code],
-    decided: RightCodes,
+    right: Sequence[Code],
     codes: Codes,
     names: Sequence[Hashable] | None,
     how: CoefficientSettings,
@@ -42,7 +35,7 @@ def agreements_of(
     """Return agreement fields; `names`: the labels if a text may have several labels."""
     pairs = _pairs(given, codes, names, how)
     if names is not None:
-        of = sets.by_label(given, decided.codes, codes.codes, names, how)
+        of = sets.by_label(given, right, codes.codes, names, how)
         return {
             "model_agreement": sets.mean_of([each.model for each in of]),
             "coder_agreement": sets.mean_of([each.people for each in of]),
@@ -51,23 +44,11 @@ def agreements_of(
         }
     people = CodesByCoder(codes.codes)
     return {
-        "model_agreement": _of_draws(given, decided, how),
+        "model_agreement": how.of(ModelAndPerson([given, right])),
         "coder_agreement": how.of(people) if len(people) > 1 else (),
         "label_agreement": (),
         "pairs": pairs,
     }
-
-
-def _of_draws(
-    given: Sequence[Code], decided: RightCodes, how: CoefficientSettings
-) -> tuple[Agreement, ...]:
-    """Return the agreement with the right codes, combined over draws of right codes."""
-    if not decided.draws:
-        return how.of(ModelAndPerson([given, decided.codes]))
-    by_draw = [how.of(ModelAndPerson([given, each])) for each in decided.draws]
-    return tuple(
-        combined_agreement(each, how.level) for each in zip(*by_draw, strict=True)
-    )
 
 
 def _pairs(

@@ -10,8 +10,10 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.removed import removed
 from llamaherd.core.words import setting
 from llamaherd.research import frames
+from llamaherd.research.codes.majority import REMOVED, majority_codes
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.source import Source
 from llamaherd.research.coding.survey import weights_of
@@ -21,12 +23,7 @@ from llamaherd.research.statistics import (
     calibration_error,
     coverage_curve,
 )
-from llamaherd.research.statistics.coder_codes import N_IMPUTATIONS, Consensus
 from llamaherd.research.statistics.coefficients import CoefficientSettings
-from llamaherd.research.statistics.imputed_measures import (
-    combined_accuracy,
-    combined_measure,
-)
 from llamaherd.research.statistics.intervals import (
     LEVEL,
     Measure,
@@ -46,12 +43,6 @@ from llamaherd.research.validation.inputs import (
     label_column_of,
 )
 from llamaherd.research.validation.numbers import compared_numbers, scale_of_numbers
-from llamaherd.research.validation.right_codes import (
-    RightCodes,
-    check_consensus,
-    majority_code,
-    modelled_codes,
-)
 from llamaherd.research.validation.validation import (
     Validation,
     Wrong,
@@ -62,15 +53,12 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.statistics import (
-        Accuracy,
-        CalibrationError,
-        CoverageCurve,
-    )
+    from llamaherd.research.statistics import CalibrationError, CoverageCurve
     from llamaherd.research.statistics.ratings import Flags, Floats, Scale
     from llamaherd.research.validation.inputs import Codes, ModelLabels
 
 
+@removed(consensus=REMOVED, n_imputations=REMOVED)
 def validate(
     coded: Any,  # noqa: ANN401 - of many kinds
     gold: Any = None,  # noqa: ANN401 - of many kinds
@@ -85,14 +73,11 @@ def validate(
     seed: int | None = None,
     several: bool | None = None,
     weights: Any = None,  # noqa: ANN401 - a column, or numbers
-    consensus: Consensus = "majority",
-    n_imputations: int = N_IMPUTATIONS,
 ) -> Validation:
     """Compare a model's labels with human codes.
 
     If several people coded a text, the most frequent code is taken as correct, and on a
-    tie the code of the first of the tied coders; see `consensus` for a model of coders.
-    Texts drawn with known probabilities are weighted by 1 / probability, so that all
+    tie the code of the first of the tied coders. Texts drawn with known probabilities are weighted by 1 / probability, so that all
     results describe all texts.
 
     Args:
@@ -125,13 +110,6 @@ def validate(
             to use the setting of `coded` or `gold`.
         weights: Survey weights: a column of `coded`, or n numbers of at least 0. The
             weight of a text is its survey weight divided by its inclusion probability.
-        consensus: The right code of a text whose coders disagree: "majority"; or for
-            three coders or more "dawid_skene" or "one_coin", as in `estimate`. With a
-            model, accuracy and its parts, the agreement of model and people, and the
-            Brier score are averaged over several draws of the right codes, and intervals
-            include the uncertainty of these draws (Rubin's rules). Counts, calibration,
-            coverage and `wrong` use the most probable right codes.
-        n_imputations: Number of these draws.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -152,44 +130,28 @@ def validate(
         raise ArgumentError(
             f"must be 'nominal' for several labels, not {scale!r}", argument="scale"
         )
-    check_consensus(consensus, n_imputations, scale, several=are_sets)
     answers, codes = (sets.as_sets if are_sets else in_one_form)(answers, codes)
     names = sets.names_of(answers, codes) if are_sets else _names(answers, codes, scale)
     given = [answers.labels[row] for row in codes.rows]
     unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
     if are_sets:
-        of_sets, n_ties = sets.majority_of(codes.codes, names or ())
-        decided = RightCodes(codes=of_sets, n_ties=n_ties)
-    elif consensus == "majority":
-        decided = majority_code(codes.codes)
+        right, n_ties = sets.majority_of(codes.codes, names or ())
     else:
-        decided = modelled_codes(
-            codes.codes, given, names or (), unit_weights, consensus, n_imputations
-        )
-    right = decided.codes
+        right, n_ties = majority_codes(codes.codes)
     how = CoefficientSettings(
         names=[False, True] if are_sets else names,
         scale=scale,
         w=np.ones(len(given)) if unit_weights is None else unit_weights,
         level=level,
     )
-
-    def accuracy(truth: Sequence[Code], names: Sequence[Hashable] | None) -> Accuracy:
-        return accuracy_of(
-            given,
-            truth,
-            labels=names,
-            unit_weights=unit_weights,
-            level=level,
-            several=are_sets,
-        )
-
-    # Draws of right codes may have labels that the most probable codes do not have.
-    names = names or (_all_labels(given, decided.draws) if decided.draws else None)
-    measured = accuracy(right, names)
-    if decided.draws:
-        by_draw = [accuracy(each, names) for each in decided.draws]
-        measured = combined_accuracy(measured, by_draw, level)
+    measured = accuracy_of(
+        given,
+        right,
+        labels=names,
+        unit_weights=unit_weights,
+        level=level,
+        several=are_sets,
+    )
     judged = np.array(
         [a is not None and b is not None for a, b in zip(given, right, strict=True)],
         dtype=bool,
@@ -218,23 +180,22 @@ def validate(
         level=level,
         accuracy=measured,
         **agreements_of(
-            given, decided, codes, measured.labels if are_sets else None, how
+            given, right, codes, measured.labels if are_sets else None, how
         ),
         ceiling=ceiling_of(codes.codes, given, how.w, level),
-        brier=_brier(answers, codes, decided, how.w, level),
+        brier=_brier(answers, codes, right, how.w, level),
         calibration=calibration,
         coverage=coverage,
         confidence=answers.confidence,
         wrong=_wrong(answers, codes, right, judged & ~hits),
         warnings=(),
         source=source,
-        consensus=consensus,
         numbers=numbers,
         numbers_of_people=of_people,
     )
     if are_sets:
         found = _in_words(found)
-    return found.with_warnings(warnings_of(found, answers, codes, decided.n_ties))
+    return found.with_warnings(warnings_of(found, answers, codes, n_ties))
 
 
 def _check_people(coded: Any, gold: Any, truth: Any, label: str | None) -> None:  # noqa: ANN401
@@ -264,11 +225,6 @@ def _unit_weights(
     frames.check_index(weights, frame, "weights")
     own = weights_of(frame, weights, n_texts)[codes.rows]
     return own if codes.inclusion is None else np.asarray(own / codes.inclusion)
-
-
-def _all_labels(given: Sequence[Code], draws: Sequence[Sequence[Code]]) -> list[Hashable]:
-    seen = {code for column in (given, *draws) for code in column if code is not None}
-    return sorted(seen, key=str)
 
 
 def _in_words(found: Validation) -> Validation:
@@ -333,19 +289,13 @@ def _by_confidence(
 
 
 def _brier(
-    answers: ModelLabels, codes: Codes, decided: RightCodes, w: Floats, level: float
+    answers: ModelLabels, codes: Codes, right: Sequence[Code], w: Floats, level: float
 ) -> Measure | None:
     if answers.probs is None or not (~np.isnan(answers.probs)).any():
         return None
     at = {name: j for j, name in enumerate(answers.names)}
-    probs = answers.probs[codes.rows]
-    found = [
-        brier_score(
-            probs, [at.get(code, -1) for code in each], unit_weights=w, level=level
-        )
-        for each in decided.draws or (decided.codes,)
-    ]
-    return combined_measure(found, level) if decided.draws else found[0]
+    labels = [at.get(code, -1) for code in right]
+    return brier_score(answers.probs[codes.rows], labels, unit_weights=w, level=level)
 
 
 def _wrong(

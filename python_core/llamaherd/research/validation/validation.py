@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         CoverageCurve,
         Measure,
     )
-    from llamaherd.research.statistics.coder_codes import Consensus
     from llamaherd.research.statistics.number_agreement import NumberAgreement
     from llamaherd.research.statistics.ratings import Floats, Scale
     from llamaherd.research.validation.label_set_agreement import LabelAgreement
@@ -71,8 +70,7 @@ class Wrong:
     Attributes:
         row: Index among all texts, from 0.
         label: Label of the model.
-        truth: Label by the majority of people, or the most probable label by a model of
-            coders.
+        truth: Label by the majority of people.
         prob: Confidence of the model; NaN if unknown.
         text: The text; None if unknown.
     """
@@ -120,8 +118,6 @@ class Validation:
             labels are known, else the label; the number by people is the mean of their
             codes.
         numbers_of_people: Agreement of the people's numbers; None if one person coded.
-        consensus: Method for the right code where people disagree: "majority",
-            "dawid_skene" or "one_coin".
         source: Hashes of the texts and labels used; None if an earlier version made the
             result.
         weighted_by: Weights of the texts: "inclusion" (1 / inclusion probability),
@@ -154,7 +150,6 @@ class Validation:
     source: Source | None = None
     numbers: NumberAgreement | None = None
     numbers_of_people: NumberAgreement | None = None
-    consensus: Consensus = "majority"
     weighted_by: tuple[str, ...] = ()
     n_without: int = 0
     is_by_label: bool = False

@@ -8,7 +8,6 @@ from typing import Any
 
 from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.plurals import MOST_ROWS, count_of, first_rows, percent
-from llamaherd.research.statistics.coder_codes import model_title
 from llamaherd.research.statistics.coefficients import COEFFICIENTS
 from llamaherd.research.validation.numbers import NUMBERS
 
@@ -39,7 +38,6 @@ def page_of(found: Validation, name: str = "Validation", first: int = 0) -> str:
             f"[{percent(found.level)} confidence intervals{counted}]",
         ],
         _summary(found),
-        _consensus(found),
         _numbers(found),
         _labels(found),
         _agreement(found),
@@ -101,17 +99,6 @@ def _summary(found: Validation) -> list[str]:
         over = found.calibration.overconfidence
         rows.append(["confidence - accuracy", number(over)])
     return table(rows, left=2)
-
-
-def _consensus(found: Validation) -> list[str]:
-    """Name the model of coders that decides who is right; [] by majority."""
-    if found.consensus == "majority":
-        return []
-    return _wrapped(
-        f"Right codes are drawn by {model_title(found.consensus)}; intervals include the "
-        "uncertainty of these draws. Counts, calibration and wrong labels use the "
-        "most probable codes. The model assumes that coders err independently."
-    )
 
 
 def _numbers(found: Validation) -> list[str]:

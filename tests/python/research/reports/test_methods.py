@@ -85,18 +85,6 @@ def test_people_and_estimators_come_from_the_data(
         assert found.references.count(key) == 1
 
 
-def test_a_model_of_coders_is_told_and_cited(coded: lh.Coded) -> None:
-    gold = lh.gold_sample(coded, 40, seed=7)
-    codes = [LABELS[row % 2] for row in gold.rows]
-    gold = gold.with_codes(dict.fromkeys(("ann", "bo", "cy"), codes))
-    plain = lh.methods_text(coded, lh.validate(coded, gold))
-    assert "dawid1979" not in plain.references
-    validation = lh.validate(coded, gold, consensus="one_coin")
-    found = lh.methods_text(coded, validation)
-    assert "modelled from all coders' codes by the one-coin form" in found.text
-    assert {"dawid1979", "rubin1987"} <= set(found.references)
-
-
 def test_one_coder_has_no_ties(coded: lh.Coded) -> None:
     gold = lh.gold_sample(coded, 40, seed=7)
     gold = gold.with_codes([LABELS[row % 2] for row in gold.rows], "ann")

@@ -544,3 +544,10 @@ def test_texts_that_the_data_leave_out_are_told() -> None:
     (told,) = (line for line in found.warnings if line.startswith(note))
     assert told.endswith("of the 20 drawn: results describe only the texts used.")
     assert not any(note in line for line in lh.validate(frame, gold).warnings)
+
+
+@pytest.mark.parametrize("argument", ["consensus", "n_imputations"])
+def test_a_model_of_coders_was_removed(argument: str) -> None:
+    with pytest.raises(lh.ArgumentTypeError, match="was removed.*majority") as caught:
+        lh.validate(["a", "b"], ["a", "b"], **{argument: 5})  # type: ignore[arg-type] # removed
+    assert caught.value.code == "removed"
