@@ -108,8 +108,7 @@ new_spans <- function(found) {
 #' @param gold Passages from `read_spans()`. Texts are matched by their content.
 #' @param gamma Removed; TRUE is an error.
 #' @param level Confidence level.
-#' @param n_bootstrap Number of bootstrap draws; 0 computes no intervals.
-#' @param seed Seed of the bootstrap.
+#' @param n_bootstrap,seed Removed, without effect: intervals need no bootstrap.
 #' @export
 validate_spans <- function(
   coded,
@@ -118,8 +117,8 @@ validate_spans <- function(
   text = NULL,
   gamma = FALSE,
   level = 0.95,
-  n_bootstrap = 1000L,
-  seed = 1L
+  n_bootstrap = NULL,
+  seed = NULL
 ) {
   error_call <- rlang::current_env()
   check_given(gold)

@@ -17,6 +17,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import shape_of
 from llamaherd.research.codes import read
 from llamaherd.research.statistics.intervals import (
+    LEAST_SPREAD,
     LEVEL,
     level_of,
     share,
@@ -28,10 +29,7 @@ from llamaherd.research.statistics.ratings import (
     ratings_of,
     unit_weights_of,
 )
-from llamaherd.research.statistics.unit_influences import (
-    UnitInfluences,
-    possible_pairs,
-)
+from llamaherd.research.statistics.uncertainty import UnitStatistic, possible_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -100,7 +98,7 @@ def percent_agreement(
             kinds give the same result.
         tolerance: Largest difference between two numbers that agree.
         unit_weights: float[n], for example 1 / inclusion probability.
-        level: Confidence level of Wilson's interval, see `intervals.share`.
+        level: Confidence level, see `intervals.share`.
 
     Raises:
         ValueError: An argument is out of range, or coders have different numbers of
@@ -155,7 +153,7 @@ def cohen_kappa(
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
     error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. For the interval see
-    `unit_influences`.
+    `uncertainty`.
 
     Args:
         first: First coder's codes of n units; None marks a missing code. Or a list with
@@ -225,7 +223,7 @@ def gwet_ac1(
 
     The number of coders is arbitrary, and codes may be missing. A unit with a single code
     contributes to the frequencies of labels, but not to the agreement. The standard error
-    is by Gwet (2008); for the interval see `unit_influences`.
+    is by Gwet (2008); for the interval see `uncertainty`.
 
     Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
     Reliability, 4th edition, 2014, chapters 2 and 5.
@@ -277,9 +275,14 @@ def gwet_ac1(
         )
         pairs = possible_pairs(counts.any(axis=0), is_ordered=False)
         known = ratings.indices[0, coded] if isinstance(codes, ModelAndPerson) else None
-        low, high = UnitInfluences.of_pairs(
-            w, each, np.where(pairs, unseen, np.nan), known
-        ).limits(value, level_of(level), -1.0)
+        low, high = UnitStatistic(
+            value=value,
+            weights=w,
+            slopes=each,
+            unseen=np.where(pairs, unseen, np.nan),
+            groups=known,
+            least=-1.0,
+        ).limits(level_of(level))
     return Agreement(
         name="ac1",
         value=value,
@@ -348,28 +351,17 @@ def _kappa(
     is_model: bool,
 ) -> Agreement:
     """Compute kappa from both coders' labels, int64[2, n], and the units' weights."""
-    n, q = int((w > 0).sum()), len(distance)
-    worst = distance.max() if distance.size else 0.0
+    n = int((w > 0).sum())
     value, se, po, pe, low, high = (math.nan,) * 6
-    if n and q:
+    if n and len(distance):
         indices, w = indices[:, w > 0], w[w > 0] / w.sum()
-        p = np.bincount(indices[0] * q + indices[1], w, q * q).reshape(q, q)
-        rows, columns = p.sum(axis=1), p.sum(axis=0)
-        agree = 1 - distance / worst if worst > 0 else np.ones_like(distance)
-        po = float((agree * p).sum())
-        pe = float(rows @ agree @ columns)
-        if 1 - pe > 1e-12:
-            value = (po - pe) / (1 - pe)
-            by_row, by_column = agree @ columns, agree.T @ rows
-            pull = (by_row[:, None] + by_column[None, :]) * (1 - po)
-            slopes = (agree * (1 - pe) - pull) / (1 - pe) ** 2
-            slopes -= (p * slopes).sum()
-            each = slopes[indices[0], indices[1]]
-            se = math.sqrt(float(((w * each) ** 2).sum()))
-            pairs = possible_pairs(rows + columns > 0, is_ordered=is_weighted)
-            low, high = UnitInfluences.of_pairs(
-                w, each, np.where(pairs, slopes, np.nan), indices[0] if is_model else None
-            ).limits(value, level, -1.0)
+        found, po, pe = kappa_statistic(
+            indices, distance, w, is_ordered=is_weighted, is_model=is_model
+        )
+        value = found.value
+        if not math.isnan(value):
+            se = math.sqrt(float(((w * found.slopes) ** 2).sum()))
+            low, high = found.limits(level)
     return Agreement(
         name="weighted kappa" if is_weighted else "kappa",
         value=value,
@@ -382,3 +374,44 @@ def _kappa(
         n_coders=2,
         interval=INTERVAL,
     )
+
+
+def kappa_statistic(
+    indices: Integers,
+    distance: Floats,
+    w: Floats,
+    *,
+    is_ordered: bool = False,
+    is_model: bool = False,
+) -> tuple[UnitStatistic, float, float]:
+    """Return kappa as a function of the units' weights, observed and expected agreement.
+
+    Args:
+        indices: int64[2, n], labels of both coders.
+        distance: float64[q, q], disagreement weights.
+        w: float64[n], weights of the units, with the sum 1.
+        is_ordered: True if an unseen disagreement is one step on a scale.
+        is_model: True if the labels of the first coder are known before the codes.
+    """
+    q, worst = len(distance), distance.max()
+    p = np.bincount(indices[0] * q + indices[1], w, q * q).reshape(q, q)
+    rows, columns = p.sum(axis=1), p.sum(axis=0)
+    agree = 1 - distance / worst if worst > 0 else np.ones_like(distance)
+    po, pe = float((agree * p).sum()), float(rows @ agree @ columns)
+    value, slopes = math.nan, np.zeros((q, q))
+    if 1 - pe > LEAST_SPREAD:
+        value = (po - pe) / (1 - pe)
+        by_row, by_column = agree @ columns, agree.T @ rows
+        pull = (by_row[:, None] + by_column[None, :]) * (1 - po)
+        slopes = (agree * (1 - pe) - pull) / (1 - pe) ** 2
+        slopes -= (p * slopes).sum()
+    pairs = possible_pairs(rows + columns > 0, is_ordered=is_ordered)
+    made = UnitStatistic(
+        value=value,
+        weights=w,
+        slopes=slopes[indices[0], indices[1]],
+        unseen=np.where(pairs, slopes, np.nan),
+        groups=indices[0] if is_model else None,
+        least=-1.0,
+    )
+    return made, po, pe

@@ -10,7 +10,7 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.research.statistics.calibration_error import known
-from llamaherd.research.statistics.intervals import LEVEL, level_of, wilson
+from llamaherd.research.statistics.intervals import LEVEL, level_of, share_limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ class CoverageCurve:
         threshold: float64[p], the confidence at each point, in descending order.
         coverage: float64[p], share of texts that the model labels, ascending to 1.
         accuracy: float64[p], share of these texts whose label is right.
-        low: float64[p], lower limit of Wilson's interval, pointwise.
+        low: float64[p], lower limit, pointwise, see `intervals.share_limits`.
         high: float64[p], upper limit.
         n: Number of coded texts from which the curve was computed.
     """
@@ -98,7 +98,7 @@ def coverage_curve(
     total, hits, squares = (np.cumsum(x)[at] for x in (w, w * right, w**2))
     hits = np.minimum(hits / total, 1.0)
     ends = [
-        wilson(float(p), float(n), level)
+        share_limits(float(p), float(n), level)
         for p, n in zip(hits, total**2 / squares, strict=True)
     ]
     low, high = np.array(ends).reshape(-1, 2).T

@@ -17,7 +17,7 @@ from llamaherd.research.statistics.ratings import (
     ratings_of,
     unit_weights_of,
 )
-from llamaherd.research.statistics.unit_influences import UnitInfluences
+from llamaherd.research.statistics.uncertainty import UnitStatistic
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -48,7 +48,7 @@ def krippendorff_alpha(
 
     The number of coders is arbitrary, and codes may be missing. A unit with m >= 2 codes
     has the weight m; units with fewer codes are ignored. For the interval see
-    `unit_influences`; the expected disagreement is not treated as known.
+    `uncertainty`; the expected disagreement is not treated as known.
 
     Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011.
 
@@ -82,9 +82,14 @@ def krippendorff_alpha(
         value = found.alpha
     if not math.isnan(value):
         known = ratings.indices[0, used] if isinstance(codes, ModelAndPerson) else None
-        low, high = UnitInfluences.of_pairs(
-            w, found.slopes, found.unseen, known if scale == "nominal" else None
-        ).limits(value, level_of(level), -1.0)
+        low, high = UnitStatistic(
+            value=value,
+            weights=w,
+            slopes=found.slopes,
+            unseen=found.unseen,
+            groups=known if scale == "nominal" else None,
+            least=-1.0,
+        ).limits(level_of(level))
     return Agreement(
         name="alpha",
         value=value,

@@ -9,16 +9,22 @@ Quality & Quantity 38, 787-800.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from llamaherd.research.statistics.uncertainty import UnitStatistic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from llamaherd.research.codes.span_files import Unit
     from llamaherd.research.statistics.ratings import Floats, Integers
+
+_NO_CASE = np.full((1, 1), math.nan)  # of a statistic without unseen cases
+_MOST_LEFT_OUT = 1000  # largest number of times that texts are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,34 +77,57 @@ def _touched(units: Iterable[Unit], others: Sequence[Unit]) -> int:
     )
 
 
-def f1_of(counts: Matches, texts: Integers | None = None) -> dict[str, float]:
-    """Return precision, recall and F1; NaN if undefined.
+# Counts that a further passage adds to those of `Matches`, in the order of its fields: one
+# that both marked, a false alarm, a missed one.
+_PASSAGES = np.array([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]])
 
-    Args:
-        counts: Counts of matches in n texts.
-        texts: Indices of texts to include; None to include each text once.
+
+def f1_of(counts: Matches) -> dict[str, UnitStatistic]:
+    """Return precision, recall and F1 as functions of the weights of the texts.
+
+    An unseen text has one further passage. Overlap F1 is the harmonic mean of overlap
+    precision and recall; 0 if no passages overlap, or one side has none.
     """
-    own = slice(None) if texts is None else texts
-    given, true, exact, right, found = (
-        float(each[own].sum())
-        for each in (counts.given, counts.true, counts.exact, counts.right, counts.found)
-    )
+    of_texts = np.stack(
+        [counts.given, counts.true, counts.exact, counts.right, counts.found], axis=1
+    ).astype(np.float64)
+    given, true, exact, right, found = np.eye(5)
     made = {
-        "exact precision": _ratio(exact, given),
-        "exact recall": _ratio(exact, true),
-        "exact f1": _ratio(2 * exact, given + true),
-        "overlap precision": _ratio(right, given),
-        "overlap recall": _ratio(found, true),
+        name: _ratio(of_texts, part, whole)
+        for name, part, whole in (
+            ("exact precision", exact, given),
+            ("exact recall", exact, true),
+            ("exact f1", 2 * exact, given + true),
+            ("overlap precision", right, given),
+            ("overlap recall", found, true),
+        )
     }
-    precision, recall = made["overlap precision"], made["overlap recall"]
-    made["overlap f1"] = _ratio(2 * precision * recall, precision + recall)
-    if not np.isfinite(made["overlap f1"]) and given + true > 0:
-        made["overlap f1"] = 0.0  # one side has no passages, or no passages overlap
-    return made
+    one, other = made["overlap precision"], made["overlap recall"]
+    total = one.value + other.value
+    if total > 0:
+        by_one, by_other = (2 * (each.value / total) ** 2 for each in (other, one))
+        f1 = replace(
+            one,
+            value=2 * one.value * other.value / total,
+            slopes=by_one * one.slopes + by_other * other.slopes,
+            unseen=by_one * one.unseen + by_other * other.unseen,
+        )
+    else:
+        value = 0.0 if of_texts[:, :2].any() else math.nan
+        f1 = replace(one, value=value, slopes=0 * one.weights, unseen=_NO_CASE)
+    return {**made, "overlap f1": f1}
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else float("nan")
+def _ratio(counts: Floats, part: Floats, whole: Floats) -> UnitStatistic:
+    """Return a quotient of two sums of counts over the texts; NaN without any."""
+    total = float((counts @ whole).sum())
+    n, value = len(counts), math.nan
+    slopes, unseen = np.zeros(n), _NO_CASE
+    if total > 0:
+        value = float((counts @ part).sum()) / total
+        slopes = counts @ (part - value * whole) / total
+        unseen = (_PASSAGES @ (part - value * whole) / total)[:, None]
+    return UnitStatistic(value=value, weights=np.ones(n), slopes=slopes, unseen=unseen)
 
 
 class Unitizing:
@@ -144,6 +173,27 @@ class Unitizing:
             each = [units.placed(texts, begins) for units in part.units]
             expected += _expected(each, length)
         return 1 - observed / expected if expected > 0 else float("nan")
+
+    def statistic(self) -> UnitStatistic:
+        """Return alpha as a function of the weights of the texts.
+
+        The influence of a text is the change of alpha if it is left out (jackknife). More
+        than 1,000 texts are left out in as many groups of neighbours.
+        """
+        n = len(self._lengths)
+        value, groups = self.alpha(), min(n, _MOST_LEFT_OUT)
+        place = np.arange(n) * groups // max(n, 1)
+        slopes = np.zeros(groups)
+        if groups > 1:
+            without = [self.alpha(np.flatnonzero(place != g)) for g in range(groups)]
+            slopes = (value - np.array(without)) * (1 - 1 / groups)
+        return UnitStatistic(
+            value=value,
+            weights=np.ones(groups),
+            slopes=slopes - slopes.mean(),
+            unseen=_NO_CASE,
+            least=-1.0,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,9 +179,7 @@ def validate(
         scale=scale,
         level=level,
         accuracy=measured,
-        **agreements_of(
-            given, right, codes, measured.labels if are_sets else None, how
-        ),
+        **agreements_of(given, right, codes, measured.labels if are_sets else None, how),
         ceiling=ceiling_of(codes.codes, given, how.w, level),
         brier=_brier(answers, codes, right, how.w, level),
         calibration=calibration,

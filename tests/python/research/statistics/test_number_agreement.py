@@ -65,18 +65,28 @@ def test_correlations_and_errors_are_those_of_scipy_and_numpy() -> None:
 
 
 @pytest.mark.parametrize("name", ["pearson", "spearman", "icc", "alpha", "rmse"])
-def test_a_unit_left_out_is_computed_without_a_loop(name: str) -> None:
-    """With equal weights the standard error equals that of a jackknife in a loop."""
-    found = number_agreement([MODEL, PEOPLE]).measures[name]
+@pytest.mark.parametrize("weighted", [False, True])
+def test_intervals_are_those_of_the_derivatives_by_weights(
+    name: str, weighted: bool
+) -> None:
+    """The derivatives are those of small changes of each weight."""
     scale = math.log if name == "rmse" else math.atanh
-    without = []
+    w = RNG.uniform(1, 4, 40) if weighted else np.ones(40)
+    found = number_agreement([MODEL, PEOPLE], unit_weights=w).measures[name]
+    influences = []
     for i in range(40):
-        kept = np.arange(40) != i
-        part = number_agreement([MODEL[kept], PEOPLE[kept]]).measures[name]
-        without.append(scale(part.value))
-    spread = math.sqrt(39 / 40 * ((np.array(without) - scale(found.value)) ** 2).sum())
+        moved = [
+            number_agreement(
+                [MODEL, PEOPLE], unit_weights=w * (1 + sign * 1e-5 * (np.arange(40) == i))
+            )
+            for sign in (1, -1)
+        ]
+        one, other = (scale(each.measures[name].value) for each in moved)
+        influences.append((one - other) / 2e-5)
+    spread = math.sqrt(40 / 39 * (np.array(influences) ** 2).sum())
     reach = (scale(found.high) - scale(found.low)) / 2
-    assert reach == pytest.approx(stats.t.ppf(0.975, 39) * spread, rel=1e-6)
+    df = w.sum() ** 2 / (w**2).sum() - 1
+    assert reach == pytest.approx(stats.t.ppf(0.975, df) * spread, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", ["pearson", "spearman", "icc", "alpha", "rmse", "mae"])

@@ -78,21 +78,23 @@ def test_measures_are_shares_and_symmetric(
 ) -> None:
     one = f1_of(matches([given_units], [true_units]))
     other = f1_of(matches([true_units], [given_units]))
-    for name, value in one.items():
+    for name, found in one.items():
+        value = found.value
         assert math.isnan(value) or 0 <= value <= 1
         mirror = name.replace("precision", "#").replace("recall", "precision")
-        same = other[mirror.replace("#", "recall")]
+        same = other[mirror.replace("#", "recall")].value
         assert value == pytest.approx(same, nan_ok=True)
     if given_units or true_units:
-        assert one["exact f1"] <= one["overlap f1"] + 1e-12
-    same = f1_of(matches([given_units], [given_units]))
-    assert not given_units or same["exact f1"] == same["overlap f1"] == 1.0
+        assert one["exact f1"].value <= one["overlap f1"].value + 1e-12
+    same_units = f1_of(matches([given_units], [given_units]))
+    for name in ("exact f1", "overlap f1"):
+        assert not given_units or same_units[name].value == 1.0
 
 
 def test_counts_of_an_example() -> None:
     own = [Unit(0, 4, "a"), Unit(5, 9, "b"), Unit(10, 12, "a")]
     true = [Unit(0, 4, "a"), Unit(5, 9, "a"), Unit(11, 15, "a"), Unit(20, 22, "a")]
-    found = f1_of(matches([own], [true]))
+    found = {name: each.value for name, each in f1_of(matches([own], [true])).items()}
     assert found == pytest.approx(
         {
             "exact precision": 1 / 3,
@@ -103,3 +105,54 @@ def test_counts_of_an_example() -> None:
             "overlap f1": 4 / 7,
         }
     )
+
+
+def marked(rng: np.random.Generator, n: int) -> tuple[list[list[Unit]], list[list[Unit]]]:
+    """Return passages of n texts, true ones and those that a model found."""
+    true, own = [], []
+    for _ in range(n):
+        places = [Unit(20 * i, 20 * i + 10, "x") for i in range(rng.poisson(1.5))]
+        true.append(places)
+        found = [unit for unit in places if rng.random() < 0.8]
+        own.append(found + [Unit(200, 210, "x")] * int(rng.random() < 0.2))
+    return own, true
+
+
+@pytest.mark.parametrize("name", ["exact f1", "overlap f1", "exact recall"])
+def test_slopes_are_derivatives_by_the_weights_of_texts(name: str) -> None:
+    own, true = marked(np.random.default_rng(3), 12)
+    found = f1_of(matches(own, true))[name]
+    for i in (0, 5):
+        repeated = [
+            f1_of(matches(own * 200 + [own[i]] * times, true * 200 + [true[i]] * times))
+            for times in (1, 0)
+        ]
+        slope = (repeated[0][name].value - repeated[1][name].value) * 200
+        assert slope == pytest.approx(found.slopes[i], abs=2e-3)
+
+
+def test_intervals_of_passages_hold() -> None:
+    rng = np.random.default_rng(8)
+    truth = f1_of(matches(*marked(rng, 20_000)))["exact f1"].value
+    inside = 0
+    for _ in range(300):
+        low, high = f1_of(matches(*marked(rng, 40)))["exact f1"].limits(0.95)
+        inside += low <= truth <= high
+    assert 0.92 <= inside / 300 <= 0.99
+
+
+def test_texts_without_an_error_have_an_interval() -> None:
+    _, true = marked(np.random.default_rng(1), 30)
+    low, high = f1_of(matches(true, true))["exact f1"].limits(0.95)
+    assert 0.8 < low < high == 1
+
+
+def test_alpha_has_the_interval_of_a_jackknife() -> None:
+    own, true = marked(np.random.default_rng(5), 30)
+    of = Unitizing([own, true], [300] * 30)
+    found = of.statistic()
+    without = np.array([of.alpha(np.flatnonzero(np.arange(30) != i)) for i in range(30)])
+    spread = np.sqrt(29 / 30 * ((without - without.mean()) ** 2).sum())
+    low, high = found.limits(0.95)
+    assert found.value == of.alpha()
+    assert high - low == pytest.approx(2 * 2.04523 * spread, rel=1e-4)
