@@ -52,7 +52,7 @@ from llamaherd.research.reports.report_texts import (
     span_labels,
 )
 from llamaherd.research.statistics.coefficients import COEFFICIENTS
-from llamaherd.research.validation.numbers import NUMBERS
+from llamaherd.research.statistics.number_agreement import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -35,6 +35,18 @@ if TYPE_CHECKING:
     from llamaherd.research.statistics.ratings import Floats
 
 
+# Measures in the order of tables, with their titles.
+NUMBERS = {
+    "pearson": "Pearson's correlation",
+    "spearman": "Spearman's rank correlation",
+    "icc": "ICC(2,1), absolute agreement",
+    "alpha": "Krippendorff's alpha, interval",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "bias": "mean difference (bias)",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberAgreement:
     """Agreement of numbers that several raters gave to the same texts.
@@ -71,8 +83,7 @@ class NumberAgreement:
     @property
     def measures(self) -> dict[str, Measure]:
         """The measures that are not None, by name."""
-        names = ("pearson", "spearman", "icc", "alpha", "rmse", "mae", "bias")
-        found = {name: getattr(self, name) for name in names}
+        found = {name: getattr(self, name) for name in NUMBERS}
         return {name: each for name, each in found.items() if each is not None}
 
 
@@ -212,9 +223,9 @@ def _pearson(x: Floats, w: Floats) -> UnitStatistic:
     one, other = x - np.average(x, axis=1, weights=w)[:, None]
     squares = float(w @ one**2), float(w @ other**2)
     spread = math.sqrt(squares[0] * squares[1])
-    of_spread = (
-        spread / 2 * (one**2 / squares[0] + other**2 / squares[1]) if spread else w
-    )
+    of_spread = np.zeros(len(w))
+    if spread > 0:
+        of_spread = spread / 2 * (one**2 / squares[0] + other**2 / squares[1])
     return _ratio(float(w @ (one * other)), spread, one * other, of_spread, w)
 
 

@@ -178,7 +178,7 @@ def compare(
         else _measure(statistic, level)
         for statistic, hit in zip(statistics, hits, strict=True)
     )
-    return _paired(values, statistics, hits, units, level, adjust)
+    return _paired(values, statistics, hits, units, level=level, adjust=adjust)
 
 
 def compare_numbers(
@@ -213,7 +213,7 @@ def compare_numbers(
         for each in filled
     )
     statistics = [UnitStatistic.mean(each, units.weights) for each in errors]
-    return _paired(values, statistics, errors, units, level, adjust)
+    return _paired(values, statistics, errors, units, level=level, adjust=adjust)
 
 
 def _paired(
@@ -221,6 +221,7 @@ def _paired(
     statistics: Sequence[UnitStatistic],
     outcomes: Sequence[Flags | Floats],
     units: UnitCodes | UnitNumbers,
+    *,
     level: float,
     adjust: Adjust,
 ) -> Paired:

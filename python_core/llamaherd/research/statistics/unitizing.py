@@ -77,8 +77,8 @@ def _touched(units: Iterable[Unit], others: Sequence[Unit]) -> int:
     )
 
 
-# Counts that a further passage adds to those of `Matches`, in the order of its fields: one
-# that both marked, a false alarm, a missed one.
+# Counts that a further passage adds to `Matches`, in the order of its fields: one that
+# both marked, a false alarm, a missed one.
 _PASSAGES = np.array([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]])
 
 

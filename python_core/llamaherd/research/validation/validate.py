@@ -13,6 +13,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.removed import removed
 from llamaherd.core.words import setting
 from llamaherd.research import frames
+from llamaherd.research.codes import are_measured, number_in, text_of
 from llamaherd.research.codes.majority import REMOVED, majority_codes
 from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.source import Source
@@ -30,11 +31,15 @@ from llamaherd.research.statistics.intervals import (
     level_of,
     warn_of_bootstrap,
 )
+from llamaherd.research.statistics.number_agreement import number_agreement
 from llamaherd.research.statistics.ratings import SCALES
-from llamaherd.research.validation import label_set_agreement as sets
-from llamaherd.research.validation.coefficients import (
+from llamaherd.research.validation.agreement import (
     agreements_of,
+    as_sets,
     ceiling_of,
+    label_text,
+    majority_of,
+    names_of,
 )
 from llamaherd.research.validation.inputs import (
     answers_of,
@@ -42,18 +47,18 @@ from llamaherd.research.validation.inputs import (
     in_one_form,
     label_column_of,
 )
-from llamaherd.research.validation.numbers import compared_numbers, scale_of_numbers
 from llamaherd.research.validation.validation import (
     Validation,
     Wrong,
 )
-from llamaherd.research.validation.validation_warnings import warnings_of
+from llamaherd.research.validation.validation_page import warnings_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
     from llamaherd.research.statistics import CalibrationError, CoverageCurve
+    from llamaherd.research.statistics.number_agreement import NumberAgreement
     from llamaherd.research.statistics.ratings import Flags, Floats, Scale
     from llamaherd.research.validation.inputs import Codes, ModelLabels
 
@@ -77,8 +82,8 @@ def validate(
     """Compare a model's labels with human codes.
 
     If several people coded a text, the most frequent code is taken as correct, and on a
-    tie the code of the first of the tied coders. Texts drawn with known probabilities are weighted by 1 / probability, so that all
-    results describe all texts.
+    tie the code of the first of the tied coders. Texts drawn with known probabilities are
+    weighted by 1 / probability, so that all results describe all texts.
 
     Args:
         coded: Result of `annotate` or `classify_parallel`; a data frame with a column of
@@ -130,12 +135,12 @@ def validate(
         raise ArgumentError(
             f"must be 'nominal' for several labels, not {scale!r}", argument="scale"
         )
-    answers, codes = (sets.as_sets if are_sets else in_one_form)(answers, codes)
-    names = sets.names_of(answers, codes) if are_sets else _names(answers, codes, scale)
+    answers, codes = (as_sets if are_sets else in_one_form)(answers, codes)
+    names = names_of(answers, codes) if are_sets else _names(answers, codes, scale)
     given = [answers.labels[row] for row in codes.rows]
     unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
     if are_sets:
-        right, n_ties = sets.majority_of(codes.codes, names or ())
+        right, n_ties = majority_of(codes.codes, names or ())
     else:
         right, n_ties = majority_codes(codes.codes)
     how = CoefficientSettings(
@@ -228,15 +233,15 @@ def _unit_weights(
 def _in_words(found: Validation) -> Validation:
     """Return the validation with joined labels instead of tuples of labels."""
     names = found.labels
-    most = sets.label_text(found.accuracy.majority_label, names)
+    most = label_text(found.accuracy.majority_label, names)
     return replace(
         found,
         accuracy=replace(found.accuracy, majority_label=most),
         wrong=tuple(
             replace(
                 each,
-                label=sets.label_text(each.label, names),
-                truth=sets.label_text(each.truth, names),
+                label=label_text(each.label, names),
+                truth=label_text(each.truth, names),
             )
             for each in found.wrong
         ),
@@ -318,3 +323,71 @@ def _wrong(
         )
     found.sort(key=lambda each: (math.isnan(each.prob), -each.prob, each.row))
     return tuple(found)
+
+
+def scale_of_numbers(labels: Sequence[Any], scale: Scale) -> Scale:
+    """Return "interval" if the labels are measurements, else the given scale."""
+    return "interval" if scale == "nominal" and are_measured(labels) else scale
+
+
+def compared_numbers(
+    answers: ModelLabels,
+    codes: Codes,
+    scale: Scale,
+    level: float,
+    weights: Floats | None,
+) -> tuple[NumberAgreement | None, NumberAgreement | None]:
+    """Compare the model's numbers with people's numbers, and people with each other.
+
+    The model's number is the expected value if the probabilities of all labels are known,
+    else its label. The number that several people give a text is the mean of their codes.
+
+    Returns:
+        The comparison of the model with people, and the comparison of people with each
+        other. Both comparisons are None for a nominal scale, or if a label or a code is
+        not a number; the comparison of people is also None if fewer than two people
+        coded.
+    """
+    if scale == "nominal":
+        return None, None
+    people = _numbers([code for column in codes.codes for code in column])
+    model = _model_numbers(answers)
+    if people is None or model is None:
+        return None, None
+    by_coder = people.reshape(len(codes.codes), -1)
+    known = np.isfinite(by_coder)
+    n_known = known.sum(axis=0)
+    total = np.where(known, by_coder, 0).sum(axis=0)
+    average = np.where(n_known > 0, total / np.maximum(n_known, 1), math.nan)
+    found = number_agreement(
+        np.stack([model[codes.rows], average]), unit_weights=weights, level=level
+    )
+    if len(by_coder) < 2:
+        return found, None
+    return found, number_agreement(by_coder, unit_weights=weights, level=level)
+
+
+def _model_numbers(answers: ModelLabels) -> Floats | None:
+    """Return the model's number for each text; None if a label is not a number."""
+    if answers.expected is not None:
+        return answers.expected
+    names = _numbers(answers.names) if answers.names else None
+    if answers.probs is not None and names is not None:
+        return np.asarray(answers.probs @ names)
+    return _numbers(answers.labels)
+
+
+def _numbers(values: Sequence[Any]) -> Floats | None:
+    """Return values as numbers, NaN for None; None if a value is not a number."""
+    found = []
+    for value in values:
+        if value is None:
+            found.append(math.nan)
+            continue
+        if isinstance(value, (bool, np.bool_)):
+            return None
+        number = number_in(str(text_of(value)))
+        if number is None:
+            return None
+        found.append(float(number))
+    return np.array(found, dtype=np.float64)

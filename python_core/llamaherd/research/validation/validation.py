@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from llamaherd.research.statistics.number_agreement import NumberAgreement
     from llamaherd.research.statistics.ratings import Floats, Scale
-    from llamaherd.research.validation.label_set_agreement import LabelAgreement
+    from llamaherd.research.validation.agreement import LabelAgreement
 
 Row = tuple[str, str, str, float, float, float, int]
 COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
