@@ -17,7 +17,7 @@ from llamaherd.core.errors import ArgumentError, BadArgumentError
 from llamaherd.research import statistics
 from llamaherd.research.codes import check_comparable, check_names, names_of, read
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.statistics.coefficients import CoefficientSettings
+from llamaherd.research.statistics.agreement import CoefficientSettings
 from llamaherd.research.statistics.intervals import warn_of_bootstrap
 from llamaherd.research.validation.validation import COLUMNS
 from llamaherd.research.validation.validation_page import page_of
@@ -25,8 +25,7 @@ from llamaherd.research.validation.validation_page import page_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.statistics.agreement import Agreement
-    from llamaherd.research.statistics.ratings import Codes, Scale
+    from llamaherd.research.statistics.ratings import Agreement, Codes, Scale
 
 _TEXT = ".text"  # name of the column of texts; no other column has this name
 _BETWEEN = ("model and people", "between people")

@@ -37,7 +37,7 @@ from llamaherd.research.coding.step_results import (
     methods,
 )
 from llamaherd.research.coding.texts import unique_texts
-from llamaherd.research.statistics.text_heads import least_sure
+from llamaherd.research.statistics.heads import least_sure
 
 if TYPE_CHECKING:
     from llamaherd.core.stats import Stats

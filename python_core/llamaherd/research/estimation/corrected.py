@@ -14,8 +14,8 @@ from llamaherd.research.estimation.estimate import settings_of
 from llamaherd.research.estimation.estimate_inputs import Inputs, all_values
 from llamaherd.research.estimation.outcomes import asks_median, shares_or_scores
 from llamaherd.research.estimation.predictions import predictions_of
+from llamaherd.research.statistics.influences import replicate_factors
 from llamaherd.research.statistics.intervals import LEVEL
-from llamaherd.research.statistics.replicates import replicate_factors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,7 +144,7 @@ def replicate_weights(
         ValueError: An argument does not fit the data.
 
     Source: Beaumont, Patak, Int. Stat. Rev. 80, 2012; see also
-        `llamaherd.research.statistics.replicates`.
+        `llamaherd.research.statistics.influences`.
     """
     checks.integer("n", n, 2, 100_000)
     checks.integer("seed", seed, 0, 2**53)

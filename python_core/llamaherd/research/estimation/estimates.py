@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.coding.source import Source
-    from llamaherd.research.statistics.codes_alone import CodesAlone
+    from llamaherd.research.statistics.label_weight import CodesAlone
     from llamaherd.research.statistics.representative import LabelCheck
     from llamaherd.research.statistics.sampling import Floats
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.predictions import Predicted
-    from llamaherd.research.statistics.codes_alone import CodesAlone
+    from llamaherd.research.statistics.label_weight import CodesAlone
     from llamaherd.research.statistics.regression import Estimated, Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 

@@ -22,17 +22,17 @@ from llamaherd.research.estimation.fitting import (
     tried,
 )
 from llamaherd.research.estimation.notes import skewed
-from llamaherd.research.statistics import dsl, ppi
-from llamaherd.research.statistics.codes_alone import codes_alone
+from llamaherd.research.statistics import dsl, label_weight
 from llamaherd.research.statistics.intervals import NO_LIMITS
+from llamaherd.research.statistics.label_weight import codes_alone
 from llamaherd.research.statistics.regression import FitError, check_rank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.estimation.estimates import Estimate, Method
-    from llamaherd.research.statistics.codes_alone import CodesAlone
     from llamaherd.research.statistics.dsl import Problem
+    from llamaherd.research.statistics.label_weight import CodesAlone
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 _LEAST_CODES = 2  # minimum number of codes of a group
@@ -193,7 +193,9 @@ def _mean_by(
     n_fitted: float | Floats = 1.0
     if method == "ppi":
         part, found = (
-            ppi.simple_means(part) if settings.is_plain else (part, ppi.tuned_means(part))
+            label_weight.simple_means(part)
+            if settings.is_plain
+            else (part, label_weight.tuned_means(part))
         )
         shares = np.abs(table.ways)
         n_fitted = shares @ (1.0 + ~part.all_coded) / shares.sum(axis=1)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from llamaherd.research.estimation.fitting import FitSettings
-    from llamaherd.research.statistics.codes_alone import CodesAlone
+    from llamaherd.research.statistics.label_weight import CodesAlone
     from llamaherd.research.statistics.sampling import Floats, Ints
 
     UpTo = Callable[[float], tuple[Floats, Floats]]  # shares of texts, of codes

@@ -22,7 +22,7 @@ from llamaherd.research.estimation.fitting import (
 )
 from llamaherd.research.estimation.notes import skewed
 from llamaherd.research.statistics import dsl
-from llamaherd.research.statistics.codes_alone import codes_alone
+from llamaherd.research.statistics.label_weight import codes_alone
 from llamaherd.research.statistics.regression import check_rank
 
 if TYPE_CHECKING:

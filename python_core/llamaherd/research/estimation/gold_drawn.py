@@ -23,7 +23,7 @@ from llamaherd.research.coding.label_sets import (
 from llamaherd.research.estimation import gold_codes, gold_json
 from llamaherd.research.estimation.gold_codes import CodeReader, Places, read_codes
 from llamaherd.research.statistics import waves
-from llamaherd.research.statistics.draw_variance import Outside, together
+from llamaherd.research.statistics.waves import Outside, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

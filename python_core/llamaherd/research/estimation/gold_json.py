@@ -12,8 +12,7 @@ import numpy as np
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.research.statistics import waves
-from llamaherd.research.statistics.draw_variance import Outside
-from llamaherd.research.statistics.waves import Wave
+from llamaherd.research.statistics.waves import Outside, Wave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

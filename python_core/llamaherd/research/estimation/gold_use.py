@@ -16,9 +16,9 @@ from llamaherd.research.codes import numbers_of, text_of
 from llamaherd.research.codes.majority import note_on_ties
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.statistics import waves
-from llamaherd.research.statistics.draw_variance import Outside, together
 from llamaherd.research.statistics.dsl import Drawing
-from llamaherd.research.statistics.nonresponse import answered
+from llamaherd.research.statistics.representative import answered
+from llamaherd.research.statistics.waves import Outside, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

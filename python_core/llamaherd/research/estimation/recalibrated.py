@@ -21,7 +21,7 @@ from llamaherd.research.coding.columns import (
 )
 from llamaherd.research.coding.joins import RAW
 from llamaherd.research.statistics.accuracy import accuracy_of
-from llamaherd.research.statistics.calibration_error import brier_score, calibration_error
+from llamaherd.research.statistics.calibration import brier_score, calibration_error
 from llamaherd.research.statistics.intervals import Measure, mean
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from llamaherd.asks.options import ClassifyOptions
     from llamaherd.asks.scores import ClassifyResults
     from llamaherd.loop.group import GroupLoop
+    from llamaherd.research.pairs.bradley_terry import Pair
     from llamaherd.research.pairs.comparison import PairComparison
     from llamaherd.research.pairs.work import PairWork
-    from llamaherd.research.statistics.pair_design import Pair
     from llamaherd.run.host import Host
     from llamaherd.run.hosted import LoopCall
 

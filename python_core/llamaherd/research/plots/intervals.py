@@ -11,9 +11,9 @@ from llamaherd.core.plurals import count_of
 from llamaherd.research.estimation.estimates import group_name
 from llamaherd.research.plots.rows import Value, panels_plot, rows_plot
 from llamaherd.research.plots.words import cut, interval, number, short
-from llamaherd.research.selection.effect import TITLES
-from llamaherd.research.statistics.coefficients import COEFFICIENTS
-from llamaherd.research.statistics.paired import MEASURES as PAIRED
+from llamaherd.research.selection.measures import LABEL_MEASURES as PAIRED
+from llamaherd.research.selection.measures import TITLES
+from llamaherd.research.statistics.agreement import COEFFICIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,8 +23,8 @@ from llamaherd.research.plots.result_dicts import (
     variants_dict,
 )
 from llamaherd.research.selection.comparison import CodebookComparison
-from llamaherd.research.statistics.agreement import Agreement
-from llamaherd.research.statistics.coverage import CoverageCurve
+from llamaherd.research.statistics.calibration import CoverageCurve
+from llamaherd.research.statistics.ratings import Agreement
 from llamaherd.research.validation.spans import SpanValidation
 from llamaherd.research.validation.validation import Validation
 

@@ -16,7 +16,7 @@ from llamaherd.research.reports.report_blocks import (
     table_block,
     text_block,
 )
-from llamaherd.research.selection.effect import TITLES
+from llamaherd.research.selection.measures import TITLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from llamaherd.research.reports import prose
 from llamaherd.research.reports.checklist import ChecklistItem, checklist_of
 from llamaherd.research.reports.prose import cite, short_hash
 from llamaherd.research.reports.report_data import estimates_in
-from llamaherd.research.selection.effect import TITLES
+from llamaherd.research.selection.measures import TITLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

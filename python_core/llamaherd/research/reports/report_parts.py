@@ -51,7 +51,7 @@ from llamaherd.research.reports.report_texts import (
     example_blocks,
     span_labels,
 )
-from llamaherd.research.statistics.coefficients import COEFFICIENTS
+from llamaherd.research.statistics.agreement import COEFFICIENTS
 from llamaherd.research.statistics.number_agreement import NUMBERS
 
 if TYPE_CHECKING:

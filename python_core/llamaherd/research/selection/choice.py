@@ -17,10 +17,10 @@ from llamaherd.core.words import call
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.selection.candidates import hash_of
 from llamaherd.research.selection.comparison import CodebookComparison, checked_comparison
-from llamaherd.research.selection.effect import TITLES
+from llamaherd.research.selection.measures import TITLES
 
 if TYPE_CHECKING:
-    from llamaherd.research.selection.effect import SelectionMeasure
+    from llamaherd.research.selection.measures import SelectionMeasure
 
 Prefer = Literal["value", "speed"]
 PREFER: tuple[Prefer, ...] = ("value", "speed")

@@ -26,15 +26,14 @@ from llamaherd.research.selection.candidates import (
 from llamaherd.research.selection.comparison import CodebookComparison, ComparedCandidate
 from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import (
+    ADJUST,
     checked_measure,
     is_of_numbers,
-    measured,
 )
-from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.part_codes import codes_of_part, measured
 from llamaherd.research.selection.split import opened_sample, record_of
 from llamaherd.research.selection.timing import seconds_per_text
 from llamaherd.research.statistics.intervals import LEVEL, level_of
-from llamaherd.research.statistics.paired import ADJUST
 
 if TYPE_CHECKING:
     import os
@@ -46,9 +45,8 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.codebook import Codebook
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.selection.candidates import CodebookCandidate
-    from llamaherd.research.selection.effect import SelectionMeasure
+    from llamaherd.research.selection.measures import Adjust, SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
-    from llamaherd.research.statistics.paired import Adjust
     from llamaherd.run.host import Host
 
     Given = Codebook | CodebookCandidate

@@ -27,10 +27,9 @@ from llamaherd.research.selection.candidates import (
 )
 from llamaherd.research.selection.choice import CodebookChoice, checked_choice
 from llamaherd.research.selection.comparison import wrapped_notes
-from llamaherd.research.selection.effect import TITLES
 from llamaherd.research.selection.given_labels import GivenLabels
-from llamaherd.research.selection.measures import is_of_numbers, measured
-from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.measures import TITLES, is_of_numbers
+from llamaherd.research.selection.part_codes import codes_of_part, measured
 from llamaherd.research.selection.split import (
     opened_sample,
     part_of,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.stats import ProgressOption
     from llamaherd.research.coding.coded import Coded
-    from llamaherd.research.selection.effect import SelectionMeasure
+    from llamaherd.research.selection.measures import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.research.statistics.intervals import Measure
     from llamaherd.research.validation.validation import Validation

@@ -26,14 +26,14 @@ from llamaherd.research.selection.distances import (
     text_distances,
     vector_distances,
 )
-from llamaherd.research.selection.effect import ExamplesEffect, examples_of
 from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import (
+    ExamplesEffect,
     checked_measure,
+    examples_of,
     is_of_numbers,
-    measured,
 )
-from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.part_codes import codes_of_part, measured
 from llamaherd.research.selection.split import opened_sample, part_of
 from llamaherd.research.statistics.intervals import LEVEL
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.research.estimation.gold_drawn import GoldSample
-    from llamaherd.research.selection.effect import SelectionMeasure
+    from llamaherd.research.selection.measures import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.research.statistics.ratings import Floats
     from llamaherd.run.host import Host

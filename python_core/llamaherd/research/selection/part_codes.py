@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,15 +16,23 @@ from llamaherd.core.words import words
 from llamaherd.research.codes import number_in
 from llamaherd.research.codes.majority import note_on_ties
 from llamaherd.research.coding.label_sets import labels_in
+from llamaherd.research.selection.measures import (
+    Paired,
+    UnitCodes,
+    UnitNumbers,
+    compare,
+    compare_numbers,
+)
 from llamaherd.research.selection.split import part_of
-from llamaherd.research.statistics.nonresponse import answered
-from llamaherd.research.statistics.paired import UnitCodes
+from llamaherd.research.statistics.representative import answered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llamaherd.research.coding.label_sets import Labels
     from llamaherd.research.estimation.gold_drawn import GoldSample
+    from llamaherd.research.selection.given_labels import GivenLabels
+    from llamaherd.research.selection.measures import Adjust, SelectionMeasure
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers
 
 _LEAST = 2  # least number of codes of a part
@@ -187,3 +196,25 @@ def _decided(
     if code is None:
         return None, False
     return labels_in(code, sample.names) if sample.several else (code,), is_tie
+
+
+def measured(
+    codes: PartCodes,
+    labels: Sequence[GivenLabels],
+    measure: SelectionMeasure,
+    *,
+    level: float,
+    adjust: Adjust = "bonferroni",
+) -> Paired:
+    """Return the value of the measure for each candidate, and their differences."""
+    if measure == "mae":
+        names = [float(each) for each in labels[0].names or codes.names]
+        ends = min(names, default=math.nan), max(names, default=math.nan)
+        units = UnitNumbers(
+            numbers=codes.numbers, weights=codes.weights, strata=codes.strata, ends=ends
+        )
+        return compare_numbers(
+            [each.numbers for each in labels], units, level=level, adjust=adjust
+        )
+    members = [codes.members(codes.sets_of(each.labels)) for each in labels]
+    return compare(members, codes.units, measure, level=level, adjust=adjust)

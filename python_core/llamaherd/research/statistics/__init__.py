@@ -7,14 +7,12 @@ from llamaherd.research.statistics.agreement import (
     gwet_ac1,
     percent_agreement,
 )
-from llamaherd.research.statistics.calibration_error import (
+from llamaherd.research.statistics.calibration import (
     CalibrationBin,
     CalibrationError,
+    CoverageCurve,
     brier_score,
     calibration_error,
-)
-from llamaherd.research.statistics.coverage import (
-    CoverageCurve,
     coverage_curve,
     for_people,
 )

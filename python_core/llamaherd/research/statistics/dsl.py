@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.research.statistics.draw_variance import hajek
 from llamaherd.research.statistics.regression import (
     Estimated,
     FitError,
@@ -47,12 +46,13 @@ from llamaherd.research.statistics.regression import (
     sandwich,
     scores,
 )
+from llamaherd.research.statistics.waves import hajek
 
 if TYPE_CHECKING:
-    from llamaherd.research.statistics.draw_variance import Outside
     from llamaherd.research.statistics.ratings import Flags
     from llamaherd.research.statistics.regression import Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
+    from llamaherd.research.statistics.waves import Outside
 
 
 _MOST_LEVERAGE = 0.9  # upper bound of leverages, so that terms stay finite

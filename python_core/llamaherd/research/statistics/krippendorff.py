@@ -10,9 +10,10 @@ import numpy as np
 
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.words import setting
-from llamaherd.research.statistics.agreement import INTERVAL, Agreement
 from llamaherd.research.statistics.intervals import LEVEL, level_of, warn_of_bootstrap
 from llamaherd.research.statistics.ratings import (
+    INTERVAL,
+    Agreement,
     ModelAndPerson,
     ratings_of,
     unit_weights_of,

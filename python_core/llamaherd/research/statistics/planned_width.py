@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from llamaherd.research.statistics import dsl, ppi
+from llamaherd.research.statistics import dsl, label_weight
 from llamaherd.research.statistics.dsl import Problem
 from llamaherd.research.statistics.influences import Influences
 from llamaherd.research.statistics.intervals import normal_quantile
@@ -103,7 +103,9 @@ def _half(problem: Problem, method: str, level: float) -> float:
     if method == "ppi" and not problem.is_all_coded:
         plain = problem.target == "population"
         problem, found = (
-            ppi.simple_means(problem) if plain else (problem, ppi.tuned_means(problem))
+            label_weight.simple_means(problem)
+            if plain
+            else (problem, label_weight.tuned_means(problem))
         )
     else:
         found = dsl.rectified(problem, 1.0 if method == "dsl" else 0.0)

@@ -1,4 +1,4 @@
-"""Numeric representation of codes that several coders gave to the same units."""
+"""Codes that several coders gave to the same units, and coefficients of agreement."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ Codes = Sequence[Sequence[Code]]
 Scale = Literal["nominal", "ordinal", "interval", "ratio"]
 _MANY_CODERS = 4  # more coders than this, and than units, are rather units
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval", "ratio")
+INTERVAL = "influences of units, t"  # method of most intervals
 
 
 class CodesByCoder(tuple[Sequence[Code], ...]):
@@ -43,6 +44,41 @@ class ModelAndPerson(CodesByCoder):
     """Codes of a model and of a person: the model's labels of all texts are known."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """A coefficient of agreement and its confidence interval.
+
+    Attributes:
+        name: Name of the coefficient, as in `agreement.COEFFICIENTS`.
+        value: Coefficient: 1 for perfect agreement, 0 for the agreement expected by
+            chance; for "percent" a share in [0, 1]. NaN if it is undefined: no unit has
+            two codes, or all codes are equal.
+        low: Lower confidence limit; NaN if there is no interval, for one unit.
+        high: Upper confidence limit.
+        se: Standard error; NaN if the interval does not use one.
+        observed: Observed agreement; for alpha the observed disagreement, in distances of
+            the scale.
+        expected: Agreement expected by chance; for alpha the expected disagreement.
+        n_units: Number of units with two codes or more.
+        n_coders: Number of coders.
+        interval: Method of the interval.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    se: float
+    observed: float
+    expected: float
+    n_units: int
+    n_coders: int
+    interval: str
+
+    def __float__(self) -> float:
+        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -20,20 +20,16 @@ from llamaherd.research.coding.label_sets import (
     none_of,
     words_for_none,
 )
-from llamaherd.research.statistics.agreement import Agreement
 from llamaherd.research.statistics.intervals import mean, share
-from llamaherd.research.statistics.ratings import CodesByCoder, ModelAndPerson
+from llamaherd.research.statistics.ratings import Agreement, CodesByCoder, ModelAndPerson
 from llamaherd.research.validation.inputs import with_codes
-from llamaherd.research.validation.validation import (
-    Ceiling,
-    PairAgreement,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.statistics.coefficients import CoefficientSettings
+    from llamaherd.research.statistics.agreement import CoefficientSettings
+    from llamaherd.research.statistics.intervals import Measure
     from llamaherd.research.statistics.ratings import Floats
     from llamaherd.research.validation.inputs import Codes, ModelLabels
 
@@ -111,6 +107,37 @@ def ceiling_of(
         model=share(b, v, level),
         difference=mean(b - a, v, level),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """Agreement of people with each other and with the model, on the same texts.
+
+    Attributes:
+        people: Share of texts on which two people agree.
+        model: Share of texts on which the model agrees with one person.
+        difference: `model` minus `people`, with a t interval.
+    """
+
+    people: Measure
+    model: Measure
+    difference: Measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairAgreement:
+    """Agreement of two coders.
+
+    Attributes:
+        first: Name of the first coder; the model is called "model".
+        second: Name of the second coder.
+        coefficients: Percent agreement and kappa; weighted kappa for ordered labels; with
+            several labels per text, means over the labels.
+    """
+
+    first: str
+    second: str
+    coefficients: tuple[Agreement, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

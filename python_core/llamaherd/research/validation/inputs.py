@@ -29,8 +29,8 @@ from llamaherd.research.coding.joins import (
     relabelled,
 )
 from llamaherd.research.coding.parts import locked_note, open_parts
-from llamaherd.research.statistics.nonresponse import answered
 from llamaherd.research.statistics.ratings import listed
+from llamaherd.research.statistics.representative import answered
 
 _ROUNDING = 1e-9  # tolerance of sums of probabilities
 

@@ -23,7 +23,7 @@ from llamaherd.research.statistics.intervals import (
     level_of,
     warn_of_bootstrap,
 )
-from llamaherd.research.statistics.unitizing import Unitizing, f1_of, matches
+from llamaherd.research.validation.unitizing import Unitizing, f1_of, matches
 from llamaherd.research.validation.validation import COLUMNS
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from llamaherd.research.statistics import (
     calibration_error,
     coverage_curve,
 )
-from llamaherd.research.statistics.coefficients import CoefficientSettings
+from llamaherd.research.statistics.agreement import CoefficientSettings
 from llamaherd.research.statistics.intervals import (
     LEVEL,
     Measure,

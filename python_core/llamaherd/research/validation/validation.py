@@ -26,41 +26,14 @@ if TYPE_CHECKING:
     )
     from llamaherd.research.statistics.number_agreement import NumberAgreement
     from llamaherd.research.statistics.ratings import Floats, Scale
-    from llamaherd.research.validation.agreement import LabelAgreement
+    from llamaherd.research.validation.agreement import (
+        Ceiling,
+        LabelAgreement,
+        PairAgreement,
+    )
 
 Row = tuple[str, str, str, float, float, float, int]
 COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
-    """Agreement of people with each other and with the model, on the same texts.
-
-    Attributes:
-        people: Share of texts on which two people agree.
-        model: Share of texts on which the model agrees with one person.
-        difference: `model` minus `people`, with a t interval.
-    """
-
-    people: Measure
-    model: Measure
-    difference: Measure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairAgreement:
-    """Agreement of two coders.
-
-    Attributes:
-        first: Name of the first coder; the model is called "model".
-        second: Name of the second coder.
-        coefficients: Percent agreement and kappa; weighted kappa for ordered labels; with
-            several labels per text, means over the labels.
-    """
-
-    first: str
-    second: str
-    coefficients: tuple[Agreement, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,12 @@ from llamaherd.core.plurals import MOST_ROWS, count_of, first_rows, percent, ver
 from llamaherd.research.codes import are_alike
 from llamaherd.research.codes.majority import note_on_ties
 from llamaherd.research.coding.texts import same_rows
-from llamaherd.research.statistics.coefficients import COEFFICIENTS
+from llamaherd.research.statistics.agreement import COEFFICIENTS
 from llamaherd.research.statistics.number_agreement import NUMBERS
 from llamaherd.research.statistics.representative import copied, label_check
 
 if TYPE_CHECKING:
     from llamaherd.research.validation.inputs import Codes, ModelLabels
-    from llamaherd.research.validation.validation import Validation
 
 Validation = Any  # avoids an import cycle: validation.py imports this module
 

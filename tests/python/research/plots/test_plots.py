@@ -25,7 +25,7 @@ from llamaherd.research.plots import (
 )
 from llamaherd.research.plots.plot import plot_of
 from llamaherd.research.plots.result_dicts import label_summary
-from llamaherd.research.statistics.coefficients import COEFFICIENTS
+from llamaherd.research.statistics.agreement import COEFFICIENTS
 from plotted import notes, the, values
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llamaherd.research.selection.measures import UnitNumbers, compare_numbers
 from llamaherd.research.statistics.gold_size import gold_size
 from llamaherd.research.statistics.number_agreement import number_agreement
-from llamaherd.research.statistics.paired import UnitNumbers, compare_numbers
 from llamaherd.research.statistics.paired_size import number_size
 from statsmodels.stats.power import TTestPower
 

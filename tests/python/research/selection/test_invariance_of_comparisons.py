@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llamaherd.research.pairs import bradley_terry
+from llamaherd.research.selection import measures as paired
 from llamaherd.research.statistics import (
-    bradley_terry,
     brier_score,
     calibration_error,
     coverage_curve,
-    paired,
 )
 
 N = 60
@@ -42,7 +42,7 @@ def compared(found: paired.Paired) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("adjust", ["none", "bonferroni"])
-@pytest.mark.parametrize("measure", paired.MEASURES)
+@pytest.mark.parametrize("measure", paired.LABEL_MEASURES)
 def test_models_are_compared_whatever_the_order_of_texts_and_labels(
     measure: Any, adjust: Any
 ) -> None:
@@ -64,7 +64,7 @@ def test_models_are_compared_whatever_the_order_of_texts_and_labels(
         np.testing.assert_allclose(apart, differences, atol=1e-6)
 
 
-@pytest.mark.parametrize("measure", paired.MEASURES)
+@pytest.mark.parametrize("measure", paired.LABEL_MEASURES)
 def test_two_models_that_change_places_have_the_negative_difference(measure: Any) -> None:
     units = paired.UnitCodes(should=one_hot(TRUE), weights=WEIGHTS, strata=STRATA)
     one = compared(paired.compare(GIVEN[:2], units, measure))[1][0]

@@ -21,14 +21,30 @@ covariance is White's sandwich, with each residual scaled by its leverage (HC3).
 use t quantiles; the degrees of freedom are the number of pairs minus the number of fitted
 strengths.
 
+Pairs to compare are chosen by their information. The start is a random cycle through all
+objects. After this cycle, each object has been compared twice, and strengths can be
+fitted. Each later round draws at most half as many pairs as there are objects, and each
+object is in at most one pair. The gain of a pair is the increase of the log determinant
+of the information about strengths if this pair is compared next:
+
+    log(1 + p (1 - p) v),
+
+where p is the fitted probability that the first object wins, and v is the variance of the
+difference of both strengths. The gain is large if the outcome is uncertain, or if little
+is known about the objects. No pair is drawn twice, because a model repeats its answer.
+
 Sources: Bradley, Terry, "Rank Analysis of Incomplete Block Designs: I. The Method of
 Paired Comparisons", Biometrika 39, 1952; Ford, "Solution of a Ranking Problem from Binary
 Comparisons", Am. Math. Monthly 64, 1957 (when a maximum exists); Firth, "Bias Reduction
 of Maximum Likelihood Estimates", Biometrika 80, 1993; Kosmidis, Firth, "Bias Reduction in
-Exponential Family Nonlinear Models", Biometrika 96, 2009; Papke, Wooldridge,
-"Econometric Methods for Fractional Response Variables", J. Appl. Econometrics 11, 1996;
-MacKinnon, White, J. Econometrics 29, 1985 (HC3); Aronow, Samii, Assenova, "Cluster-Robust
-Variance Estimation for Dyadic Data", Political Analysis 23, 2015.
+Exponential Family Nonlinear Models", Biometrika 96, 2009; Papke, Wooldridge, "Econometric
+Methods for Fractional Response Variables", J. Appl. Econometrics 11, 1996; MacKinnon,
+White, J. Econometrics 29, 1985 (HC3); Aronow, Samii, Assenova, "Cluster-Robust Variance
+Estimation for Dyadic Data", Political Analysis 23, 2015; Glickman, Jensen, "Adaptive
+Paired Comparison Design", J. Stat. Planning and Inference 127, 2005 (pairs by expected
+information); Pollitt, "The Method of Adaptive Comparative Judgement", Assessment in
+Education 19, 2012 (rounds); Grasshoff, Schwabe, "Optimal Design for the Bradley-Terry
+Paired Comparison Model", Stat. Methods & Appl. 17, 2008 (the determinant).
 """
 
 from __future__ import annotations
@@ -39,7 +55,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from llamaherd.research.statistics.sampling import Floats, Ints
+
+    Pair = tuple[int, int]
 
 EDGE = 1e-6  # shares are at least this far from 0 and 1: strengths stay finite
 _MOST_STEPS = 200
@@ -256,3 +276,77 @@ def _filled(laplacian: Floats) -> Floats:
     """Return a regular matrix that acts like the Laplacian on vectors with sum 0."""
     scale = max(float(np.trace(laplacian)), 1e-300)
     return np.asarray(laplacian + scale / len(laplacian) ** 2)
+
+
+_MOST_CANDIDATES = 1_000_000  # largest number of pairs whose gain is computed in a round
+
+
+def first_pairs(n: int, rng: np.random.Generator) -> list[Pair]:
+    """Return a random cycle through n objects; for two objects, their only pair."""
+    order = rng.permutation(n).tolist()
+    if n == 2:
+        return [(order[0], order[1])]
+    return list(zip(order, [*order[1:], order[0]], strict=True))
+
+
+def next_pairs(
+    fit: StrengthFit, known: Collection[Pair], most: int, rng: np.random.Generator
+) -> list[Pair]:
+    """Return the pairs of the next round; each object is in at most one pair.
+
+    Args:
+        fit: Fit to all results so far.
+        known: Pairs that were compared before, in either order.
+        most: Largest number of pairs.
+        rng: Random number generator, for ties and for the order within pairs.
+    """
+    n = len(fit.strengths)
+    first, second = _candidates(n, known, rng)
+    gain = _gain(fit, first, second)
+    order = np.lexsort((rng.random(len(gain)), -gain))
+    return _matched(first[order], second[order], min(most, n // 2), rng)
+
+
+def random_pairs(
+    n: int, known: Collection[Pair], most: int, rng: np.random.Generator
+) -> list[Pair]:
+    """Return random pairs of a round; each object is in at most one pair."""
+    first, second = _candidates(n, known, rng)
+    order = rng.permutation(len(first))
+    return _matched(first[order], second[order], min(most, n // 2), rng)
+
+
+def _matched(
+    first: Ints, second: Ints, most: int, rng: np.random.Generator
+) -> list[Pair]:
+    """Accept pairs in their order, if neither object is in an accepted pair."""
+    taken: set[int] = set()
+    found: list[Pair] = []
+    for i, j in zip(first.tolist(), second.tolist(), strict=True):
+        if len(found) == most:
+            break
+        if i not in taken and j not in taken:
+            taken |= {i, j}
+            found.append((i, j) if rng.random() < 0.5 else (j, i))
+    return found
+
+
+def _candidates(
+    n: int, known: Collection[Pair], rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Return pairs that were not compared, i < j; a random part if there are too many."""
+    if n * (n - 1) // 2 <= _MOST_CANDIDATES:
+        first, second = np.triu_indices(n, 1)
+    else:
+        drawn = rng.integers(0, n, (2, _MOST_CANDIDATES))
+        drawn = np.unique(np.sort(drawn[:, drawn[0] != drawn[1]], axis=0), axis=1)
+        first, second = drawn
+    asked = np.array([min(p) * n + max(p) for p in known], dtype=np.int64)
+    free = ~np.isin(first * n + second, asked)
+    return first[free], second[free]
+
+
+def _gain(fit: StrengthFit, first: Ints, second: Ints) -> Floats:
+    d = fit.strengths[first] - fit.strengths[second]
+    weight = np.exp(-np.logaddexp(0, d) - np.logaddexp(0, -d))
+    return np.asarray(np.log1p(weight * spread(fit.information, first, second)))

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llamaherd.research.statistics import accuracy_of, cohen_kappa, paired
+from llamaherd.research.selection import measures as paired
+from llamaherd.research.statistics import accuracy_of, cohen_kappa
 from llamaherd.research.statistics.gold_size import gold_size
 from llamaherd.research.statistics.paired_size import paired_size
 
@@ -54,7 +55,7 @@ def test_values_are_those_of_validate() -> None:
         "macro_f1": own.macro_f1.value,
         "kappa": kappa.value,
     }
-    for measure in paired.MEASURES:
+    for measure in paired.LABEL_MEASURES:
         found = paired.compare(members(given), units(truth, w), measure)
         assert found.values[0].value == pytest.approx(expected[measure])
         (pair,) = found.differences
@@ -62,7 +63,7 @@ def test_values_are_those_of_validate() -> None:
         assert pair.low <= pair.value <= pair.high
 
 
-@pytest.mark.parametrize("measure", paired.MEASURES)
+@pytest.mark.parametrize("measure", paired.LABEL_MEASURES)
 def test_slopes_are_derivatives_by_weight(measure: paired.MeasureName) -> None:
     rng = np.random.default_rng(2)
     truth, given = coded(rng, 40, (0.7,))
@@ -83,7 +84,7 @@ def test_slopes_are_derivatives_by_weight(measure: paired.MeasureName) -> None:
         assert found.slopes[i] / w.sum() == pytest.approx(slope, rel=1e-4, abs=1e-9)
 
 
-@pytest.mark.parametrize("measure", paired.MEASURES)
+@pytest.mark.parametrize("measure", paired.LABEL_MEASURES)
 def test_intervals_of_differences_hold(measure: paired.MeasureName) -> None:
     """Also where hardly any two labels differ; before, all equal had no interval."""
     rng = np.random.default_rng(12)
@@ -135,7 +136,7 @@ def test_strata_and_equal_labels() -> None:
     assert pair.turned().first == 1
 
 
-@pytest.mark.parametrize("measure", paired.MEASURES)
+@pytest.mark.parametrize("measure", paired.LABEL_MEASURES)
 def test_a_difference_of_all_units_has_an_interval(measure: paired.MeasureName) -> None:
     """The limits were equal to the difference, which seemed to be significant."""
     truth = np.repeat(np.arange(K), 4)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from llamaherd.research.codes.span_files import Unit
-from llamaherd.research.statistics.unitizing import Unitizing, f1_of, matches
+from llamaherd.research.validation.unitizing import Unitizing, f1_of, matches
 
 
 def units(label: str, *places: tuple[int, int]) -> list[Unit]:

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from llamaherd.research.pairs.design import ComparedPair, PairDesign
-from llamaherd.research.statistics.bradley_terry import (
+from llamaherd.research.pairs.bradley_terry import (
     components,
     dyadic_variance,
-    fit_strengths,
-    spread,
-)
-from llamaherd.research.statistics.pair_design import (
     first_pairs,
+    fit_strengths,
     next_pairs,
     random_pairs,
+    spread,
 )
+from llamaherd.research.pairs.design import ComparedPair, PairDesign
 from scipy.optimize import minimize
 
 if TYPE_CHECKING:
