@@ -156,9 +156,8 @@ from .research.statistics import gwet_ac1 as gwet_ac1
 from .research.statistics import krippendorff_alpha as krippendorff_alpha
 from .research.statistics import percent_agreement as percent_agreement
 from .research.statistics.gold_size import GoldSize as GoldSize
+from .research.statistics.gold_size import PairedSize as PairedSize
 from .research.statistics.gold_size import gold_size as gold_size
-from .research.statistics.paired_size import NumberSize as NumberSize
-from .research.statistics.paired_size import PairedSize as PairedSize
 from .research.validation.reliability import (
     compute_confusion_matrices as compute_confusion_matrices,
 )

@@ -170,7 +170,6 @@ APART = {
     "GoldSize": "one number",
     "LabelCheck": "six labels",
     "MethodsText": "the paragraph",
-    "NumberSize": "one number",
     "PairedSize": "one number",
     "PromptPreview": "the prompt",
     "Recalibrated": "a Coded with four numbers",

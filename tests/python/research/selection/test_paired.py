@@ -9,7 +9,6 @@ import pytest
 from llamaherd.research.selection import measures as paired
 from llamaherd.research.statistics import accuracy_of, cohen_kappa
 from llamaherd.research.statistics.gold_size import gold_size
-from llamaherd.research.statistics.paired_size import paired_size
 
 K = 3
 
@@ -160,14 +159,13 @@ def test_kappa_is_for_one_label() -> None:
 
 def test_size_has_the_power_that_it_promises() -> None:
     size = gold_size(compare=0.1, differ=0.3)
-    assert size == paired_size(0.1, differ=0.3)
     rng = np.random.default_rng(4)
     kinds = rng.choice(3, (2000, size.gold), p=[0.2, 0.1, 0.7])
     d = (kinds == 0).astype(float) - (kinds == 1)
     z = d.mean(axis=1) / (d.std(axis=1) / np.sqrt(size.gold))
     assert np.mean(z > 1.96) == pytest.approx(0.8, abs=0.04)
     assert str(size).splitlines()[1].startswith(f"  {size.gold} texts")
-    assert paired_size(0.1, differ=0.3, candidates=5).gold > size.gold
+    assert gold_size(compare=0.1, differ=0.3, candidates=5).gold > size.gold
 
 
 def test_sizes_refused() -> None:

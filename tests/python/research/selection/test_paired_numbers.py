@@ -10,7 +10,6 @@ import pytest
 from llamaherd.research.selection.measures import UnitNumbers, compare_numbers
 from llamaherd.research.statistics.gold_size import gold_size
 from llamaherd.research.statistics.number_agreement import number_agreement
-from llamaherd.research.statistics.paired_size import number_size
 from statsmodels.stats.power import TTestPower
 
 
@@ -118,7 +117,9 @@ def test_size_equals_the_exact_size_of_a_t_test(compare: float, spread: float) -
     size = gold_size(compare=compare, measure="mae", spread=spread)
     assert abs(size.gold - exact) <= 1.5
     exact = TTestPower().solve_power(compare / spread, power=0.9, alpha=0.05 / 10)
-    size = number_size(compare, spread=spread, power=0.9, candidates=5)
+    size = gold_size(
+        compare=compare, measure="mae", spread=spread, power=0.9, candidates=5
+    )
     assert abs(size.gold - exact) <= 2.5
 
 
@@ -152,7 +153,7 @@ def test_spread_of_numbers_is_that_of_the_differences() -> None:
     rng = np.random.default_rng(12)
     for r in (-0.5, 0.0, 0.8):
         errors = 2 * rng.multivariate_normal([0, 0], [[1, r], [r, 1]], 400_000).T
-        size = number_size(0.1, error=2, correlation=r)
+        size = gold_size(compare=0.1, measure="mae", error=2, correlation=r)
         assert size.spread == pytest.approx(
             np.std(np.diff(abs(errors), axis=0)), rel=0.01
         )
