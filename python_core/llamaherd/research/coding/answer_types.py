@@ -15,7 +15,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import setting, words
 from llamaherd.research.coding import codebook_checks as parts
 from llamaherd.research.coding.scales import scale_of_dict
-from llamaherd.research.coding.span_type import (
+from llamaherd.research.coding.spans import (
     check_places,
     checked_example,
     checked_spans,

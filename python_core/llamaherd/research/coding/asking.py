@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.asks.keywords import SamplingSettings
     from llamaherd.journal.journal import Journal
     from llamaherd.research.coding.answers import Answers
-    from llamaherd.research.coding.work import CodingWork
+    from llamaherd.research.coding.settings import CodingWork
     from llamaherd.run.host import Host
     from llamaherd.run.hosted import LoopCall
 

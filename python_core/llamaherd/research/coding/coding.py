@@ -21,11 +21,9 @@ from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
 from llamaherd.research.coding.answers import Answers, bound, of_rows, summed
 from llamaherd.research.coding.asking import Asking
-from llamaherd.research.coding.coded_frame import coded_frame
-from llamaherd.research.coding.columns import as_results, table_of
+from llamaherd.research.coding.columns import as_results, coded_frame, table_of
 from llamaherd.research.coding.evidence import Quotes
-from llamaherd.research.coding.notes import notes_of
-from llamaherd.research.coding.record import record_of, thinking_record
+from llamaherd.research.coding.record import notes_of, record_of, thinking_record
 from llamaherd.research.coding.texts import hash_of_texts, is_blank, unique_texts
 from llamaherd.research.frames import with_columns
 from llamaherd.run.hosted import HostedCall
@@ -40,8 +38,7 @@ if TYPE_CHECKING:
     from llamaherd.loop.group import GroupLoop
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.coding.columns import CodedColumns
-    from llamaherd.research.coding.settings import Settings
-    from llamaherd.research.coding.work import CodingWork
+    from llamaherd.research.coding.settings import CodingWork, Settings
     from llamaherd.run.host import Host
     from llamaherd.run.hosted import LoopCall
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.asks.annotate_options import AnnotateOptions
@@ -289,3 +289,30 @@ def journal_path(given: object, default: str) -> str | None:
             argument="journal",
         )
     return os.fspath(given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodingWork:
+    """Texts to code, with codebook and settings.
+
+    Attributes:
+        frame: The caller's data frame.
+        text: Name of the column of texts.
+        texts: The n texts; None for missing texts.
+        codebook: Codebook of the coding.
+        settings: Settings of the coding.
+        columns: Names of the new columns by role, without omitted columns.
+        versions: Further versions for the record.
+        is_piece: True if these rows are part of a larger data set whose other rows are
+            unknown. Each prompt's seed is then derived from its text instead of its
+            index.
+    """
+
+    frame: Any
+    text: str
+    texts: list[str | None]
+    codebook: Codebook
+    settings: Settings
+    columns: dict[str, str]
+    versions: Mapping[str, str] = field(default_factory=dict)
+    is_piece: bool = False

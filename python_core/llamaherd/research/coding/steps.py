@@ -26,16 +26,16 @@ from llamaherd.research.coding.answers import summed
 from llamaherd.research.coding.coding import Coding, is_failure
 from llamaherd.research.coding.head_step import HeadStep
 from llamaherd.research.coding.record import model_record
-from llamaherd.research.coding.step_coded import coded_of_steps
-from llamaherd.research.coding.step_models import name_of
 from llamaherd.research.coding.step_results import (
     MODEL,
     UNSURE,
     StepResults,
+    coded_of_steps,
     counted,
     measured,
     methods,
 )
+from llamaherd.research.coding.step_settings import name_of
 from llamaherd.research.coding.texts import unique_texts
 from llamaherd.research.statistics.heads import least_sure
 
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from llamaherd.core.stats import Stats
     from llamaherd.loop.group import GroupLoop
     from llamaherd.research.coding.coded import Coded
-    from llamaherd.research.coding.step_models import StepModels
+    from llamaherd.research.coding.settings import CodingWork
+    from llamaherd.research.coding.step_settings import StepModels
     from llamaherd.research.coding.texts import Integers
-    from llamaherd.research.coding.work import CodingWork
     from llamaherd.run.host import Host
 
 _TEXT = ".text"  # name of the column of texts in a step; no role has this name

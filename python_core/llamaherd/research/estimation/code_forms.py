@@ -27,7 +27,7 @@ from llamaherd.research.coding.label_sets import (
     joined,
     words_for_none,
 )
-from llamaherd.research.coding.relabelled import check_relabelled, marks_of
+from llamaherd.research.coding.source import check_relabelled, marks_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
 
 if TYPE_CHECKING:

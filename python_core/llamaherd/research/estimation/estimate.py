@@ -13,7 +13,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import part_of
 from llamaherd.core.removed import removed
 from llamaherd.core.words import setting
-from llamaherd.research.codes.majority import REMOVED
+from llamaherd.research.codes.coders import REMOVED
 from llamaherd.research.coding.source import Source
 from llamaherd.research.coding.survey import mean_one
 from llamaherd.research.estimation import formulas

@@ -23,7 +23,7 @@ from llamaherd.research.coding.joins import (
     relabelled,
 )
 from llamaherd.research.coding.label_sets import has_several, scale_of
-from llamaherd.research.coding.parts import locked_note, open_parts
+from llamaherd.research.coding.source import locked_note, open_parts
 from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.estimation import formula_terms
 from llamaherd.research.estimation.code_forms import in_one_form, undeclared

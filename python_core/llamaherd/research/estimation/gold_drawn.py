@@ -14,7 +14,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import check_free, write_whole
 from llamaherd.core.plurals import count_of
 from llamaherd.core.words import call
-from llamaherd.research.codes.majority import majority, majority_of_sets
+from llamaherd.research.codes.coders import majority, majority_of_sets
 from llamaherd.research.coding.label_sets import (
     joined,
     labels_in,

@@ -13,7 +13,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.core.words import call, setting, words
 from llamaherd.research.codes import numbers_of, text_of
-from llamaherd.research.codes.majority import note_on_ties
+from llamaherd.research.codes.coders import note_on_ties
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.statistics import waves
 from llamaherd.research.statistics.dsl import Drawing

@@ -16,9 +16,8 @@ from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.keeping import keeping
 from llamaherd.research.pairs.design import DESIGNS, PAIRS_A_TEXT, n_pairs_of
-from llamaherd.research.pairs.question import LABELS, LAYOUT, PairQuestion
+from llamaherd.research.pairs.question import LABELS, LAYOUT, PairQuestion, PairWork
 from llamaherd.research.pairs.run import PairRun
-from llamaherd.research.pairs.work import PairWork
 from llamaherd.research.statistics.intervals import LEVEL, level_of
 from llamaherd.run.hosted import HostedCall
 

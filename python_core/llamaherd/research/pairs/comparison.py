@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.pairs.bradley_terry import StrengthFit
     from llamaherd.research.pairs.design import PairDesign
-    from llamaherd.research.pairs.work import PairWork
+    from llamaherd.research.pairs.question import PairWork
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 STRENGTH_COLUMNS = (

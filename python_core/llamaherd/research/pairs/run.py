@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llamaherd.loop.group import GroupLoop
     from llamaherd.research.pairs.bradley_terry import Pair
     from llamaherd.research.pairs.comparison import PairComparison
-    from llamaherd.research.pairs.work import PairWork
+    from llamaherd.research.pairs.question import PairWork
     from llamaherd.run.host import Host
     from llamaherd.run.hosted import LoopCall
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from llamaherd.core.decimals import percents
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
-from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.coding.spans import SPANS
 from llamaherd.research.plots import description
 from llamaherd.research.plots.description import (
     Axis,
@@ -24,7 +24,7 @@ from llamaherd.research.plots.result_dicts import BANDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.plots.words import Fields
+    from llamaherd.research.plots.description import Fields
 
 _SHARES = ("0%", "to 25%", "to 50%", "to 75%", "to 100%")  # classes of shares
 _PHASES = ("waited", "prompt read, to the first token", "answer")

@@ -9,8 +9,8 @@ from llamaherd.core.decimals import percents
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.research.estimation.estimates import group_name
+from llamaherd.research.plots.description import cut, interval, number, short
 from llamaherd.research.plots.rows import Value, panels_plot, rows_plot
-from llamaherd.research.plots.words import cut, interval, number, short
 from llamaherd.research.selection.measures import LABEL_MEASURES as PAIRED
 from llamaherd.research.selection.measures import TITLES
 from llamaherd.research.statistics.agreement import COEFFICIENTS
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.research.pairs.comparison import PairComparison
-    from llamaherd.research.plots.description import Plot, Range
-    from llamaherd.research.plots.words import Fields
+    from llamaherd.research.plots.description import Fields, Plot, Range
     from llamaherd.research.selection.comparison import CodebookComparison
 
 METHODS = {

@@ -13,13 +13,16 @@ from llamaherd.research.plots.description import (
     SQUARE,
     Axis,
     Band,
+    Fields,
     Line,
     Mark,
     Plot,
     Points,
     Texts,
+    interval,
+    number,
+    numbers,
 )
-from llamaherd.research.plots.words import Fields, interval, number, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.coding.spans import SPANS
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.robustness_result import Robustness
 from llamaherd.research.pairs.comparison import PairComparison

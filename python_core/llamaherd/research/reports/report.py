@@ -26,8 +26,12 @@ from llamaherd.research.reports.report_data import (
     evaluation_dict,
     to_json,
 )
-from llamaherd.research.reports.report_document import document_of, is_unedited
-from llamaherd.research.reports.report_page import JSON_ID, page_of
+from llamaherd.research.reports.report_document import (
+    JSON_ID,
+    document_of,
+    is_unedited,
+    page_of,
+)
 from llamaherd.research.selection.evaluation import Evaluation
 from llamaherd.research.validation.spans import SpanValidation
 from llamaherd.research.validation.validation import Validation

@@ -12,7 +12,7 @@ from jinja2 import TemplateError
 from llamaherd.core.errors import ArgumentError, BadArgumentError, LlamaHerdError
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.research.reports.report_data import FORMAT, VERSION
-from llamaherd.research.reports.report_page import JSON_ID
+from llamaherd.research.reports.report_document import JSON_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

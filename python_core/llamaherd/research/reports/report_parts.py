@@ -14,13 +14,13 @@ from llamaherd.research.plots.counts import (
 )
 from llamaherd.research.plots.intervals import MEASURES, measures_plot, scores_plot
 from llamaherd.research.plots.planes import calibration_plot, coverage_plot, numbers_plot
-from llamaherd.research.reports.method_parts import (
+from llamaherd.research.reports.methods import (
     checklist_blocks,
     choice_blocks,
     methods_blocks,
+    methods_of,
     references_blocks,
 )
-from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.prose import DESIGNS, design_text, weights_of
 from llamaherd.research.reports.report_blocks import (
     duration_text,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llamaherd.core.plurals import count_of
-from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.coding.spans import SPANS
 from llamaherd.research.plots.counts import Passage, passages_of
-from llamaherd.research.reports.highlights import N_COLOURS, pieces_of
 from llamaherd.research.reports.report_blocks import (
     LONGEST,
     number_text,
@@ -18,7 +18,7 @@ from llamaherd.research.reports.report_blocks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from llamaherd.research.reports.report_blocks import Block
     from llamaherd.research.reports.report_data import Contents
@@ -113,3 +113,39 @@ def _legend(contents: Contents) -> Block:
     return text_block(
         f"The first {count_of(n, 'text')}; the label is before each passage."
     )
+
+
+N_COLOURS = 6  # number of colours in the page's style; further labels reuse them
+
+
+class MarkedPiece(NamedTuple):
+    """Part of a text with the same passages throughout.
+
+    Attributes:
+        text: Characters of the part.
+        labels: Labels of the passages that contain this part; () outside passages.
+        starts: Labels of the passages that begin with this part.
+    """
+
+    text: str
+    labels: tuple[str, ...]
+    starts: tuple[str, ...]
+
+
+def pieces_of(text: str, passages: Iterable[Passage]) -> list[MarkedPiece]:
+    """Split a text at the starts and ends of its passages, which may overlap."""
+    inside = [
+        Passage(max(each.start, 0), min(each.end, len(text)), each.label)
+        for each in passages
+        if each.start < min(each.end, len(text))
+    ]
+    ends = {0, len(text), *(each.start for each in inside), *(e.end for e in inside)}
+    cuts = sorted(ends)
+    return [
+        MarkedPiece(
+            text[start:end],
+            tuple(p.label for p in inside if p.start <= start and end <= p.end),
+            tuple(p.label for p in inside if p.start == start),
+        )
+        for start, end in pairwise(cuts)
+    ]

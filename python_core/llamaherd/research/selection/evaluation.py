@@ -17,8 +17,8 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.keeping import keeping
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.annotate import annotated
-from llamaherd.research.coding.parts import SPLIT
 from llamaherd.research.coding.record import model_record
+from llamaherd.research.coding.source import SPLIT
 from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
 from llamaherd.research.selection.candidates import (
     check_codebook,

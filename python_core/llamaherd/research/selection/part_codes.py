@@ -14,7 +14,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.core.words import words
 from llamaherd.research.codes import number_in
-from llamaherd.research.codes.majority import note_on_ties
+from llamaherd.research.codes.coders import note_on_ties
 from llamaherd.research.coding.label_sets import labels_in
 from llamaherd.research.selection.measures import (
     Paired,

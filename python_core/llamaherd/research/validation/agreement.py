@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llamaherd.research.codes import check_coders, read_sets
-from llamaherd.research.codes.majority import majority_of_sets
+from llamaherd.research.codes.coders import majority_of_sets
 from llamaherd.research.coding.label_sets import (
     BETWEEN,
     in_order,

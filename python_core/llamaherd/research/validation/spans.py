@@ -16,7 +16,7 @@ from llamaherd.core.words import call
 from llamaherd.research import frames
 from llamaherd.research.codes.span_files import FORMATS, Unit, marked_texts
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.coding.spans import SPANS
 from llamaherd.research.statistics.intervals import (
     LEVEL,
     Measure,

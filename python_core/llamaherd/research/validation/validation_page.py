@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd.core.decimals import decimals, limits, percents
 from llamaherd.core.plurals import MOST_ROWS, count_of, first_rows, percent, verb
 from llamaherd.research.codes import are_alike
-from llamaherd.research.codes.majority import note_on_ties
+from llamaherd.research.codes.coders import note_on_ties
 from llamaherd.research.coding.texts import same_rows
 from llamaherd.research.statistics.agreement import COEFFICIENTS
 from llamaherd.research.statistics.number_agreement import NUMBERS

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from llamaherd.cli.spans import spans as spans_command
 from llamaherd.research import frames
-from llamaherd.research.coding.span_type import flattened
+from llamaherd.research.coding.spans import flattened
 from llamaherd.structured.quoting import located
 from llamaherd.tables.spans import SpanFile
 

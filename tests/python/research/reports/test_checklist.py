@@ -8,8 +8,12 @@ import llamaherd as lh
 import pytest
 from llamaherd.research.references import GUIDELINES
 from llamaherd.research.reports.checklist import ChecklistItem, checklist_of
-from llamaherd.research.reports.method_parts import checklist_blocks
-from llamaherd.research.reports.methods import PARTS, facts_of, methods_of
+from llamaherd.research.reports.methods import (
+    PARTS,
+    checklist_blocks,
+    facts_of,
+    methods_of,
+)
 from llamaherd.research.reports.report_data import sha256_of
 from llamaherd.research.reports.report_file import read_report
 
