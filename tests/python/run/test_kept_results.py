@@ -726,7 +726,7 @@ def test_a_data_frame_that_refuses_columns_at_the_end(
             raise OwnError
         return make(frame, new)
 
-    monkeypatch.setattr(coded_frame, "with_columns", refused_at_the_end)
+    monkeypatch.setattr(columns, "with_columns", refused_at_the_end)
     with pytest.raises(OwnError) as caught:
         CALLS["annotate in a data frame"](context, False)
     assert caught.value.results.frame["text"] == TEXTS

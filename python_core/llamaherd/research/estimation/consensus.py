@@ -28,8 +28,10 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of, first_rows, verb
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.outcomes import scores_of
-from llamaherd.research.statistics.agreement import percent_agreement
-from llamaherd.research.statistics.krippendorff import krippendorff_alpha
+from llamaherd.research.statistics.many_coders import (
+    krippendorff_alpha,
+    percent_agreement,
+)
 from llamaherd.research.statistics.ratings import CodesByCoder
 
 if TYPE_CHECKING:

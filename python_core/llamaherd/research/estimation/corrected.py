@@ -10,8 +10,8 @@ from llamaherd.core import checks
 from llamaherd.core.caller import one_warning
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
-from llamaherd.research.estimation.estimate import settings_of
 from llamaherd.research.estimation.estimate_inputs import Inputs, all_values
+from llamaherd.research.estimation.fitting import settings_of
 from llamaherd.research.estimation.outcomes import asks_median, shares_or_scores
 from llamaherd.research.estimation.predictions import predictions_of
 from llamaherd.research.statistics.influences import replicate_factors

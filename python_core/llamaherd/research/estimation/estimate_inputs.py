@@ -26,15 +26,16 @@ from llamaherd.research.coding.label_sets import has_several, scale_of
 from llamaherd.research.coding.source import locked_note, open_parts
 from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.estimation import formula_terms
-from llamaherd.research.estimation.code_forms import in_one_form, undeclared
 from llamaherd.research.estimation.consensus import all_codes, averaged_sample
 from llamaherd.research.estimation.design_checks import clusters_of, copies
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.outcomes import (
     checked_labels,
+    in_one_form,
     labels_of,
     number_outcome,
+    undeclared,
 )
 from llamaherd.research.estimation.population import Population, named
 from llamaherd.research.estimation.predictions import cluster_notes

@@ -20,8 +20,8 @@ from llamaherd.research.coding.joins import hash_of_labels
 from llamaherd.research.coding.label_sets import scale_of
 from llamaherd.research.coding.survey import weights_of
 from llamaherd.research.coding.texts import same_rows
-from llamaherd.research.estimation.gold_codes import listed_ids
 from llamaherd.research.estimation.gold_drawn import GoldSample
+from llamaherd.research.estimation.gold_forms import listed_ids
 from llamaherd.research.estimation.gold_waves import (
     check_highest,
     earlier_draw,

@@ -20,8 +20,8 @@ from llamaherd.research.coding.label_sets import (
     labels_in,
     none_of,
 )
-from llamaherd.research.estimation import gold_codes, gold_json
-from llamaherd.research.estimation.gold_codes import CodeReader, Places, read_codes
+from llamaherd.research.estimation import gold_forms
+from llamaherd.research.estimation.gold_forms import CodeReader, Places, read_codes
 from llamaherd.research.statistics import waves
 from llamaherd.research.statistics.waves import Outside, together
 
@@ -339,7 +339,7 @@ class GoldSample:
                 other content, such as codes, exists.
             OSError: The file cannot be written.
         """
-        checks.choice("delimiter", delimiter, gold_codes.DELIMITERS)
+        checks.choice("delimiter", delimiter, gold_forms.DELIMITERS)
         flags = (blind, shuffle, bom, overwrite, uncoded, spreadsheet)
         for name, flag in zip(_FLAGS, flags, strict=True):
             checks.flag(name, flag)
@@ -381,7 +381,7 @@ class GoldSample:
                 for name in names
             ]
             rows.append(cells)
-        content = gold_codes.written(rows, bom, delimiter, spreadsheet=spreadsheet)
+        content = gold_forms.written(rows, bom, delimiter, spreadsheet=spreadsheet)
         there = Path(path)
         design = self.to_json().encode()
         check_free(there, content, overwrite=overwrite)
@@ -422,7 +422,7 @@ class GoldSample:
 
     def to_json(self) -> str:
         """Return the sample as JSON, which `from_json` reads; floats are exact."""
-        return gold_json.text_of(
+        return gold_forms.json_of(
             {each.name: getattr(self, each.name) for each in fields(self)}
         )
 
@@ -433,7 +433,7 @@ class GoldSample:
         Raises:
             ValueError: The text is not a sample, or its probabilities were changed.
         """
-        return cls(**gold_json.fields_of(text))
+        return cls(**gold_forms.fields_of(text))
 
     def __repr__(self) -> str:
         n_coded = sum(code is not None for code in self.gold)

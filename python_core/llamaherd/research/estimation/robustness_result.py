@@ -20,7 +20,7 @@ from llamaherd.research.coding.source import Source
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimate_inputs import joined
 from llamaherd.research.estimation.estimates import TITLES
-from llamaherd.research.statistics.krippendorff import krippendorff_alpha
+from llamaherd.research.statistics.many_coders import krippendorff_alpha
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

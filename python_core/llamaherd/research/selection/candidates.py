@@ -15,7 +15,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import call
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.texts import same_rows
-from llamaherd.research.estimation.gold_codes import listed_ids
+from llamaherd.research.estimation.gold_forms import listed_ids
 from llamaherd.research.selection.split import PARTS, record_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,11 @@ from llamaherd.research.statistics.calibration import (
     for_people,
 )
 from llamaherd.research.statistics.intervals import Measure
-from llamaherd.research.statistics.krippendorff import krippendorff_alpha
+from llamaherd.research.statistics.many_coders import (
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
+)
 from llamaherd.research.statistics.number_agreement import (
     NumberAgreement,
     number_agreement,

@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from llamaherd.research.estimation.head_inputs import coded_of
+from llamaherd.research.estimation.recalibrated import coded_of
 from llamaherd.research.statistics import dsl, label_weight
 from ppi_py import ppi_mean_ci
 

@@ -20,7 +20,7 @@ from llamaherd.research.statistics import (
     percent_agreement,
 )
 from llamaherd.research.statistics.intervals import share_limits
-from llamaherd.research.statistics.krippendorff import _disagreement
+from llamaherd.research.statistics.many_coders import _disagreement
 from llamaherd.research.statistics.ratings import CodesByCoder, ratings_of
 from same_results import same_results
 from sklearn.metrics import cohen_kappa_score

@@ -1,16 +1,23 @@
-"""Krippendorff's alpha, and the influences of units on it."""
+"""Coefficients of agreement of any number of coders: share, alpha, AC1."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.words import setting
-from llamaherd.research.statistics.intervals import LEVEL, level_of, warn_of_bootstrap
+from llamaherd.research.statistics.intervals import (
+    LEVEL,
+    level_of,
+    share,
+    warn_of_bootstrap,
+)
 from llamaherd.research.statistics.ratings import (
     INTERVAL,
     Agreement,
@@ -18,7 +25,7 @@ from llamaherd.research.statistics.ratings import (
     ratings_of,
     unit_weights_of,
 )
-from llamaherd.research.statistics.uncertainty import UnitStatistic
+from llamaherd.research.statistics.uncertainty import UnitStatistic, possible_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -31,6 +38,9 @@ if TYPE_CHECKING:
         Ratings,
         Scale,
     )
+
+Kind = Literal["pairs", "all"]
+KINDS: tuple[Kind, ...] = ("pairs", "all")
 
 _MOST = 50_000_000  # largest number of cells in the table of units by codes
 
@@ -252,3 +262,170 @@ def _check_size(ratings: Ratings, scale: Scale) -> None:
             code="out_of_range",
             form="{problem}",
         )
+
+
+def percent_agreement(
+    codes: Codes,
+    *,
+    kind: Kind = "pairs",
+    tolerance: float = 0.0,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = LEVEL,
+) -> Agreement:
+    """Return the share of codes that agree, in [0, 1].
+
+    "pairs" computes the share of agreeing pairs of codes within each unit, and averages
+    it over the units with two codes or more. "all" uses only units that all coders have
+    coded, and computes the share of units in which all codes agree.
+
+    Args:
+        codes: For each coder the codes of n units, or an array [coders, units]; None
+            marks a missing code.
+        kind: "pairs" or "all", see above. For two coders both
+            kinds give the same result.
+        tolerance: Largest difference between two numbers that agree.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level, see `intervals.share`.
+
+    Raises:
+        ValueError: An argument is out of range, or coders have different numbers of
+            units.
+    """
+    checks.choice("kind", kind, KINDS)
+    checks.real("tolerance", tolerance, 0, 1e300)
+    ratings = ratings_of(codes, scale="interval" if tolerance else "nominal")
+    weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
+    if kind == "all":
+        complete = (ratings.indices >= 0).all(axis=0)
+        given = ratings.indices[:, complete]
+        of = ratings.numbers[given] if tolerance else given.astype(float)
+        hits = np.ptp(of, axis=0) <= tolerance if given.size else np.zeros(0)
+    elif tolerance:
+        numbers = np.append(ratings.numbers, math.nan)[ratings.indices]
+        near, n_pairs = _pairs_near(numbers, tolerance)
+        complete = n_pairs > 0
+        hits = near[complete] / n_pairs[complete]
+    else:
+        counts = ratings.counts
+        n_codes = counts.sum(axis=1)
+        complete = n_codes >= 2
+        hits = _pairs_alike(counts[complete])
+    found = share(hits, weights[complete], level_of(level))
+    return Agreement(
+        name="percent",
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        se=math.nan,
+        observed=found.value,
+        expected=0.0,
+        n_units=found.n,
+        n_coders=len(ratings.indices),
+        interval="Wilson",
+    )
+
+
+def gwet_ac1(
+    codes: Codes,
+    *,
+    levels: Sequence[Hashable] | None = None,
+    unit_weights: Sequence[float] | Floats | None = None,
+    level: float = LEVEL,
+) -> Agreement:
+    """Return Gwet's AC1, which unlike kappa can be high if one label is very frequent.
+
+    The number of coders is arbitrary, and codes may be missing. A unit with a single code
+    contributes to the frequencies of labels, but not to the agreement. The standard error
+    is by Gwet (2008); for the interval see `uncertainty`.
+
+    Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
+    Reliability, 4th edition, 2014, chapters 2 and 5.
+
+    Args:
+        codes: For each coder the codes of n units, or an array [coders, units]; None
+            marks a missing code.
+        levels: All q labels; None for the labels that occur. AC1 depends on the number q.
+        unit_weights: float[n], for example 1 / inclusion probability.
+        level: Confidence level.
+
+    Raises:
+        ValueError: An argument is out of range, or coders have different numbers of
+            units.
+    """
+    ratings = ratings_of(codes, levels)
+    counts = ratings.counts
+    weights = unit_weights_of(unit_weights, len(counts))
+    coded = (counts.sum(axis=1) > 0) & (weights > 0)
+    counts, w = counts[coded], weights[coded]
+    n_codes, q = counts.sum(axis=1), len(ratings.values)
+    paired = n_codes >= 2
+    value, se, pa, pe = math.nan, math.nan, math.nan, math.nan
+    low, high = math.nan, math.nan
+    if w[paired].sum() > 0 and q >= 2:
+        w = w / w.sum()
+        alike = np.zeros(len(counts))
+        alike[paired] = _pairs_alike(counts[paired])
+        is_perfect = bool((alike[paired] == 1).all())
+        pa = 1.0 if is_perfect else float((w * alike).sum() / w[paired].sum())
+        shares = (w[:, None] * counts / n_codes[:, None]).sum(axis=0)
+        pe = float((shares * (1 - shares)).sum() / (q - 1))
+        value = (pa - pe) / (1 - pe)
+
+        def slopes(alike: Floats, paired: Floats, chance: Floats) -> Floats:
+            own = (alike - pe * paired) / w_paired / (1 - pe)
+            return np.asarray(own - 2 * (1 - value) * (chance - pe) / (1 - pe) - value)
+
+        w_paired = w[paired].sum()
+        others = (1 - shares) / (q - 1)
+        each = slopes(alike, paired, counts @ others / n_codes)
+        se = _root_of_squares(w * each, len(w))
+        m = n_codes.max()  # unseen units have one code that differs, or none
+        is_same = np.eye(q, dtype=bool)
+        unseen = slopes(
+            np.where(is_same, 1.0, (m - 2) / m),
+            np.ones((q, q)),
+            ((m - 1) * others[:, None] + others) / m,
+        )
+        pairs = possible_pairs(counts.any(axis=0), is_ordered=False)
+        known = ratings.indices[0, coded] if isinstance(codes, ModelAndPerson) else None
+        low, high = UnitStatistic(
+            value=value,
+            weights=w,
+            slopes=each,
+            unseen=np.where(pairs, unseen, np.nan),
+            groups=known,
+            least=-1.0,
+        ).limits(level_of(level))
+    return Agreement(
+        name="ac1",
+        value=value,
+        low=low,
+        high=high,
+        se=se,
+        observed=pa,
+        expected=pe,
+        n_units=int(paired.sum()),
+        n_coders=len(ratings.indices),
+        interval=INTERVAL,
+    )
+
+
+def _pairs_alike(counts: Floats) -> Floats:
+    """Return the share of agreeing pairs of codes in each unit, float64[n]."""
+    n_codes = counts.sum(axis=1)
+    return np.asarray((counts * (counts - 1)).sum(axis=1) / (n_codes * (n_codes - 1)))
+
+
+def _pairs_near(numbers: Floats, tolerance: float) -> tuple[Floats, Floats]:
+    """Count pairs within the tolerance, and all pairs, in each unit, float64[n] each."""
+    # NaN where a number is missing
+    apart = [abs(a - b) for a, b in combinations(numbers, 2)]
+    near = sum((each <= tolerance).astype(float) for each in apart)
+    return np.asarray(near), np.asarray(sum((each >= 0).astype(float) for each in apart))
+
+
+def _root_of_squares(parts: Floats, n: int) -> float:
+    """Return the standard error of a weighted mean."""
+    if n < 2:
+        return math.nan
+    return math.sqrt(float((parts**2).sum()) * n / (n - 1))
