@@ -27,9 +27,14 @@ from llamaherd.research.estimation.design_checks import (
     hinted,
     label_check_of,
 )
-from llamaherd.research.estimation.estimate import estimate, result, settings_of
+from llamaherd.research.estimation.estimate import estimate, result
 from llamaherd.research.estimation.estimate_inputs import joined
-from llamaherd.research.estimation.fitting import Compared, at_level, by_predictions
+from llamaherd.research.estimation.fitting import (
+    Compared,
+    at_level,
+    by_predictions,
+    settings_of,
+)
 from llamaherd.research.estimation.formulas import Matrices, averaged, fit_regression
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
@@ -151,7 +156,8 @@ def replicate_weights(
 ) -> bytearray:
     """Return replicate weights as bytes of float64, column by column."""
     arguments = {name: given(value) for name, value in _arguments(options).items()}
-    del arguments["predictions"]
+    if arguments["target"] != "texts" and arguments["predictions"] == "labels":
+        del arguments["predictions"]  # R always gives them
     data = with_levels(columns, options)
     found = weights_of_replicates(data, _gold(gold), **arguments)
     return bytearray(found.astype("<f8").tobytes(order="F"))

@@ -1,12 +1,7 @@
 """Agreement, accuracy and calibration: arrays as input, frozen dataclasses as result."""
 
 from llamaherd.research.statistics.accuracy import Accuracy, LabelScores, accuracy_of
-from llamaherd.research.statistics.agreement import (
-    Agreement,
-    cohen_kappa,
-    gwet_ac1,
-    percent_agreement,
-)
+from llamaherd.research.statistics.agreement import cohen_kappa
 from llamaherd.research.statistics.calibration import (
     CalibrationBin,
     CalibrationError,
@@ -26,6 +21,7 @@ from llamaherd.research.statistics.number_agreement import (
     NumberAgreement,
     number_agreement,
 )
+from llamaherd.research.statistics.ratings import Agreement
 
 __all__ = [
     "Accuracy",

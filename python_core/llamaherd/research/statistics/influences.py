@@ -321,16 +321,20 @@ def _centered(drawn: Floats, left: Floats, problem: Problem) -> Floats:
 
 
 FAY = 0.5  # size of the changes; 1: weights could be 0
+_MOST_MOVE = 1.9  # bound of changes before they are halved, so that weights are positive
 
 
 def replicate_factors(problem: Problem, n: int, rng: np.random.Generator) -> Floats:
     """Return the factors of the texts' weights in n replicates, float64[N, n].
 
     Args:
-        problem: Design of the sample; outcomes and covariates are not used.
+        problem: Design of the sample; outcomes are used for the target "texts" only,
+            covariates never.
         n: Number of replicates.
         rng: Random numbers.
     """
+    if problem.target == "texts":
+        return _factors_of_draw(problem, n, rng)
     n_texts, clusters = len(problem.y_hat), problem.clusters
     if clusters is not None:
         c = int(clusters.max()) + 1
@@ -358,6 +362,33 @@ def replicate_factors(problem: Problem, n: int, rng: np.random.Generator) -> Flo
             more = 0.0 if problem.outside is None else problem.outside.of(int(h))[1]
             signs[there] = _without(signs[there], along[there], more)
     return np.asarray(1 + FAY * sizes[:, None] * signs)
+
+
+def _factors_of_draw(problem: Problem, n: int, rng: np.random.Generator) -> Floats:
+    """Return factors of which only the draw of the sample varies the estimate.
+
+    Only texts with a wrong prediction have replicates. The term of such a text is
+    a = c / pi + h, where c = code - prediction, h = prediction - fitted value, for which
+    the mean of the outcome is taken; the draw varies c / pi only, so that a sign is
+    multiplied by (c / pi) / a.
+    """
+    rows, (scale, left) = problem.rows, problem.drawn_terms
+    change = problem.y - problem.y_hat[rows]
+    own = change / problem.probs
+    total = problem.survey @ problem.y_hat + problem.survey[rows] @ own
+    terms = own + problem.y_hat[rows] - total / problem.survey.sum()
+    ratio = np.divide(change * scale, terms, out=np.zeros(len(rows)), where=terms != 0)
+    signs = _signs(len(rows), n, rng)
+    if problem.strata is not None:
+        for h in np.unique(problem.strata):
+            there = problem.strata == h
+            more = 0.0 if problem.outside is None else problem.outside.of(int(h))[1]
+            signs[there] = _without(signs[there], np.sqrt(left[there]), more)
+    sizes = np.sqrt(left / (1 - problem.stratum_leverage)) * ratio
+    moves = np.clip(sizes[:, None] * signs, -_MOST_MOVE, _MOST_MOVE)
+    found = np.ones((len(problem.y_hat), n))
+    found[rows] += FAY * np.where((change == 0)[:, None], 0.0, moves)
+    return found
 
 
 def _signs(n_rows: int, n: int, rng: np.random.Generator) -> Floats:
