@@ -12,6 +12,7 @@ from llamaherd.asks.scored_thoughts import joined_thoughts, thought_of
 from llamaherd.core.failure import Failure
 from llamaherd.core.stats import Stats
 from llamaherd.core.table import reasons
+from llamaherd.research.coding.spans import SPANS
 from llamaherd.run.statistics import added
 from llamaherd.structured.quotable import shifted
 
@@ -44,6 +45,8 @@ class Answers:
             not think.
         quotes: n quotes that support the labels, with None for texts without a quote;
             None if no quotes were requested.
+        best: int64[n, k], part of each text that supports each label most; None if no
+            text has several parts.
     """
 
     errors: list[str | None]
@@ -53,6 +56,7 @@ class Answers:
     between: Floats | None = None
     thoughts: list[Thought | None] | None = None
     quotes: list[Quoted | None] | None = None
+    best: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.errors)
@@ -97,7 +101,8 @@ def of_texts(
     Args:
         results: Results of the call.
         codebook: Codebook of the coding.
-        offsets: For each answer, the position of its part in the whole text.
+        offsets: For each answer, the position of its part in the whole text; () if all
+            are 0.
     """
     found = _of_texts(results, codebook, offsets)
     if results.has_thoughts:
@@ -157,7 +162,7 @@ def bound(parts: Sequence[Answers]) -> Answers:
 
 
 def joined(
-    answers: Answers, n_parts: Sequence[int], split: Split | None, k: int
+    answers: Answers, n_parts: Sequence[int], split: Split | None, names: Sequence[str]
 ) -> Answers:
     """Combine the answers for parts into answers for texts.
 
@@ -165,10 +170,11 @@ def joined(
         answers: Answers of all parts, grouped by text.
         n_parts: Number of parts of each text, at least 1.
         split: Method to combine parts.
-        k: Number of labels.
+        names: The k labels.
     """
     if all(n == 1 for n in n_parts):
         return answers
+    k = len(names)
     ends = np.cumsum(n_parts)
     pieces = [range(end - n, end) for n, end in zip(n_parts, ends, strict=True)]
     errors = [_first([answers.errors[i] for i in piece]) for piece in pieces]
@@ -178,22 +184,33 @@ def joined(
         thoughts = [joined_thoughts(some) for some in each]  # type: ignore[arg-type] # none is None
     if answers.probs is None:
         found = answers.values or []
+        of_parts = [[found[i] for i in piece] for piece in pieces]
+        combine = _all_passages if split == "all" else _most_frequent
         return Answers(
             errors=errors,
             values=[
-                None if error is not None else _most_frequent([found[i] for i in piece])
-                for piece, error in zip(pieces, errors, strict=True)
+                None if error is not None else combine(values)
+                for values, error in zip(of_parts, errors, strict=True)
             ],
             thoughts=thoughts,
+            best=np.array(
+                [
+                    [values.index(name) if name in values else 0 for name in names]
+                    for values in of_parts
+                ],
+                dtype=np.int64,
+            ),
         )
     spread = answers.between
     between = None if spread is None else np.full((len(pieces), k), np.nan)
     probs = np.full((len(pieces), k), np.nan)
     coverage = np.full(len(pieces), np.nan)
+    best = np.zeros((len(pieces), k), dtype=np.int64)
     given = answers.coverage
     for u, piece in enumerate(pieces):
         if errors[u] is None and given is not None:
             rows = answers.probs[list(piece)]
+            best[u] = rows.argmax(axis=0)
             # a single part keeps its own probabilities
             is_vote = split == "majority" and len(rows) > 1
             probs[u] = _shares(rows, k) if is_vote else rows.mean(axis=0)
@@ -201,7 +218,12 @@ def joined(
             if between is not None and spread is not None:
                 between[u] = spread[list(piece)].mean(axis=0)
     return Answers(
-        errors=errors, probs=probs, coverage=coverage, between=between, thoughts=thoughts
+        errors=errors,
+        probs=probs,
+        coverage=coverage,
+        between=between,
+        thoughts=thoughts,
+        best=best,
     )
 
 
@@ -223,6 +245,22 @@ def _most_frequent(values: Sequence[Any]) -> Any:  # noqa: ANN401 - labels or fi
     """Return the most frequent value; if several are tied, the first of them."""
     keys = [json.dumps(value, sort_keys=True) for value in values]
     return values[keys.index(max(keys, key=keys.count))]
+
+
+def _all_passages(values: Sequence[Any]) -> dict[str, Any]:
+    """Return the passages of all parts, in the order of the text."""
+    return {SPANS: [passage for value in values for passage in value[SPANS]]}
+
+
+def best_parts(parts: Sequence[Answers], n: int, k: int) -> Integers:
+    """Return the part that supports each label most, int64[n, k], from blocks."""
+    found = np.zeros((n, k), dtype=np.int64)
+    start = 0
+    for part in parts:
+        if part.best is not None:
+            found[start : start + len(part)] = part.best
+        start += len(part)
+    return found
 
 
 def of_rows(answers: Answers, rows: Integers) -> Answers:

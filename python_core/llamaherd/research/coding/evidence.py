@@ -34,7 +34,6 @@ class Quotes:
     """Quotes of n texts, block by block.
 
     Args:
-        texts: The n texts.
         labels: n labels; None for texts without a label, which get no quote.
 
     Attributes:
@@ -43,27 +42,28 @@ class Quotes:
             quote.
     """
 
-    def __init__(self, texts: Sequence[str], labels: Sequence[str | None]) -> None:
-        self._texts = texts
+    def __init__(self, labels: Sequence[str | None]) -> None:
         self._labels = labels
         self._problems: list[str] = []
         self.labelled = [i for i, label in enumerate(labels) if label is not None]
-        self.each: list[Quoted | None] = [None] * len(texts)
+        self.each: list[Quoted | None] = [None] * len(labels)
 
     def block(
-        self, start: int, size: int, part_of: Callable[[str], tuple[str, int]]
+        self, start: int, size: int, part_of: Callable[[int, str], tuple[str, int]]
     ) -> list[Labelled]:
         """Return some of the labelled texts.
 
         Args:
             start: Index of the first text among the labelled texts.
             size: Number of texts.
-            part_of: Returns the part of a text that was coded, and its position.
+            part_of: Returns the part of a text, by its index, that supports a label, and
+                the position of this part.
         """
         found = []
         for i in self.labelled[start : start + size]:
-            part, offset = part_of(self._texts[i])
-            found.append(Labelled(i, part, offset, str(self._labels[i])))
+            label = str(self._labels[i])
+            part, offset = part_of(i, label)
+            found.append(Labelled(i, part, offset, label))
         return found
 
     def take(self, block: Sequence[Labelled], results: Results) -> None:
