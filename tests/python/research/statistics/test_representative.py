@@ -1,25 +1,11 @@
-"""Tests of combined draws, and samples declared as simple."""
+"""Tests of samples that are declared as simple."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from llamaherd.research.statistics import rubin
 from llamaherd.research.statistics.representative import label_check
 from scipy import stats
-
-
-def test_rubins_rules_by_hand() -> None:
-    values = np.array([1.0, 2.0, 4.0])
-    added = rubin.between(values)
-    assert added == pytest.approx((4 / 3) * np.var(values, ddof=1))
-    gamma = added / (0.5 + added)
-    by_draws = 2 / gamma**2
-    observed = 31 / 33 * 30 * (1 - gamma)
-    assert rubin.freedom(0.5, added, 3, 30.0) == pytest.approx(
-        1 / (1 / by_draws + 1 / observed)
-    )
-    assert rubin.freedom(0.5, 0.0, 3, 30.0) == 30.0
 
 
 def test_a_simple_sample_is_refused_as_often_as_it_says() -> None:
