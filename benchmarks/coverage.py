@@ -25,8 +25,7 @@ import coverage_designs
 import numpy as np
 from llamaherd.research.estimation.fitting import FitSettings
 from llamaherd.research.estimation.fitting_means import fit_means
-from llamaherd.research.estimation.fitting_regression import fit_regression
-from llamaherd.research.estimation.formulas import Matrices
+from llamaherd.research.estimation.formulas import Matrices, fit_regression
 from llamaherd.research.estimation.gold_use import GoldUsed
 from llamaherd.research.statistics import dsl, sampling
 from llamaherd.research.statistics.regression import fitted

@@ -16,8 +16,7 @@ import numpy as np
 import sources  # noqa: F401 - before llamaherd
 from llamaherd.research.estimation.fitting import FitSettings
 from llamaherd.research.estimation.fitting_means import fit_means
-from llamaherd.research.estimation.fitting_regression import fit_regression
-from llamaherd.research.estimation.formulas import Matrices
+from llamaherd.research.estimation.formulas import Matrices, fit_regression
 from llamaherd.research.estimation.gold_use import GoldUsed
 from llamaherd.research.statistics import accuracy_of, sampling
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import marked
 import numpy as np
+from llamaherd.research.pairs.bradley_terry import StrengthFit, fit_strengths
 from llamaherd.research.pairs.design import ComparedPair, Design, PairDesign
-from llamaherd.research.statistics.bradley_terry import StrengthFit, fit_strengths
 from llamaherd.research.statistics.intervals import student_quantile
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -24,7 +24,7 @@ import coverage_heads as base
 import draws
 import numpy as np
 from llamaherd.research.statistics import sampling
-from llamaherd.research.statistics.text_heads import least_sure, text_head
+from llamaherd.research.statistics.heads import least_sure, text_head
 
 UNTIL, UNSURE = 300, 0.1
 STRATA_BY_STEP = "by step"

@@ -26,8 +26,8 @@ from typing import Any
 import llamaherd as lh
 import marked
 import numpy as np
+from llamaherd.research.selection import measures as paired
 from llamaherd.research.selection.part_codes import codes_of_part
-from llamaherd.research.statistics import paired
 from llamaherd.research.statistics.intervals import share
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "selection.md"
@@ -184,14 +184,14 @@ def coverage(draws: int) -> list[str]:
 
 def _covered(design: str, n: int, draws: int) -> list[str]:
     rng = np.random.default_rng(n)
-    one: dict[str, list[float]] = {measure: [] for measure in paired.MEASURES}
-    together: dict[str, list[float]] = {measure: [] for measure in paired.MEASURES}
+    one: dict[str, list[float]] = {measure: [] for measure in paired.LABEL_MEASURES}
+    together: dict[str, list[float]] = {measure: [] for measure in paired.LABEL_MEASURES}
     for draw in range(draws):
         if draw % 50 == 0:
             world = made(DIFFERENT, rng)
-            true = {measure: truths(world, measure) for measure in paired.MEASURES}
+            true = {measure: truths(world, measure) for measure in paired.LABEL_MEASURES}
         gold = drawn(world, design, n, int(rng.integers(2**53)))
-        for measure in paired.MEASURES:
+        for measure in paired.LABEL_MEASURES:
             for adjust, into in (("none", one), ("bonferroni", together)):
                 found = compared(world, gold, "select", measure, adjust)
                 own = true[measure]
@@ -204,7 +204,7 @@ def _covered(design: str, n: int, draws: int) -> list[str]:
                 )
     return [
         f"{np.mean(each[measure]):.1%}"
-        for measure in paired.MEASURES
+        for measure in paired.LABEL_MEASURES
         for each in (one, together)
     ]
 

@@ -99,14 +99,14 @@ from .research.coding.annotate import annotate as annotate
 from .research.coding.annotate import start_annotate as start_annotate
 from .research.coding.codebook import Codebook as Codebook
 from .research.coding.codebook import Example as Example
+from .research.coding.codebook_file import ReadyCodebook as ReadyCodebook
+from .research.coding.codebook_file import list_ready_codebooks as list_ready_codebooks
 from .research.coding.codebook_file import read_codebook as read_codebook
+from .research.coding.codebook_file import ready_codebook as ready_codebook
 from .research.coding.codebook_file import write_codebook as write_codebook
 from .research.coding.coded import Coded as Coded
 from .research.coding.prompts import PromptPreview as PromptPreview
 from .research.coding.prompts import prompt_preview as prompt_preview
-from .research.coding.ready_codebooks import ReadyCodebook as ReadyCodebook
-from .research.coding.ready_codebooks import list_ready_codebooks as list_ready_codebooks
-from .research.coding.ready_codebooks import ready_codebook as ready_codebook
 from .research.coding.scales import NumberScale as NumberScale
 from .research.coding.scales import number_scale as number_scale
 from .research.estimation.consensus import DawidSkene as DawidSkene
@@ -139,9 +139,9 @@ from .research.reports.report import report as report
 from .research.reports.reproduce import reproduce as reproduce
 from .research.reports.reproduction import Reproduction as Reproduction
 from .research.selection.candidates import CodebookCandidate as CodebookCandidate
+from .research.selection.candidates import CodebookChoice as CodebookChoice
+from .research.selection.candidates import best_codebook as best_codebook
 from .research.selection.candidates import candidate as candidate
-from .research.selection.choice import CodebookChoice as CodebookChoice
-from .research.selection.choice import best_codebook as best_codebook
 from .research.selection.compare import compare_codebooks as compare_codebooks
 from .research.selection.comparison import CodebookComparison as CodebookComparison
 from .research.selection.disagreements import Disagreements as Disagreements
@@ -156,9 +156,8 @@ from .research.statistics import gwet_ac1 as gwet_ac1
 from .research.statistics import krippendorff_alpha as krippendorff_alpha
 from .research.statistics import percent_agreement as percent_agreement
 from .research.statistics.gold_size import GoldSize as GoldSize
+from .research.statistics.gold_size import PairedSize as PairedSize
 from .research.statistics.gold_size import gold_size as gold_size
-from .research.statistics.paired_size import NumberSize as NumberSize
-from .research.statistics.paired_size import PairedSize as PairedSize
 from .research.validation.reliability import (
     compute_confusion_matrices as compute_confusion_matrices,
 )

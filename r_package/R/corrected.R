@@ -10,7 +10,8 @@
 #' generalised bootstrap of the texts, as a sample of a population, and of the draw of the gold
 #' sample, with its strata, inclusion probabilities, missing codes and waves. The covariance matrix
 #' of an estimate is 4 / `n` times the sum over all replicates of (replicate - estimate)
-#' (replicate - estimate)'. This is Fay's method with the factor 0.5.
+#' (replicate - estimate)'. This is Fay's method with the factor 0.5. With `target = "texts"` the
+#' replicates vary only with the draw of the gold sample, and belong to one `outcome`.
 #'
 #' @details
 #' Standard errors by replicate weights do not allow for wrong codes that were not seen. If fewer
@@ -20,7 +21,7 @@
 #' @inheritParams estimate
 #' @param outcome The quantity to correct: a label, several labels, or a number for each label, see
 #'   [estimate()]. `NULL` uses the numbers if `estimate()` computes their mean, and otherwise all
-#'   labels.
+#'   labels. In `replicate_weights()`, only for `target = "texts"`, and only one outcome.
 #' @param weights Survey weights, which the replicates contain: a column, or a number of at least 0
 #'   per text. The estimate itself needs them as well.
 #' @param n Number of replicates. The random error of a standard error is about 100 / sqrt(2 n)
@@ -89,11 +90,14 @@ corrected <- function(
 replicate_weights <- function(
   coded,
   gold,
+  outcome = NULL,
   label = NULL,
   text = NULL,
   prob = NULL,
+  target = c("population", "texts"),
   cluster = NULL,
   several = NULL,
+  predictions = NULL,
   weights = NULL,
   n = 300L,
   seed = 0L
@@ -110,14 +114,18 @@ replicate_weights <- function(
     ),
     several,
     prob,
-    "labels",
+    predictions %||% "labels",
     is_stated = TRUE,
     error_call
   )
   options <- c(
     read$options,
-    py_arguments("n", "seed"),
-    list(cluster = read$cluster, weights = weights_given(read$weights, read$coded))
+    py_arguments("n", "seed", "target"),
+    list(
+      outcome = check_outcome(outcome, error_call),
+      cluster = read$cluster,
+      weights = weights_given(read$weights, read$coded)
+    )
   )
   columns <- py_columns(read$coded, c(read$uses, read$cluster))
   found <- py_call("replicate_weights", columns, read$codes, options)

@@ -144,7 +144,14 @@ estimate <- function(
   ...
 ) {
   error_call <- rlang::current_env()
-  check_removed(rlang::enquos(...), error_call)
+  check_removed(
+    rlang::enquos(...),
+    error_call,
+    c(
+      removed_consensus,
+      quantile = "{.code outcome = \"median\"} estimates the median, the only quantile."
+    )
+  )
   # Only for numbers on a scale does the record select another outcome.
   read <- estimate_inputs(
     coded,

@@ -111,21 +111,22 @@ check_outcome <- function(x, error_call) {
   as_py_list(check_text(x, "outcome", error_call))
 }
 
-# Refuses arguments in `...`; for one version, removed ones say what to use instead.
-check_removed <- function(dots, error_call) {
+# What to use instead of arguments that selected a model of coders.
+removed_consensus <- local({
   majority <- "The right code is that of the majority. {.fn dawid_skene} estimates how often each
     coder errs; let one more coder decide the texts on which coders disagree."
-  instead <- c(
-    consensus = majority,
-    n_imputations = majority,
-    quantile = "{.code outcome = \"median\"} estimates the median, the only quantile."
-  )
+  c(consensus = majority, n_imputations = majority)
+})
+
+# Returns the arguments in `...` that are allowed; for one version, removed ones say what to use
+# instead.
+check_removed <- function(dots, error_call, instead, allowed = character()) {
   found <- intersect(names(dots), names(instead))
   if (length(found) > 0) {
     message <- c("{.arg {found[[1]]}} was removed.", i = instead[[found[[1]]]])
     abort(message, "argument", error_call)
   }
-  check_dots(dots, character(), error_call)
+  check_dots(dots, allowed, error_call)
 }
 
 # Returns the levels of the factors among the columns; the levels give the order of groups.

@@ -162,7 +162,9 @@ sampling_options <- function(
 #' @param split Treatment of texts that are too long. NULL reports an error in their rows. The other
 #'   values divide texts into parts of similar length. `"first"` and `"last"` code only the first or
 #'   last part. `"majority"` takes the label of most parts, in a tie the label with the larger mean
-#'   probability. `"mean"` takes the mean of the parts' probabilities.
+#'   probability. `"mean"` takes the mean of the parts' probabilities. `"all"` takes the passages of
+#'   all parts, for codebooks of type `"spans"`. A quote (`evidence`) is from the part that supports
+#'   the label most.
 #' @param part_tokens Maximum number of tokens of a part. NULL uses 2,048, or fewer if the context
 #'   has fewer cells. A text that fits is not divided.
 #' @param journal Path of a file that stores results as they are finished. See

@@ -23,7 +23,7 @@
 #' passages that share at least one character with a passage of the same label. `unitizing alpha` is
 #' Krippendorff's alpha for unitizing (2004): 1 is perfect agreement, 0 is agreement by chance.
 #' Alpha is computed over all texts together, and passages of a coder that overlap and have the same
-#' label are merged. Intervals are percentiles of a bootstrap of texts.
+#' label are merged. Intervals follow from the influences of texts.
 #'
 #' @param path Paths of files or folders.
 #' @param ... Must be empty: all further arguments must be named.
@@ -108,8 +108,7 @@ new_spans <- function(found) {
 #' @param gold Passages from `read_spans()`. Texts are matched by their content.
 #' @param gamma Removed; TRUE is an error.
 #' @param level Confidence level.
-#' @param n_bootstrap Number of bootstrap draws; 0 computes no intervals.
-#' @param seed Seed of the bootstrap.
+#' @param n_bootstrap,seed Removed, without effect: intervals need no bootstrap.
 #' @export
 validate_spans <- function(
   coded,
@@ -118,8 +117,8 @@ validate_spans <- function(
   text = NULL,
   gamma = FALSE,
   level = 0.95,
-  n_bootstrap = 1000L,
-  seed = 1L
+  n_bootstrap = NULL,
+  seed = NULL
 ) {
   error_call <- rlang::current_env()
   check_given(gold)

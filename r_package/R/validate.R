@@ -51,13 +51,6 @@
 #'   records.
 #' @param weights Survey weights: a column, or a number of at least 0 per text. The weight of a text
 #'   is then its survey weight / inclusion probability.
-#' @param consensus How to determine the right code of a text whose coders disagree: `"majority"`;
-#'   or, with three coders or more, a model of coders' errors, `"dawid_skene"` or `"one_coin"`, see
-#'   [dawid_skene()]. With a model of coders' errors, accuracy and its parts, the agreement of model
-#'   and people, and the Brier score are averaged over draws of the right codes, and intervals
-#'   include the uncertainty of these draws. Counts, calibration, coverage and `wrong` use the most
-#'   probable code as the right code.
-#' @param n_imputations Number of draws of the right codes by the model of coders' errors.
 #' @returns A `llamaherd_validation`, which prints as a page: a list with
 #'
 #'   * `table`: all numbers as a long data frame with the columns `part`, `measure`, `label`,
@@ -108,9 +101,7 @@ validate <- function(
   n_bootstrap = NULL,
   seed = NULL,
   several = NULL,
-  weights = NULL,
-  consensus = c("majority", "dawid_skene", "one_coin"),
-  n_imputations = 20L
+  weights = NULL
 ) {
   error_call <- rlang::current_env()
   check_not_shiny(substitute(annotations), error_call)
@@ -118,7 +109,7 @@ validate <- function(
   if (!all(nzchar(rlang::names2(as.list(substitute(list(...)))[-1])))) {
     return(validate_by_place(sys.call(), parent.frame()))
   }
-  models <- check_dots(list(...), models_arguments)
+  models <- check_removed(list(...), error_call, removed_consensus, models_arguments)
   label_is_default <- missing(label_col)
   gold <- column_or_object(
     rlang::enquo(gold),
@@ -175,7 +166,7 @@ validate <- function(
   levels <- label_levels %||% coded$names
   levels <- check_levels(levels, error_call, "label_levels")
   options <- c(
-    py_arguments("level", "n_bootstrap", "seed", "consensus", "n_imputations"),
+    py_arguments("level", "n_bootstrap", "seed"),
     list(
       scale = scale,
       several = several,
@@ -250,9 +241,7 @@ validate_by_place <- function(call, env) {
     n_bootstrap,
     seed,
     several,
-    weights,
-    consensus,
-    n_imputations
+    weights
   ) {
     NULL
   }

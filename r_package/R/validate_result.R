@@ -28,7 +28,6 @@ new_validation <- function(found, coded, options) {
       is_weighted = found$is_weighted,
       several = found$several,
       scale = found$scale,
-      consensus = found$consensus,
       level = options$level,
       table = table,
       labels = label_frame(table, labels, found),

@@ -118,17 +118,6 @@ def test_r_draws_and_estimates_as_python(
         np.testing.assert_allclose(
             measures[column].astype(float), checked[column], rtol=1e-12
         )
-    labels = data["label"].to_numpy()[gold.rows].tolist()
-    people = data.iloc[gold.rows][["ann", "bo", "cy"]].reset_index(drop=True)
-    checked = lh.validate(
-        labels, people, consensus="dawid_skene", n_imputations=5
-    ).to_pandas()
-    modelled = pd.DataFrame(found["modelled"])
-    assert modelled["measure"].tolist() == checked["measure"].tolist()
-    for column in ("value", "low", "high"):
-        np.testing.assert_allclose(
-            modelled[column].astype(float), checked[column], rtol=1e-9
-        )
     for title, own in estimates(data, gold).items():
         fit = found["fits"][title]
         assert fit["method"] == [row.method for row in own.rows], title

@@ -73,14 +73,6 @@ results <- lapply(drawn, \(gold) {
     all_probs = gold$all_probs,
     history = gold$history[c("wave", "kind", "n", "N", "seed", "n_coded")],
     measures = as.list(as.data.frame(validate(data, gold, weights = w))),
-    modelled = as.list(as.data.frame(
-      validate(
-        data[gold$rows, ],
-        data[gold$rows, c("ann", "bo", "cy")],
-        consensus = "dawid_skene",
-        n_imputations = 5
-      )
-    )),
     fits = lapply(fits, \(fit) {
       c(as.list(as.data.frame(fit)), notes = list(as.list(fit$notes)))
     })

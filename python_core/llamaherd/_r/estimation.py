@@ -15,7 +15,6 @@ from llamaherd._r.gold import with_levels
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research import frames
 from llamaherd.research.coding.survey import mean_one, weights_of
-from llamaherd.research.estimation.code_forms import in_one_form, undeclared
 from llamaherd.research.estimation.consensus import agreement_line
 from llamaherd.research.estimation.consensus import dawid_skene as of_coders
 from llamaherd.research.estimation.corrected import corrected
@@ -28,13 +27,18 @@ from llamaherd.research.estimation.design_checks import (
     hinted,
     label_check_of,
 )
-from llamaherd.research.estimation.estimate import estimate, result, settings_of
+from llamaherd.research.estimation.estimate import estimate, result
 from llamaherd.research.estimation.estimate_inputs import joined
-from llamaherd.research.estimation.fitting import Compared, at_level, by_predictions
-from llamaherd.research.estimation.fitting_regression import fit_regression
-from llamaherd.research.estimation.formulas import Matrices, averaged
+from llamaherd.research.estimation.fitting import (
+    Compared,
+    at_level,
+    by_predictions,
+    settings_of,
+)
+from llamaherd.research.estimation.formulas import Matrices, averaged, fit_regression
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
+from llamaherd.research.estimation.outcomes import in_one_form, undeclared
 from llamaherd.research.estimation.predictions import (
     comparable,
     predictions_of,
@@ -152,7 +156,8 @@ def replicate_weights(
 ) -> bytearray:
     """Return replicate weights as bytes of float64, column by column."""
     arguments = {name: given(value) for name, value in _arguments(options).items()}
-    del arguments["predictions"]
+    if arguments["target"] != "texts" and arguments["predictions"] == "labels":
+        del arguments["predictions"]  # R always gives them
     data = with_levels(columns, options)
     found = weights_of_replicates(data, _gold(gold), **arguments)
     return bytearray(found.astype("<f8").tobytes(order="F"))

@@ -23,20 +23,19 @@ from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_read import read_files, read_gold
 from llamaherd.research.frames import Categories
 from llamaherd.research.statistics import gold_size as gold_sizes
-from llamaherd.research.statistics.paired_size import NumberSize, PairedSize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.statistics.gold_size import GoldSize
+    from llamaherd.research.statistics.gold_size import GoldSize, PairedSize
 
 
 @boundary
 def gold_size(width: float | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the number of texts to code, with a summary sentence in `line`."""
     given: Any = {**options, **({} if width is None else {"width": width})}
-    size: GoldSize | PairedSize | NumberSize = gold_sizes.gold_size(**given)
-    if isinstance(size, PairedSize | NumberSize):
+    size: GoldSize | PairedSize = gold_sizes.gold_size(**given)
+    if isinstance(size, gold_sizes.PairedSize):
         return {"gold": float(size.gold), "line": str(size)}
     return {
         "gold": float(size.gold),

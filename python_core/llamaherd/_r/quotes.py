@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llamaherd.research.coding.span_type import PLACE, SPANS
+from llamaherd.research.coding.spans import PLACE, SPANS
 from llamaherd.structured.quotable import counted_from_one, quotes_in
 from llamaherd.structured.quoting import mapped, text_has_quotes
 

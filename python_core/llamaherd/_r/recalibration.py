@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from llamaherd._r.forms import Part, named, parts, r_object, table, value, vector
 from llamaherd.research import frames
 from llamaherd.research.coding.joins import RAW
-from llamaherd.research.estimation.head_inputs import coded_of
+from llamaherd.research.estimation.recalibrated import coded_of
 from llamaherd.research.estimation.recalibration import recalibrate
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from llamaherd.core.errors import ArgumentError, BadArgumentError
 from llamaherd.research import statistics
 from llamaherd.research.codes import check_comparable, check_names, names_of, read
 from llamaherd.research.estimation.gold_drawn import GoldSample
-from llamaherd.research.statistics.coder_codes import N_IMPUTATIONS
-from llamaherd.research.statistics.coefficients import CoefficientSettings
+from llamaherd.research.statistics.agreement import CoefficientSettings
 from llamaherd.research.statistics.intervals import warn_of_bootstrap
 from llamaherd.research.validation.validation import COLUMNS
 from llamaherd.research.validation.validation_page import page_of
@@ -26,8 +25,7 @@ from llamaherd.research.validation.validation_page import page_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.statistics.agreement import Agreement
-    from llamaherd.research.statistics.ratings import Codes, Scale
+    from llamaherd.research.statistics.ratings import Agreement, Codes, Scale
 
 _TEXT = ".text"  # name of the column of texts; no other column has this name
 _BETWEEN = ("model and people", "between people")
@@ -133,8 +131,8 @@ def validate(
         gold: `codes`: a list for each coder. `coders`: names of the coders. `json`: the
             sample; None without a sample. `columns`: columns of the data that identify
             the texts of the sample.
-        options: `scale`, `level`, `n_bootstrap`, `seed`, `several`, `consensus`,
-            `n_imputations`. `weights`: numbers or None.
+        options: `scale`, `level`, `n_bootstrap`, `seed`, `several`. `weights`: numbers
+            or None.
     """
     texts, content = coded["texts"], coded["codebook"]
     expected = coded.get("expected")
@@ -168,8 +166,6 @@ def validate(
         seed=options["seed"],
         several=options["several"],
         weights=options.get("weights"),
-        consensus=options.get("consensus", "majority"),
-        n_imputations=options.get("n_imputations", N_IMPUTATIONS),
     )
     return _validation(found)
 
@@ -194,7 +190,6 @@ def _validation(found: lh.Validation) -> dict[str, Any]:
         "is_weighted": found.is_weighted,
         "several": found.several,
         "scale": found.scale,
-        "consensus": found.consensus,
         "labels": [clean(str(label)) for label in found.labels],
         "confusion": found.accuracy.confusion.tolist(),
         "table": dict(zip(COLUMNS, map(list, rows), strict=True)),

@@ -24,10 +24,17 @@ if TYPE_CHECKING:
     Larger = Any  # Host | Llama | str | os.PathLike[str]
 
 Method = Literal["classify", "generate"]
-Split = Literal["first", "last", "majority", "mean"]
+Split = Literal["first", "last", "majority", "mean", "all"]
 Calibrate = Literal["batch", "contextual"]
 METHODS: tuple[Method | Literal["auto"], ...] = ("auto", "classify", "generate")
-SPLITS: tuple[Split | None, ...] = (None, "first", "last", "majority", "mean")
+SPLITS: tuple[Split | None, ...] = (
+    None,
+    "first",
+    "last",
+    "majority",
+    "mean",
+    "all",
+)
 CALIBRATE: tuple[Calibrate | None, ...] = (None, "batch", "contextual")
 _TEXT = {"type": "string"}
 _MODEL = Unchecked(_TEXT, "model")
@@ -155,7 +162,9 @@ class AnnotateOptions(Options):
         'The other values divide texts into parts of similar length. "first" and "last" '
         'code only the first or last part. "majority" takes the label of most parts, in '
         'a tie the label with the larger mean probability. "mean" takes the mean of the '
-        "parts' probabilities.",
+        "parts' probabilities. "
+        '"all" takes the passages of all parts, for codebooks of type "spans". A quote '
+        "(`evidence`) is from the part that supports the label most.",
     )
     part_tokens: int | None = option(
         Whole(1),

@@ -16,7 +16,7 @@ from llamaherd.core.caller import warn_caller
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import check_free, write_whole
 from llamaherd.research.codes.span_files import MarkedText, Unit
-from llamaherd.research.estimation import gold_codes
+from llamaherd.research.estimation import gold_forms
 from llamaherd.research.estimation.gold_drawn import sidecar
 from llamaherd.research.validation.spans import SpanCodes, span_codes
 
@@ -195,11 +195,11 @@ def exported(desk: Desk, export: Export) -> bytes:
     codes = [column_of(desk, coder, export.field) for coder in people]
     noted = [coder for coder in people if any(_notes(desk, coder))]
     notes = [_notes(desk, coder) for coder in noted]
-    rows = [["id", "text", *people, *(f"{coder}{gold_codes.NOTE}" for coder in noted)]]
+    rows = [["id", "text", *people, *(f"{coder}{gold_forms.NOTE}" for coder in noted)]]
     for i, (key, text) in enumerate(zip(sheet.ids, sheet.texts, strict=True)):
         cells = (column[i] for column in codes)
         rows.append([key, text, *cells, *(column[i] for column in notes)])
-    return gold_codes.written(rows, bom=True)
+    return gold_forms.written(rows, bom=True)
 
 
 def write_codes(

@@ -11,7 +11,7 @@ from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes.span_files import Unit
 from llamaherd.research.coding.label_sets import joined, none_of
-from llamaherd.research.coding.span_type import PLACE
+from llamaherd.research.coding.spans import PLACE
 from llamaherd.structured.check import violation
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from llamaherd.research.statistics import (
     krippendorff_alpha,
     percent_agreement,
 )
-from llamaherd.research.statistics.coefficients import COEFFICIENTS
+from llamaherd.research.statistics.agreement import COEFFICIENTS
 from llamaherd.research.statistics.ratings import CodesByCoder
-from llamaherd.research.statistics.unitizing import Unitizing
+from llamaherd.research.validation.unitizing import Unitizing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.research.codes.span_files import Unit
 from llamaherd.research.coding.answer_types import TYPES
 from llamaherd.research.coding.label_sets import in_order, joined, none_of
-from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.coding.spans import SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

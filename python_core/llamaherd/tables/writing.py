@@ -20,7 +20,7 @@ from llamaherd.core import checks, files
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import is_full, sha256_of, sync_folder
 from llamaherd.core.plain import cell_text, json_value
-from llamaherd.research.estimation.gold_codes import escaped
+from llamaherd.research.estimation.gold_forms import escaped
 from llamaherd.structured.arrow import valid_text
 from llamaherd.tables.inputs import delimiter_of, format_of
 from llamaherd.tables.outputs import META

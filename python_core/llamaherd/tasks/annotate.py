@@ -13,7 +13,7 @@ from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.research.coding.annotate import prepare_coding
 from llamaherd.research.coding.codebook import Codebook
 from llamaherd.research.coding.columns import types_of
-from llamaherd.research.coding.notes import notes_of
+from llamaherd.research.coding.record import notes_of
 from llamaherd.research.coding.settings import checked_settings
 from llamaherd.run.hosted import HostedCall
 from llamaherd.structured.columns import NUMBER, Column

@@ -82,7 +82,7 @@ test_that("wrong values are named by functions for samples and statistics", {
   expect_named(
     quote(validate(data, "code")),
     number = "level",
-    choice = c("scale", "consensus"),
+    choice = "scale",
     flag = "several"
   )
   expect_named(

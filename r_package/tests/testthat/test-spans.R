@@ -44,7 +44,7 @@ test_that("passages of a model are compared with people's", {
     NULL,
     data.frame(label = character(), quote = character(), start = 1L[0], end = 1L[0])
   )
-  found <- validate_spans(coded, marked, text = "text", n_bootstrap = 20)
+  found <- validate_spans(coded, marked, text = "text")
   value <- function(measure) found$value[found$measure == measure & is.na(found$label)]
   expect_equal(value("exact f1"), 0)
   expect_equal(value("overlap precision"), 0.5)
@@ -55,7 +55,7 @@ test_that("passages of a model are compared with people's", {
     data.frame(label = "who", quote = "Ann", start = 10L, end = 12L),
     NULL
   )
-  one <- validate_spans(coded, marked, text = "text", n_bootstrap = 0)
+  one <- validate_spans(coded, marked, text = "text")
   expect_equal(one$value[one$measure == "exact f1"], 1)
   expect_match(attr(one, "notes"), "1 of 2 texts")
   expect_error(validate_spans(coded, marked), class = "llamaherd_error_argument")

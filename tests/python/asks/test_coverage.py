@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from llamaherd.asks.coverage import coverage_cause, low_coverage, opened
 from llamaherd.asks.options import ClassifyOptions
-from llamaherd.research.coding.notes import notes_of
+from llamaherd.research.coding.record import notes_of
 from llamaherd.tasks.classify import Classify
 
 if TYPE_CHECKING:

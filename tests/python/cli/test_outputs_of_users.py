@@ -16,7 +16,7 @@ from llamaherd.journal.journal import Journal
 from llamaherd.remote import processes
 from llamaherd.remote.processes import FOLDER_VARIABLE, start_server
 from llamaherd.research.reports.report import write_report
-from llamaherd.research.selection.timing import seconds_per_text
+from llamaherd.research.selection.compare import seconds_per_text
 from llamaherd.tables.outputs import found_output
 
 if TYPE_CHECKING:

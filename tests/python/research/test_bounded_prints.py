@@ -23,8 +23,8 @@ from llamaherd.research.pairs.comparison import TextStrength
 from llamaherd.research.reports.reproduction import Changed
 from llamaherd.research.selection.comparison import ComparedCandidate
 from llamaherd.research.selection.disagreements import Disagreements
+from llamaherd.research.selection.measures import PairedDifference
 from llamaherd.research.statistics.intervals import Measure
-from llamaherd.research.statistics.paired import PairedDifference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +170,6 @@ APART = {
     "GoldSize": "one number",
     "LabelCheck": "six labels",
     "MethodsText": "the paragraph",
-    "NumberSize": "one number",
     "PairedSize": "one number",
     "PromptPreview": "the prompt",
     "Recalibrated": "a Coded with four numbers",

@@ -18,11 +18,11 @@ from llamaherd.research.reports import prose, report_blocks
 PACKAGE = Path(llamaherd.__file__).parent
 # Other numbers with a fixed number of decimals: sizes, times, log-odds, ratios.
 OTHERS = {
-    *("design_checks: ratio", "gold_use: expected", "report_run: each['seconds']"),
+    *("design_checks: ratio", "gold_use: expected", "report_sections: each['seconds']"),
     *("methods: size / 1000000000.0", "counts: max(end)"),
     *("counts: read", "counts: rest", "counts: wall", "counts: wrote"),
     *("report: row.mean_kl", "report: row.p99_kl", "report: row.perplexity"),
-    *("report: row.speedup", "report_blocks: seconds", "report_run: memory / 2 ** 30"),
+    *("report: row.speedup", "report_blocks: seconds", "report_sections: memory / 2 ** 30"),
     *("representative: e", "step_results: seconds"),
 }
 
@@ -95,7 +95,7 @@ def test_pages_show_499_of_500_as_such() -> None:
     codes = ["no", *labels[1:]]
     page = str(lh.validate(labels, codes))
     row = next(line for line in page.splitlines() if line.startswith("accuracy"))
-    assert "0.998 [0.99, 0.9996]" in row
+    assert "0.998 [0.99, 0.9999]" in row
     told = prose.measured({"value": 499 / 500, "low": 0.9889, "high": 0.9996})
     assert told == "0.998 (0.99 to 0.9996)"
     assert report_blocks.share_text(1999 / 2000) == "99.95%"

@@ -29,7 +29,7 @@ from llamaherd.core.progress import ProgressBar, say
 from llamaherd.core.stats import Progress
 from llamaherd.journal.journal import Journal
 from llamaherd.native.embedder import NativeEmbedder
-from llamaherd.research.coding import coded_frame, coding, head_step, steps
+from llamaherd.research.coding import coding, columns, head_step, steps
 from llamaherd.research.estimation import robustness
 from llamaherd.research.pairs import run as pairs
 from llamaherd.research.selection import compare, evaluation
@@ -719,14 +719,14 @@ def test_a_data_frame_that_refuses_columns_is_refused_before_a_text_is_coded(
 def test_a_data_frame_that_refuses_columns_at_the_end(
     context: lh.Context, whole: dict[str, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = coded_frame.with_columns
+    make = columns.with_columns
 
     def refused_at_the_end(frame: Any, new: Any) -> Any:
         if isinstance(frame, pd.DataFrame):
             raise OwnError
         return make(frame, new)
 
-    monkeypatch.setattr(coded_frame, "with_columns", refused_at_the_end)
+    monkeypatch.setattr(columns, "with_columns", refused_at_the_end)
     with pytest.raises(OwnError) as caught:
         CALLS["annotate in a data frame"](context, False)
     assert caught.value.results.frame["text"] == TEXTS

@@ -12,7 +12,7 @@ from llamaherd.hub.ollama import list_ollama_models
 from llamaherd.optimize import fastest_files
 from llamaherd.research.coding.spans import spans_of_cell
 from llamaherd.research.reports.report_file import read_report
-from llamaherd.research.selection import timing
+from llamaherd.research.selection import compare
 from llamaherd.server.tools import ToolUse
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_damaged_records_count_as_missing(
 def test_damaged_times_count_as_a_file_of_the_user(tmp_path: Path) -> None:
     path = tmp_path / "run.journal.times.json"
     path.write_text(DEEP)
-    assert timing._read(path) is None  # it is not replaced
+    assert compare._read(path) is None  # it is not replaced
 
 
 def test_a_damaged_model_of_ollama_is_no_model(

@@ -6,6 +6,7 @@ from llamaherd.research.codes.cells import (
     form_of,
     is_nothing,
     number_in,
+    numbers_of,
     text_of,
 )
 from llamaherd.research.codes.coders import (
@@ -14,7 +15,6 @@ from llamaherd.research.codes.coders import (
     check_names,
     check_spelling,
 )
-from llamaherd.research.codes.numbers import numbers_of
 from llamaherd.research.codes.reading import (
     Code,
     Reading,

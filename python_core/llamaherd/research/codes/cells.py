@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -19,8 +19,9 @@ from llamaherd.core.errors import ArgumentTypeError
 from llamaherd.core.plain import is_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
+
+    from numpy.typing import NDArray
 
     from llamaherd.core.argument import Name
 
@@ -45,9 +46,6 @@ def plain(value: Any, argument: Name = "codes") -> Any:  # noqa: ANN401, PLR0911
 
     Whole numbers become int, dates become ISO texts, and Enum members become their
     values. Tuples are unchanged.
-
-    Raises:
-        TypeError: The code is a list, dict, set or array.
     """
     if isinstance(value, Enum):
         value = value.value
@@ -133,3 +131,40 @@ def _number(value: Any) -> int | float:  # noqa: ANN401 - of any type
     # Converted through text, so that numpy's 32-bit 0.1 equals Python's 0.1.
     number = float(str(value)) if isinstance(value, np.floating) else float(value)
     return int(number) if number.is_integer() else number
+
+
+def numbers_of(values: object, argument: str) -> NDArray[np.float64]:
+    """Return numbers as an array, float64 of the same shape; NaN for missing values.
+
+    Args:
+        values: A list, array or column of numbers, or of rows of numbers.
+        argument: Name of `values` in messages.
+    """
+    what = checks.no_list(values)
+    is_other = isinstance(values, (str, bytes, bytearray, Mapping))
+    is_single = getattr(values, "ndim", 1) == 0
+    if what or is_other or is_single or not isinstance(values, Iterable):
+        raise ArgumentTypeError(
+            f"must be a list of numbers, not {what or checks.shown(values)}",
+            argument=argument,
+        )
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return np.asarray(values, dtype=np.float64)
+    listed = [None if is_missing(each) else each for each in values]
+    try:
+        return np.array(listed, dtype=np.float64)
+    except (TypeError, ValueError):
+        bad = next((i for i, each in enumerate(listed) if not _is_number(each)), 0)
+        raise ArgumentTypeError(
+            f"must be a number, not {checks.shown(listed[bad])}",
+            argument=argument,
+            place=(bad,),
+        ) from None
+
+
+def _is_number(value: object) -> bool:
+    try:
+        np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, Iterable) or isinstance(value, str)

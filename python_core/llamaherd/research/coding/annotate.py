@@ -25,11 +25,10 @@ from llamaherd.research import frames
 from llamaherd.research.coding.codebook import checked_codebook
 from llamaherd.research.coding.coding import Coding
 from llamaherd.research.coding.columns import named, roles_of
-from llamaherd.research.coding.settings import checked_settings, idle_settings
-from llamaherd.research.coding.step_models import StepModels
+from llamaherd.research.coding.settings import CodingWork, checked_settings, idle_settings
+from llamaherd.research.coding.step_settings import StepModels
 from llamaherd.research.coding.steps import Steps
 from llamaherd.research.coding.texts import checked_texts
-from llamaherd.research.coding.work import CodingWork
 from llamaherd.run.hosted import HostedCall
 
 if TYPE_CHECKING:

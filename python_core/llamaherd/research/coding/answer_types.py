@@ -15,7 +15,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import setting, words
 from llamaherd.research.coding import codebook_checks as parts
 from llamaherd.research.coding.scales import scale_of_dict
-from llamaherd.research.coding.span_type import (
+from llamaherd.research.coding.spans import (
     check_places,
     checked_example,
     checked_spans,
@@ -222,11 +222,7 @@ OWN = (
 
 
 def checked_own(kind: AnswerType, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the fields that belong to some types only; see `AnswerType.checked`.
-
-    Raises:
-        ValueError: A field belongs to another type.
-    """
+    """Check the fields that belong to some types only; see `AnswerType.checked`."""
     for name in OWN:
         if given[name] is None or name in kind.takes:
             continue

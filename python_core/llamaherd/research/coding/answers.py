@@ -1,22 +1,24 @@
-"""Answers of a model for texts, combined from the answers for their parts and prompts."""
+"""Answers of a model for texts, combined from parts, and quotes that support labels."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from llamaherd.asks.scored_thoughts import joined_thoughts, thought_of
-from llamaherd.core.failure import Failure
+from llamaherd.core.failure import Failure, is_cancelled
+from llamaherd.core.plurals import count_of, verb
 from llamaherd.core.stats import Stats
 from llamaherd.core.table import reasons
+from llamaherd.research.coding.spans import SPANS
 from llamaherd.run.statistics import added
-from llamaherd.structured.quotable import shifted
+from llamaherd.structured.quotable import Quoted, shifted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from llamaherd.asks.annotate_options import Split
     from llamaherd.asks.calibration import Floats
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from llamaherd.core.results import Results
     from llamaherd.research.coding.codebook import Codebook
     from llamaherd.research.coding.texts import Integers
-    from llamaherd.structured.quotable import Quoted
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +45,8 @@ class Answers:
             not think.
         quotes: n quotes that support the labels, with None for texts without a quote;
             None if no quotes were requested.
+        best: int64[n, k], part of each text that supports each label most; None if no
+            text has several parts.
     """
 
     errors: list[str | None]
@@ -53,9 +56,14 @@ class Answers:
     between: Floats | None = None
     thoughts: list[Thought | None] | None = None
     quotes: list[Quoted | None] | None = None
+    best: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.errors)
+
+
+# Fields with a value for each text or row; `best` is needed only until quotes are asked.
+_OF_TEXTS = tuple(each.name for each in fields(Answers) if each.name != "best")
 
 
 def of_classes(results: ClassifyResults, n_asked: int) -> Answers:
@@ -97,7 +105,8 @@ def of_texts(
     Args:
         results: Results of the call.
         codebook: Codebook of the coding.
-        offsets: For each answer, the position of its part in the whole text.
+        offsets: For each answer, the position of its part in the whole text; () if all
+            are 0.
     """
     found = _of_texts(results, codebook, offsets)
     if results.has_thoughts:
@@ -140,24 +149,18 @@ def _first(errors: Sequence[str | None]) -> str | None:
 
 def bound(parts: Sequence[Answers]) -> Answers:
     """Concatenate the answers of blocks."""
-    errors = [error for part in parts for error in part.errors]
-    probs = [part.probs for part in parts if part.probs is not None]
-    covered = [part.coverage for part in parts if part.coverage is not None]
-    values = [part.values for part in parts if part.values is not None]
-    between = [part.between for part in parts if part.between is not None]
-    thoughts = [part.thoughts for part in parts if part.thoughts is not None]
-    return Answers(
-        errors=errors,
-        probs=np.concatenate(probs) if probs else None,
-        coverage=np.concatenate(covered) if covered else None,
-        values=[value for each in values for value in each] if values else None,
-        between=np.concatenate(between) if between else None,
-        thoughts=[each for own in thoughts for each in own] if thoughts else None,
-    )
+    made: dict[str, Any] = {"errors": []}
+    for name in _OF_TEXTS:
+        known = [v for part in parts if (v := getattr(part, name)) is not None]
+        if known and isinstance(known[0], np.ndarray):
+            made[name] = np.concatenate(known)
+        elif known:
+            made[name] = [value for values in known for value in values]
+    return Answers(**made)
 
 
 def joined(
-    answers: Answers, n_parts: Sequence[int], split: Split | None, k: int
+    answers: Answers, n_parts: Sequence[int], split: Split | None, names: Sequence[str]
 ) -> Answers:
     """Combine the answers for parts into answers for texts.
 
@@ -165,10 +168,11 @@ def joined(
         answers: Answers of all parts, grouped by text.
         n_parts: Number of parts of each text, at least 1.
         split: Method to combine parts.
-        k: Number of labels.
+        names: The k labels.
     """
     if all(n == 1 for n in n_parts):
         return answers
+    k = len(names)
     ends = np.cumsum(n_parts)
     pieces = [range(end - n, end) for n, end in zip(n_parts, ends, strict=True)]
     errors = [_first([answers.errors[i] for i in piece]) for piece in pieces]
@@ -178,22 +182,33 @@ def joined(
         thoughts = [joined_thoughts(some) for some in each]  # type: ignore[arg-type] # none is None
     if answers.probs is None:
         found = answers.values or []
+        of_parts = [[found[i] for i in piece] for piece in pieces]
+        combine = _all_passages if split == "all" else _most_frequent
         return Answers(
             errors=errors,
             values=[
-                None if error is not None else _most_frequent([found[i] for i in piece])
-                for piece, error in zip(pieces, errors, strict=True)
+                None if error is not None else combine(values)
+                for values, error in zip(of_parts, errors, strict=True)
             ],
             thoughts=thoughts,
+            best=np.array(
+                [
+                    [values.index(name) if name in values else 0 for name in names]
+                    for values in of_parts
+                ],
+                dtype=np.int64,
+            ),
         )
     spread = answers.between
     between = None if spread is None else np.full((len(pieces), k), np.nan)
     probs = np.full((len(pieces), k), np.nan)
     coverage = np.full(len(pieces), np.nan)
+    best = np.zeros((len(pieces), k), dtype=np.int64)
     given = answers.coverage
     for u, piece in enumerate(pieces):
         if errors[u] is None and given is not None:
             rows = answers.probs[list(piece)]
+            best[u] = rows.argmax(axis=0)
             # a single part keeps its own probabilities
             is_vote = split == "majority" and len(rows) > 1
             probs[u] = _shares(rows, k) if is_vote else rows.mean(axis=0)
@@ -201,7 +216,12 @@ def joined(
             if between is not None and spread is not None:
                 between[u] = spread[list(piece)].mean(axis=0)
     return Answers(
-        errors=errors, probs=probs, coverage=coverage, between=between, thoughts=thoughts
+        errors=errors,
+        probs=probs,
+        coverage=coverage,
+        between=between,
+        thoughts=thoughts,
+        best=best,
     )
 
 
@@ -225,6 +245,22 @@ def _most_frequent(values: Sequence[Any]) -> Any:  # noqa: ANN401 - labels or fi
     return values[keys.index(max(keys, key=keys.count))]
 
 
+def _all_passages(values: Sequence[Any]) -> dict[str, Any]:
+    """Return the passages of all parts, in the order of the text."""
+    return {SPANS: [passage for value in values for passage in value[SPANS]]}
+
+
+def best_parts(parts: Sequence[Answers], n: int, k: int) -> Integers:
+    """Return the part that supports each label most, int64[n, k], from blocks."""
+    found = np.zeros((n, k), dtype=np.int64)
+    start = 0
+    for part in parts:
+        if part.best is not None:
+            found[start : start + len(part)] = part.best
+        start += len(part)
+    return found
+
+
 def of_rows(answers: Answers, rows: Integers) -> Answers:
     """Expand the answers of unique texts to rows.
 
@@ -233,24 +269,15 @@ def of_rows(answers: Answers, rows: Integers) -> Answers:
         rows: For each row, the index of its text; -1 for rows without a text.
     """
 
-    def spread(values: Floats) -> Floats:
-        padded = np.concatenate([values, np.full((1, *values.shape[1:]), np.nan)])
-        return np.asarray(padded[rows])  # index -1 selects the last row
+    def of(values: Any) -> Any:  # noqa: ANN401 - of any field
+        if isinstance(values, np.ndarray):
+            padded = np.concatenate([values, np.full((1, *values.shape[1:]), np.nan)])
+            return padded[rows]  # index -1 selects the last row
+        if values is None:
+            return None
+        return [None if i < 0 else values[i] for i in rows.tolist()]
 
-    at = rows.tolist()
-    errors, found = answers.errors, answers.values
-    between, thoughts, quotes = answers.between, answers.thoughts, answers.quotes
-    return Answers(
-        errors=[None if i < 0 else errors[i] for i in at],
-        probs=None if answers.probs is None else spread(answers.probs),
-        coverage=None if answers.coverage is None else spread(answers.coverage),
-        values=None if found is None else [None if i < 0 else found[i] for i in at],
-        between=None if between is None else spread(between),
-        thoughts=(
-            None if thoughts is None else [None if i < 0 else thoughts[i] for i in at]
-        ),
-        quotes=None if quotes is None else [None if i < 0 else quotes[i] for i in at],
-    )
+    return Answers(**{name: of(getattr(answers, name)) for name in _OF_TEXTS})
 
 
 _GREATEST = {"n_slots", "kv_cells_max", "n_ctx"}
@@ -276,3 +303,78 @@ def summed(parts: Sequence[Stats]) -> Stats:
             made[f"{what}_s"], 1e-9
         )
     return Stats(**made)
+
+
+class Labelled(NamedTuple):
+    """Labelled text from which the model is to quote.
+
+    Attributes:
+        row: Index of the text.
+        text: Part of the text that was coded.
+        offset: Position of the part in the text.
+        label: Label of the text.
+    """
+
+    row: int
+    text: str
+    offset: int
+    label: str
+
+
+class Quotes:
+    """Quotes of n texts, block by block.
+
+    Args:
+        labels: n labels; None for texts without a label, which get no quote.
+
+    Attributes:
+        labelled: Indices of the texts that get a quote.
+        each: n quotes with their positions in the whole text; None for texts without a
+            quote.
+    """
+
+    def __init__(self, labels: Sequence[str | None]) -> None:
+        self._labels = labels
+        self._problems: list[str] = []
+        self.labelled = [i for i, label in enumerate(labels) if label is not None]
+        self.each: list[Quoted | None] = [None] * len(labels)
+
+    def block(
+        self, start: int, size: int, part_of: Callable[[int, str], tuple[str, int]]
+    ) -> list[Labelled]:
+        """Return some of the labelled texts.
+
+        Args:
+            start: Index of the first text among the labelled texts.
+            size: Number of texts.
+            part_of: Returns the part of a text, by its index, that supports a label, and
+                the position of this part.
+        """
+        found = []
+        for i in self.labelled[start : start + size]:
+            label = str(self._labels[i])
+            part, offset = part_of(i, label)
+            found.append(Labelled(i, part, offset, label))
+        return found
+
+    def take(self, block: Sequence[Labelled], results: Results) -> None:
+        """Store the quotes of a block."""
+        for one, result in zip(block, results, strict=True):
+            if isinstance(result.parsed, Quoted):
+                found = result.parsed
+                self.each[one.row] = Quoted(
+                    quote=found["quote"],
+                    start=found["start"] + one.offset,
+                    end=found["end"] + one.offset,
+                )
+            elif result.error is not None and not is_cancelled(result.error):
+                self._problems.append(result.error)
+
+    @property
+    def note(self) -> str:
+        """Note on labels whose quote failed; "" if no quote failed."""
+        n = len(self._problems)
+        if not n:
+            return ""
+        which = f"{count_of(n, 'label')} {verb(n, 'has', 'have')}"
+        return f"{which} no quote: {self._problems[0]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.api.classify import prepare_classify
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from llamaherd.asks.keywords import SamplingSettings
     from llamaherd.journal.journal import Journal
     from llamaherd.research.coding.answers import Answers
-    from llamaherd.research.coding.work import CodingWork
+    from llamaherd.research.coding.settings import CodingWork
     from llamaherd.run.host import Host
     from llamaherd.run.hosted import LoopCall
 
@@ -121,14 +122,14 @@ class Asking:
         Args:
             results: Results of the call.
             n_parts: Number of parts of each text.
-            offsets: Position of the first part in each text.
+            offsets: Position of each part in its text.
         """
         codebook, settings = self._work.codebook, self._work.settings
         if settings.method == "classify":
             found = of_classes(results, self.n_a_text)
         else:
             found = of_texts(results, codebook, offsets)
-        return joined(found, n_parts, settings.split, len(codebook.names))
+        return joined(found, n_parts, settings.split, codebook.names)
 
     def parts(self, text: str) -> list[str]:
         """Return the parts of a text to send to the model; [text] without `split`."""
@@ -143,11 +144,16 @@ class Asking:
             return parts[:1]
         return parts[-1:] if settings.split == "last" else parts
 
-    def coded_part(self, text: str) -> tuple[str, int]:
-        """Return the part of a text that is sent to the model, and its position."""
-        part = self.parts(text)[0]
-        is_last = self._work.settings.split == "last"
-        return part, len(text) - len(part) if is_last else 0
+    def offsets(self, text: str, parts: Sequence[str]) -> list[int]:
+        """Return the positions of the result of `parts` in a text."""
+        if self._work.settings.split == "last":
+            return [len(text) - len(parts[0])]
+        return list(accumulate(map(len, parts[:-1]), initial=0))
+
+    def coded_part(self, text: str, i: int) -> tuple[str, int]:
+        """Return the part i of a text that was sent to the model, and its position."""
+        parts = self.parts(text)
+        return parts[i], self.offsets(text, parts)[i]
 
     # ---- private ----
 

@@ -16,8 +16,7 @@ from llamaherd.core.plurals import as_sentence, count_of
 from llamaherd.core.words import setting, words
 from llamaherd.research.codes import text_of
 from llamaherd.research.coding.answer_types import JOINED
-from llamaherd.research.coding.span_type import SPANS
-from llamaherd.research.coding.spans import long_table
+from llamaherd.research.coding.spans import SPANS, long_table
 from llamaherd.research.frames import column, in_order_of, names, with_rows
 
 if TYPE_CHECKING:

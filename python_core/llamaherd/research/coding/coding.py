@@ -19,13 +19,18 @@ from llamaherd.core.stats import Progress
 from llamaherd.core.words import setting
 from llamaherd.journal.journal import Journal
 from llamaherd.model.dates import chat_date
-from llamaherd.research.coding.answers import Answers, bound, of_rows, summed
+from llamaherd.research.coding.answers import (
+    Answers,
+    Quotes,
+    best_parts,
+    bound,
+    of_rows,
+    summed,
+)
 from llamaherd.research.coding.asking import Asking
-from llamaherd.research.coding.coded_frame import coded_frame
-from llamaherd.research.coding.columns import as_results, table_of
-from llamaherd.research.coding.evidence import Quotes
-from llamaherd.research.coding.notes import notes_of
-from llamaherd.research.coding.record import record_of, thinking_record
+from llamaherd.research.coding.columns import as_results, coded_frame, table_of
+from llamaherd.research.coding.record import notes_of, record_of, thinking_record
+from llamaherd.research.coding.spans import SPANS
 from llamaherd.research.coding.texts import hash_of_texts, is_blank, unique_texts
 from llamaherd.research.frames import with_columns
 from llamaherd.run.hosted import HostedCall
@@ -40,8 +45,7 @@ if TYPE_CHECKING:
     from llamaherd.loop.group import GroupLoop
     from llamaherd.research.coding.coded import Coded
     from llamaherd.research.coding.columns import CodedColumns
-    from llamaherd.research.coding.settings import Settings
-    from llamaherd.research.coding.work import CodingWork
+    from llamaherd.research.coding.settings import CodingWork, Settings
     from llamaherd.run.host import Host
     from llamaherd.run.hosted import LoopCall
 
@@ -62,7 +66,7 @@ class _Block(NamedTuple):
     Attributes:
         call: The call.
         n_parts: Number of parts of each text.
-        offsets: Position of the first part in each text.
+        offsets: Position of each part in its text.
     """
 
     call: LoopCall[Any]
@@ -74,7 +78,6 @@ class Coding:
     """Coding of a column of texts, block by block, as one call.
 
     Args:
-        context: Context to run in.
         work: Texts to code, with codebook and settings.
         journal: Open journal, used instead of the journal that `work` names.
         calibration: Calibration of an earlier coding of the same kind; None to fit one.
@@ -153,14 +156,7 @@ class Coding:
             with_columns(self._work.frame, new)
 
     def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - it is the context's
-        """Code the texts.
-
-        Raises:
-            GenerationError: A text failed and `on_error` is "stop".
-            ContextClosedError: The context was closed.
-            ContextError: Memory is insufficient.
-            JournalError: The journal is damaged.
-        """
+        """Code the texts."""
         with chat_date(self._work.settings.date):
             return self._coded()
 
@@ -262,7 +258,11 @@ class Coding:
             found.quotes = [None] * n if quotes is None else quotes.each
         answers = of_rows(found, self._rows)
         errors = [
-            BLANK if is_blank(text) else _with_advice(error, work.settings)
+            BLANK
+            if is_blank(text)
+            else _with_advice(
+                error, work.settings, has_passages=work.codebook.type == SPANS
+            )
             for text, error in zip(work.texts, answers.errors, strict=True)
         ]
         answers = replace(answers, errors=errors)
@@ -283,15 +283,23 @@ class Coding:
         ):
             if row >= 0:
                 labels[row] = label
-        found = self._quotes = Quotes(self._unique, labels)
+        found = self._quotes = Quotes(labels)
         with self._lock:
             self._n_left = len(found.labelled)
+        names = self._work.codebook.names
+        best = best_parts(parts, len(labels), len(names))
+
+        def part_of(i: int, label: str) -> tuple[str, int]:
+            return self._asking.coded_part(
+                self._unique[i], int(best[i, names.index(label)])
+            )
+
         for start in range(0, len(found.labelled), BLOCK):
             if self._is_cancelled or self._failure is not None:
                 break
-            block = found.block(start, BLOCK, self._asking.coded_part)
-            texts, names = [one.text for one in block], [one.label for one in block]
-            call = self._asking.quoting(texts, names, self._journal)
+            block = found.block(start, BLOCK, part_of)
+            texts, of_texts = [one.text for one in block], [one.label for one in block]
+            call = self._asking.quoting(texts, of_texts, self._journal)
             made = _Block(call, [1] * len(block), [0] * len(block))
             job = self._started(made, len(block))
             found.take(block, self._results(job))
@@ -342,10 +350,10 @@ class Coding:
         """Prepare a block of texts."""
         cut = [self._asking.parts(text) for text in texts]
         call = self._asking.call([part for parts in cut for part in parts], self._journal)
-        is_last = self._work.settings.split == "last"
         offsets = [
-            len(text) - len(parts[0]) if is_last else 0
+            offset
             for text, parts in zip(texts, cut, strict=True)
+            for offset in self._asking.offsets(text, parts)
         ]
         return _Block(call, [len(parts) for parts in cut], offsets)
 
@@ -429,9 +437,12 @@ def is_failure(error: str | None) -> bool:
     return code_of(error) not in (None, CANCELLED.code, BLANK.code)
 
 
-def _with_advice(error: str | None, settings: Settings) -> str | None:
+def _with_advice(
+    error: str | None, settings: Settings, *, has_passages: bool
+) -> str | None:
     """Return the error of a text; one of a text that is too long names `split`."""
     if error is None or settings.split is not None or code_of(error) != "too_long":
         return error
-    way = setting("split", "mean" if settings.method == "classify" else "first")
-    return Failure(f"{error}; or code the text in parts, by {way}", "too_long")
+    way = "mean" if settings.method == "classify" else "all" if has_passages else "first"
+    advice = f"or code the text in parts, by {setting('split', way)}"
+    return Failure(f"{error}; {advice}", "too_long")

@@ -15,6 +15,7 @@ from llamaherd.core import checks
 from llamaherd.core.argument import Argument
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.failure import is_cancelled
+from llamaherd.core.keeping import keep_made
 from llamaherd.core.plain import plain_tree
 from llamaherd.core.results import THOUGHT_COLUMNS
 from llamaherd.core.stats import Stats
@@ -22,7 +23,8 @@ from llamaherd.core.table import free_name
 from llamaherd.core.words import setting, words
 from llamaherd.research.codes import number_in
 from llamaherd.research.coding.answer_types import JOINED
-from llamaherd.research.frames import Categories, Integers
+from llamaherd.research.coding.coded import Coded
+from llamaherd.research.frames import Categories, Integers, with_columns
 from llamaherd.structured.columns import BOOLEAN, INTEGER, JSON, NUMBER, STRING, cells
 from llamaherd.structured.schema_columns import columns_of
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from llamaherd.asks.calibration import Calibration, Floats
     from llamaherd.research.coding.answers import Answers
     from llamaherd.research.coding.codebook import Codebook
-    from llamaherd.research.coding.settings import Settings
+    from llamaherd.research.coding.settings import CodingWork, Settings
     from llamaherd.structured.columns import Column
 
 _ERROR = ".error of columns"  # key of errors, which come last
@@ -123,12 +125,6 @@ def named(
             omit a column. The name for the role "p_" is the prefix of the columns of all
             labels' probabilities.
         existing: Names of the columns of the data frame.
-
-    Raises:
-        ArgumentTypeError: `columns` has another type.
-        ArgumentError: A role does not exist ("unknown_argument"), a column of that name
-            exists ("conflict"), or two new columns would have the same name
-            ("duplicate").
     """
     if columns is None:
         made = {role: role for role in roles}
@@ -390,3 +386,33 @@ def _joined(value: str | Sequence[str]) -> str:
 def n_cancelled(answers: Answers) -> int:
     """Return the number of answers that were cancelled."""
     return sum(is_cancelled(error) for error in answers.errors)
+
+
+def coded_frame(
+    work: CodingWork,
+    new: Mapping[str, Any],
+    **fields: Any,  # noqa: ANN401 - of Coded
+) -> Coded:
+    """Return coded texts in the caller's data frame.
+
+    Args:
+        work: The texts, with their data frame.
+        new: New columns by name.
+        **fields: Further fields of `Coded`.
+    """
+
+    def coded(frame: object) -> Coded:
+        return Coded(
+            frame=frame,
+            text=work.text,
+            codebook=work.codebook,
+            columns=dict(work.columns),
+            **fields,
+        )
+
+    try:
+        frame = with_columns(work.frame, new)
+    except Exception as error:
+        keep_made(error, lambda: coded(with_columns({work.text: work.texts}, new)))
+        raise
+    return coded(frame)

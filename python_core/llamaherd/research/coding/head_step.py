@@ -23,7 +23,7 @@ from llamaherd.journal.entry import JournalEntry
 from llamaherd.journal.journal import VERSION
 from llamaherd.model.adapters import content_of
 from llamaherd.model.model import Model, model_of_llama
-from llamaherd.research.statistics.text_heads import TextHead, text_head
+from llamaherd.research.statistics.heads import TextHead, text_head
 from llamaherd.run.embed_job import EmbedJob
 from llamaherd.run.host import Host
 
@@ -100,9 +100,6 @@ class HeadStep:
 
         Returns:
             The head; None if the step was cancelled.
-
-        Raises:
-            ArgumentError: There are too few labelled texts with an embedding.
         """
         good = np.asarray(np.isfinite(probs).all(axis=1))
         self._key = self._hashed(texts, probs.tobytes(), str(self._seed).encode())

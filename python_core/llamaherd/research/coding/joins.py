@@ -14,9 +14,13 @@ from llamaherd.core.words import call, words
 from llamaherd.research import frames
 from llamaherd.research.codes import form_of, is_nothing, text_of
 from llamaherd.research.coding.label_sets import joined, labels_in
-from llamaherd.research.coding.relabelled import check_relabelled, marks_of
-from llamaherd.research.coding.source import compared
-from llamaherd.research.coding.texts import hash_of_texts, sha256_of
+from llamaherd.research.coding.texts import (
+    check_relabelled,
+    compared,
+    hash_of_texts,
+    marks_of,
+    sha256_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,9 +109,6 @@ def current_rows(
 
     Returns:
         N row indices; None if all rows are in the order of the draw.
-
-    Raises:
-        ValueError: The sample was drawn from other data, or the order cannot be verified.
     """
     all_probs = getattr(gold, "all_probs", None)
     if all_probs is not None and len(all_probs) != rows.n:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.asks.annotate_options import AnnotateOptions
@@ -19,13 +19,14 @@ from llamaherd.core.sampling import MAX_TOKENS_OF_SCHEMA
 from llamaherd.core.thinking import Thinking
 from llamaherd.core.words import setting, words
 from llamaherd.model.dates import template_date
+from llamaherd.research.coding.spans import SPANS
 from llamaherd.research.coding.step_settings import check_steps
 from llamaherd.structured.quotable import QuoteRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from llamaherd.asks.annotate_options import Method, Split
+    from llamaherd.asks.annotate_options import Method
     from llamaherd.core.thinking import ThinkingWanted
     from llamaherd.research.coding.codebook import Codebook
 
@@ -105,10 +106,6 @@ def checked_settings(
         codebook: Codebook of the coding.
         model_name: Model name, used in the name of a journal.
         settings: Settings that the caller gave, see `CodingSettings`.
-
-    Raises:
-        TypeError: A setting has the wrong type, or does not exist.
-        ValueError: A setting is out of range, or settings conflict.
     """
     given = AnnotateOptions.of(CodingSettings, settings)
     by_fields = codebook.kind.is_generated
@@ -135,27 +132,7 @@ def checked_settings(
             argument="calibrate",
             code="conflict",
         )
-    split = given.split
-    if split == "mean" and method == "generate":
-        raise ArgumentError(
-            f"{setting('split', 'mean')} needs probabilities, but "
-            f"{setting('method', 'generate')} gives none",
-            argument="split",
-            form="{problem}",
-        )
-    if split in ("majority", "mean") and by_fields:
-        raise ArgumentError(
-            f"{setting('split', split)} combines labels; "
-            "for fields use 'first' or 'last'",
-            argument="split",
-            form="{problem}",
-        )
-    if given.part_tokens is not None and split is None:
-        raise ArgumentError(
-            "needs split, which selects the parts to use",
-            argument="part_tokens",
-            code="missing",
-        )
+    _check_split(given, codebook, method)
     if given.distribution and not (codebook.kind.is_numeric and method == "classify"):
         raise ArgumentError(
             f"needs {setting('type', 'scale')} in the codebook and "
@@ -168,7 +145,7 @@ def checked_settings(
     check_steps(codebook, given, method, settings)
     evidence = None
     if given.evidence is not False:
-        _check_evidence(codebook, split)
+        _check_evidence(codebook)
         evidence = QuoteRule.of(given.evidence, "evidence")
     kept = {
         name: getattr(given, name) for name in given.changed() if name not in _ELSEWHERE
@@ -186,6 +163,39 @@ def checked_settings(
             "has_larger": given.larger is not None,
         }
     )
+
+
+def _check_split(given: AnnotateOptions, codebook: Codebook, method: Method) -> None:
+    """Check that the parts of a text can be combined as `split` says."""
+    split = given.split
+    if split == "mean" and method == "generate":
+        raise ArgumentError(
+            f"{setting('split', 'mean')} needs probabilities, but "
+            f"{setting('method', 'generate')} gives none",
+            argument="split",
+            form="{problem}",
+        )
+    has_passages = codebook.type == SPANS
+    if split in ("majority", "mean") and codebook.kind.is_generated:
+        ways = "passages use 'all'" if has_passages else "fields use 'first' or 'last'"
+        raise ArgumentError(
+            f"{setting('split', split)} combines labels; for {ways}",
+            argument="split",
+            form="{problem}",
+        )
+    if split == "all" and not has_passages:
+        raise ArgumentError(
+            f"{setting('split', 'all')} takes the passages of all parts; "
+            f"{setting('type', codebook.type)} has no passages",
+            argument="split",
+            form="{problem}",
+        )
+    if given.part_tokens is not None and split is None:
+        raise ArgumentError(
+            "needs split, which selects the parts to use",
+            argument="part_tokens",
+            code="missing",
+        )
 
 
 def _check_chat(given: AnnotateOptions) -> None:
@@ -207,8 +217,8 @@ def _check_chat(given: AnnotateOptions) -> None:
         ) from None
 
 
-def _check_evidence(codebook: Codebook, split: Split | None) -> None:
-    """Check that each text has one label, and that this label comes from one part."""
+def _check_evidence(codebook: Codebook) -> None:
+    """Check that each text has one label."""
     if codebook.kind.is_several or codebook.kind.is_generated:
         problem = "a quote supports one label, but texts may have several"
         if codebook.kind.is_generated:
@@ -218,13 +228,6 @@ def _check_evidence(codebook: Codebook, split: Split | None) -> None:
             )
         raise ArgumentError(
             f"cannot be combined with {setting('type', codebook.type)}: {problem}",
-            argument="evidence",
-            code="conflict",
-        )
-    if split in ("majority", "mean"):
-        raise ArgumentError(
-            f"cannot be combined with {setting('split', split)}, which combines the "
-            "labels of all parts: use 'first' or 'last'",
             argument="evidence",
             code="conflict",
         )
@@ -274,9 +277,6 @@ def journal_path(given: object, default: str) -> str | None:
         given: The argument `journal`: a path, True for the default path, or None or False
             for no journal.
         default: The default path.
-
-    Raises:
-        TypeError: `given` is none of these.
     """
     if given is None or given is False:
         return None
@@ -289,3 +289,30 @@ def journal_path(given: object, default: str) -> str | None:
             argument="journal",
         )
     return os.fspath(given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodingWork:
+    """Texts to code, with codebook and settings.
+
+    Attributes:
+        frame: The caller's data frame.
+        text: Name of the column of texts.
+        texts: The n texts; None for missing texts.
+        codebook: Codebook of the coding.
+        settings: Settings of the coding.
+        columns: Names of the new columns by role, without omitted columns.
+        versions: Further versions for the record.
+        is_piece: True if these rows are part of a larger data set whose other rows are
+            unknown. Each prompt's seed is then derived from its text instead of its
+            index.
+    """
+
+    frame: Any
+    text: str
+    texts: list[str | None]
+    codebook: Codebook
+    settings: Settings
+    columns: dict[str, str]
+    versions: Mapping[str, str] = field(default_factory=dict)
+    is_piece: bool = False

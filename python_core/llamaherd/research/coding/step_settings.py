@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from llamaherd.api.scoring import open_context
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.words import setting
+from llamaherd.hub.fetch import model_path
 from llamaherd.model.model import Model
+from llamaherd.run.context import Context
 from llamaherd.run.host import Host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import ExitStack
 
     from llamaherd.asks.annotate_options import AnnotateOptions, Method
     from llamaherd.research.coding.codebook import Codebook
@@ -31,11 +36,6 @@ def check_steps(
         given: Options of the coding.
         method: Method of the coding.
         settings: Settings as given by the caller, without omitted settings.
-
-    Raises:
-        TypeError: `embeddings` or `larger` is neither a model nor a path.
-        ValueError: A setting requires a setting that is missing, or conflicts with
-            another.
     """
     _check_together(given, settings)
     if given.until is None and given.larger is None:
@@ -112,3 +112,38 @@ def _check_model(name: str, value: object, kinds: tuple[type, ...]) -> None:
         f"must be a {what} or the path of a model file, not {checks.shown(value)}",
         argument=name,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StepModels:
+    """Models of later steps, as passed by the caller.
+
+    Attributes:
+        embeddings: Model for embeddings or path of its file; None without a head.
+        larger: Context of the larger model or path of its file; None without a larger
+            model.
+    """
+
+    embeddings: Any
+    larger: Any
+
+    def opened_embeddings(self, stack: ExitStack) -> Any:  # noqa: ANN401 - a model, context or Llama
+        """Return the model for embeddings, loaded if it was given as a path."""
+        if not isinstance(self.embeddings, (str, os.PathLike)):
+            return self.embeddings
+        path = model_path(self.embeddings, check_memory=True, name="embeddings")
+        return stack.enter_context(Model(path))
+
+    def opened_larger(self, stack: ExitStack) -> Host | None:
+        """Return the context of the larger model, opened if it was given as a path."""
+        if self.larger is None:
+            return None
+        if not isinstance(self.larger, (str, os.PathLike)):
+            return open_context(self.larger)
+        path = model_path(self.larger, check_memory=True, name="larger")
+        return stack.enter_context(Context(stack.enter_context(Model(path))))
+
+
+def name_of(model: Model) -> str:
+    """Return the name of a model's file."""
+    return model.file.name

@@ -26,26 +26,26 @@ from llamaherd.research.coding.answers import summed
 from llamaherd.research.coding.coding import Coding, is_failure
 from llamaherd.research.coding.head_step import HeadStep
 from llamaherd.research.coding.record import model_record
-from llamaherd.research.coding.step_coded import coded_of_steps
-from llamaherd.research.coding.step_models import name_of
 from llamaherd.research.coding.step_results import (
     MODEL,
     UNSURE,
     StepResults,
+    coded_of_steps,
     counted,
     measured,
     methods,
 )
+from llamaherd.research.coding.step_settings import name_of
 from llamaherd.research.coding.texts import unique_texts
-from llamaherd.research.statistics.text_heads import least_sure
+from llamaherd.research.statistics.heads import least_sure
 
 if TYPE_CHECKING:
     from llamaherd.core.stats import Stats
     from llamaherd.loop.group import GroupLoop
     from llamaherd.research.coding.coded import Coded
-    from llamaherd.research.coding.step_models import StepModels
+    from llamaherd.research.coding.settings import CodingWork
+    from llamaherd.research.coding.step_settings import StepModels
     from llamaherd.research.coding.texts import Integers
-    from llamaherd.research.coding.work import CodingWork
     from llamaherd.run.host import Host
 
 _TEXT = ".text"  # name of the column of texts in a step; no role has this name
@@ -133,14 +133,7 @@ class Steps:
             self.nothing()
 
     def run(self, loop: GroupLoop) -> Coded:  # noqa: ARG002 - each context has its own
-        """Code the texts.
-
-        Raises:
-            GenerationError: A text failed and `on_error` is "stop".
-            ContextClosedError: A context was closed.
-            ContextError: Memory is insufficient.
-            JournalError: The journal is damaged.
-        """
+        """Code the texts."""
         self._started_s = time.perf_counter()
         settings = self._work.settings
         with chat_date(settings.date), ExitStack() as stack:

@@ -9,13 +9,15 @@ import numpy as np
 from llamaherd.core import checks
 from llamaherd.core.caller import one_warning
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.words import setting
 from llamaherd.research import frames
-from llamaherd.research.estimation.estimate import settings_of
+from llamaherd.research.coding.survey import mean_one
 from llamaherd.research.estimation.estimate_inputs import Inputs, all_values
+from llamaherd.research.estimation.fitting import settings_of
 from llamaherd.research.estimation.outcomes import asks_median, shares_or_scores
 from llamaherd.research.estimation.predictions import predictions_of
+from llamaherd.research.statistics.influences import replicate_factors
 from llamaherd.research.statistics.intervals import LEVEL
-from llamaherd.research.statistics.replicates import replicate_factors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.estimation.outcomes import Outcome
     from llamaherd.research.estimation.predictions import Predictions
-    from llamaherd.research.statistics.sampling import Floats
+    from llamaherd.research.statistics.sampling import Floats, Target
 
 COLUMN = "corrected"
 
@@ -69,23 +71,8 @@ def corrected(
     Source: arXiv 2306.04746 (DSL).
     """
     made = Inputs.of(coded, gold, label=label, text=text, prob=prob, several=several)
-    texts, kept = made.texts, made.kept
-    if asks_median(outcome, all_values(texts, made.used.codes)):
-        raise ArgumentError(
-            "must be labels or numbers, not 'median'",
-            argument="outcome",
-            code="unsupported",
-        )
-    used, outcome, _ = made.measured(coded, outcome, label)
-    predicted = predictions_of(coded, texts, predictions, several=made.several)[0]
-    _, numbers = shares_or_scores(
-        outcome,
-        texts,
-        [predicted.labels[i] or "" for i in kept],
-        used.codes,
-        several=made.several,
-        shares=None if predicted.probs is None else lambda n: predicted.shares(n, kept),
-    )
+    texts, kept, used = made.texts, made.kept, made.used
+    numbers = _numbers(made, coded, outcome, label, predictions)
     columns = {}
     for name, of_labels, of_codes in numbers:
         values = np.full(len(texts), np.nan)
@@ -100,16 +87,46 @@ def corrected(
     return frames.with_columns(texts.frame, columns)
 
 
+def _numbers(
+    made: Inputs,
+    coded: Any,  # noqa: ANN401 - see corrected
+    outcome: Outcome | None,
+    label: str | None,
+    predictions: Predictions | None,
+) -> list[tuple[str, Floats, Floats]]:
+    """Return each outcome's name, its values by labels and its values by codes."""
+    texts, kept = made.texts, made.kept
+    if asks_median(outcome, all_values(texts, made.used.codes)):
+        raise ArgumentError(
+            "must be labels or numbers, not 'median'",
+            argument="outcome",
+            code="unsupported",
+        )
+    used, outcome, _ = made.measured(coded, outcome, label)
+    predicted = predictions_of(coded, texts, predictions, several=made.several)[0]
+    return shares_or_scores(
+        outcome,
+        texts,
+        [predicted.labels[i] or "" for i in kept],
+        used.codes,
+        several=made.several,
+        shares=None if predicted.probs is None else lambda n: predicted.shares(n, kept),
+    )[1]
+
+
 @one_warning()
 def replicate_weights(
     coded: Any,  # noqa: ANN401 - Coded, a data frame, or labels
     gold: GoldSample | str | Sequence[Any],
+    outcome: Outcome | None = None,
     *,
     label: str | None = None,
     text: str | None = None,
     prob: str | Sequence[float] | None = None,
+    target: Target = "population",
     cluster: str | None = None,
     several: bool | None = None,
+    predictions: Predictions | None = None,
     weights: str | Sequence[float] | None = None,
     n: int = 300,
     seed: int = 0,
@@ -125,11 +142,17 @@ def replicate_weights(
     Args:
         coded: See `estimate`.
         gold: See `estimate`.
+        outcome: For the target "texts": the outcome of `corrected`, a single one.
         label: See `estimate`.
         text: See `estimate`.
         prob: See `estimate`.
+        target: See `estimate`. For "texts" the replicates vary only with the draw of the
+            gold sample. They then belong to one outcome, and to its means and linear
+            regressions on columns without labels; standard errors of a regression are
+            the less exact the more its covariates explain.
         cluster: See `estimate`; the texts of a cluster have the same replicates.
         several: See `estimate`.
+        predictions: See `estimate`; for the target "texts".
         weights: Survey weights, which the replicates contain; see `estimate`. The
             estimate itself needs them as well.
         n: Number of replicates. The random error of a standard error is about
@@ -144,7 +167,7 @@ def replicate_weights(
         ValueError: An argument does not fit the data.
 
     Source: Beaumont, Patak, Int. Stat. Rev. 80, 2012; see also
-        `llamaherd.research.statistics.replicates`.
+        `llamaherd.research.statistics.influences`.
     """
     checks.integer("n", n, 2, 100_000)
     checks.integer("seed", seed, 0, 2**53)
@@ -157,17 +180,39 @@ def replicate_weights(
         several=several,
         weights=weights,
         cluster=cluster,
+        target=target,
     )
     settings = settings_of(
         made.used,
         methods=["dsl"],
         level=LEVEL,
-        target="population",
+        target=target,
         clusters=made.clusters,
+        weights=None if made.survey is None else mean_one(made.survey[made.kept]),
     )
-    ones = np.ones((len(made.kept), 1))
-    of_codes = ones[: len(made.used.rows)]
-    problem = settings.problem("ols", ones, ones[:, 0], of_codes, of_codes[:, 0])
+    of_texts = np.ones(len(made.kept))
+    of_codes = of_texts[: len(made.used.rows)]
+    values = (of_texts, of_codes)
+    if target == "texts":
+        numbers = _numbers(made, coded, outcome, label, predictions)
+        if len(numbers) != 1:
+            raise ArgumentError(
+                f"must be one label, or numbers of labels, for "
+                f"{setting('target', 'texts')}: replicates belong to one outcome",
+                argument="outcome",
+                code="missing",
+            )
+        values = numbers[0][1:]
+    elif outcome is not None or predictions is not None:
+        raise ArgumentError(
+            f"has no effect without {setting('target', 'texts')}: the replicates of the "
+            "population belong to any outcome",
+            argument="predictions" if outcome is None else "outcome",
+            code="conflict",
+        )
+    problem = settings.problem(
+        "ols", of_texts[:, None], values[0], of_codes[:, None], values[1]
+    )
     found = np.zeros((len(made.texts), n))
     found[made.kept] = replicate_factors(problem, n, np.random.default_rng(seed))
     return found if made.survey is None else found * made.survey[:, None]

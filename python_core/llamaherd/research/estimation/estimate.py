@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from llamaherd.core import checks
 from llamaherd.core.caller import one_warning
-from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import part_of
 from llamaherd.core.removed import removed
 from llamaherd.core.words import setting
-from llamaherd.research.coding.source import Source
+from llamaherd.research.codes.coders import REMOVED
 from llamaherd.research.coding.survey import mean_one
+from llamaherd.research.coding.texts import Source
 from llamaherd.research.estimation import formulas
 from llamaherd.research.estimation.consensus import agreement_line
 from llamaherd.research.estimation.design_checks import hinted, label_check_of
@@ -30,10 +29,11 @@ from llamaherd.research.estimation.fitting import (
     Found,
     at_level,
     by_predictions,
+    settings_of,
 )
-from llamaherd.research.estimation.fitting_outcomes import fit_outcomes
-from llamaherd.research.estimation.fitting_regression import fit_regression
+from llamaherd.research.estimation.fitting_means import fit_outcomes
 from llamaherd.research.estimation.formula_terms import columns_in
+from llamaherd.research.estimation.formulas import fit_regression
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.outcomes import (
     asks_median,
@@ -46,70 +46,21 @@ from llamaherd.research.estimation.predictions import (
     predictions_of,
 )
 from llamaherd.research.statistics.intervals import LEVEL
-from llamaherd.research.statistics.sampling import TARGETS, Target
+from llamaherd.research.statistics.sampling import Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.outcomes import Outcome
     from llamaherd.research.estimation.population import Population
     from llamaherd.research.estimation.predictions import Predictions
-    from llamaherd.research.statistics.sampling import Floats, Ints, Target
+    from llamaherd.research.statistics.sampling import Ints, Target
 
 
 Model = Literal["mean", "ols", "logit"]
 
 
 MODELS: tuple[Model, ...] = ("mean", "ols", "logit")
-
-
-def settings_of(
-    gold: GoldUsed,
-    *,
-    methods: Sequence[Method],
-    level: float,
-    target: Target,
-    clusters: Ints | None,
-    weights: Floats | None = None,
-) -> FitSettings:
-    """Check the settings of a call, and return them as `FitSettings`.
-
-    Raises:
-        ValueError: A setting is invalid, or there are too few codes.
-        TypeError: `methods` is not a list.
-    """
-    if isinstance(methods, str) or not methods:
-        raise ArgumentTypeError(
-            f"must be a list of {', '.join(METHODS)}", argument="methods"
-        )
-    for method in methods:
-        checks.choice("methods", method, METHODS)
-    checks.real("level", level, 1e-6, 1 - 1e-6)
-    checks.choice("target", target, TARGETS)
-    if clusters is not None and target == "texts":
-        raise ArgumentError(
-            f"requires {setting('target', 'population')}: only then texts are a sample",
-            argument="cluster",
-        )
-    if clusters is not None and np.ptp(clusters) == 0:
-        raise ArgumentError(
-            "must have two values at least: all texts have one",
-            argument="cluster",
-            code="out_of_range",
-        )
-    if len(gold.rows) < 2:
-        raise ArgumentError(
-            "has fewer than two codes of the texts that are used", argument="gold"
-        )
-    return FitSettings(
-        gold=gold,
-        methods=tuple(dict.fromkeys(methods)),
-        level=level,
-        target=target,
-        clusters=clusters,
-        weights=weights,
-    )
 
 
 def result(
@@ -167,15 +118,9 @@ def check_model(formula: object, *, by: object, model: object) -> None:
         )
 
 
-_MAJORITY = (
-    "the right code is that of the majority. A model of coders estimates how often each "
-    "coder errs; let one more coder decide the texts on which coders disagree"
-)
-
-
 @removed(
-    consensus=_MAJORITY,
-    n_imputations=_MAJORITY,
+    consensus=REMOVED,
+    n_imputations=REMOVED,
     quantile="outcome 'median' estimates the median, the only quantile",
 )
 @one_warning()

@@ -23,18 +23,19 @@ from llamaherd.research.coding.joins import (
     relabelled,
 )
 from llamaherd.research.coding.label_sets import has_several, scale_of
-from llamaherd.research.coding.parts import locked_note, open_parts
 from llamaherd.research.coding.survey import weights_of
+from llamaherd.research.coding.texts import locked_note, open_parts
 from llamaherd.research.estimation import formula_terms
-from llamaherd.research.estimation.code_forms import in_one_form, undeclared
 from llamaherd.research.estimation.consensus import all_codes, averaged_sample
 from llamaherd.research.estimation.design_checks import clusters_of, copies
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
 from llamaherd.research.estimation.outcomes import (
     checked_labels,
+    in_one_form,
     labels_of,
     number_outcome,
+    undeclared,
 )
 from llamaherd.research.estimation.population import Population, named
 from llamaherd.research.estimation.predictions import cluster_notes
@@ -89,12 +90,7 @@ class Inputs:
         formula: str | None = None,
         by: str | Sequence[str] | None = None,
     ) -> Inputs:
-        """Read the arguments of `estimate` that name texts and codes.
-
-        Raises:
-            ValueError: See `estimate`.
-            TypeError: See `estimate`.
-        """
+        """Read the arguments of `estimate` that name texts and codes."""
         several = has_several(coded, gold) if several is None else several
         texts, gold, notes = joined(coded, gold, label, text, several=several)
         gold, prob = columns_of(texts, gold, prob, weights)
@@ -179,12 +175,7 @@ def joined(
     *,
     several: bool,
 ) -> tuple[Population, Any, list[str]]:
-    """Match a sample to the texts; return both, and notes on texts that do not match.
-
-    Raises:
-        TypeError: `gold` is neither a sample, the name of a column, nor a list.
-        ValueError: The sample was drawn from other texts, or a column does not exist.
-    """
+    """Match a sample to the texts; return both, and notes on texts that do not match."""
     _check_gold(gold)
     gold = open_parts(gold)
     if isinstance(coded, Sequence) and not isinstance(coded, str):

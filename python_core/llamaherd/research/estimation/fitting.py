@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llamaherd.core.errors import ArgumentError
+from llamaherd.core import checks
+from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.words import setting
 from llamaherd.research.estimation import notes
-from llamaherd.research.estimation.estimates import Estimate, Method, Width
+from llamaherd.research.estimation.estimates import METHODS, Estimate, Method, Width
 from llamaherd.research.statistics import dsl
 from llamaherd.research.statistics.dsl import Problem
 from llamaherd.research.statistics.influences import Influences
 from llamaherd.research.statistics.intervals import NO_LIMITS, bonferroni, within
 from llamaherd.research.statistics.regression import FitError
+from llamaherd.research.statistics.sampling import TARGETS
 from llamaherd.research.statistics.uncertainty import Spread
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
     from llamaherd.research.estimation.gold_use import GoldUsed
     from llamaherd.research.estimation.predictions import Predicted
-    from llamaherd.research.statistics.codes_alone import CodesAlone
+    from llamaherd.research.statistics.label_weight import CodesAlone
     from llamaherd.research.statistics.regression import Estimated, Kind
     from llamaherd.research.statistics.sampling import Floats, Ints, Target
 
@@ -120,6 +123,49 @@ class FitSettings:
         if self.weights is not None:
             return [notes.SURVEY]
         return [notes.TEXTS if self.target == "texts" else notes.CLUSTERS]
+
+
+def settings_of(
+    gold: GoldUsed,
+    *,
+    methods: Sequence[Method],
+    level: float,
+    target: Target,
+    clusters: Ints | None,
+    weights: Floats | None = None,
+) -> FitSettings:
+    """Check the settings of a call, and return them as `FitSettings`."""
+    if isinstance(methods, str) or not methods:
+        raise ArgumentTypeError(
+            f"must be a list of {', '.join(METHODS)}", argument="methods"
+        )
+    for method in methods:
+        checks.choice("methods", method, METHODS)
+    checks.real("level", level, 1e-6, 1 - 1e-6)
+    checks.choice("target", target, TARGETS)
+    if clusters is not None and target == "texts":
+        raise ArgumentError(
+            f"requires {setting('target', 'population')}: only then texts are a sample",
+            argument="cluster",
+        )
+    if clusters is not None and np.ptp(clusters) == 0:
+        raise ArgumentError(
+            "must have two values at least: all texts have one",
+            argument="cluster",
+            code="out_of_range",
+        )
+    if len(gold.rows) < 2:
+        raise ArgumentError(
+            "has fewer than two codes of the texts that are used", argument="gold"
+        )
+    return FitSettings(
+        gold=gold,
+        methods=tuple(dict.fromkeys(methods)),
+        level=level,
+        target=target,
+        clusters=clusters,
+        weights=weights,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

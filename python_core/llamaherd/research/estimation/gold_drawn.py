@@ -14,16 +14,16 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.files import check_free, write_whole
 from llamaherd.core.plurals import count_of
 from llamaherd.core.words import call
-from llamaherd.research.codes.majority import majority, majority_of_sets
+from llamaherd.research.codes.coders import majority, majority_of_sets
 from llamaherd.research.coding.label_sets import (
     joined,
     labels_in,
     none_of,
 )
-from llamaherd.research.estimation import gold_codes, gold_json
-from llamaherd.research.estimation.gold_codes import CodeReader, Places, read_codes
+from llamaherd.research.estimation import gold_forms
+from llamaherd.research.estimation.gold_forms import CodeReader, Places, read_codes
 from llamaherd.research.statistics import waves
-from llamaherd.research.statistics.draw_variance import Outside, together
+from llamaherd.research.statistics.waves import Outside, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,7 +155,7 @@ class GoldSample:
     def with_labels(self, labels: Sequence[str | None]) -> GoldSample:
         """Return the sample with labels of the model, unless the draw recorded labels.
 
-        Response rates are compared between these labels, see `nonresponse`.
+        Response rates are compared between these labels, see `representative`.
         """
         if any(label is not None for label in self.labels):
             return self
@@ -339,7 +339,7 @@ class GoldSample:
                 other content, such as codes, exists.
             OSError: The file cannot be written.
         """
-        checks.choice("delimiter", delimiter, gold_codes.DELIMITERS)
+        checks.choice("delimiter", delimiter, gold_forms.DELIMITERS)
         flags = (blind, shuffle, bom, overwrite, uncoded, spreadsheet)
         for name, flag in zip(_FLAGS, flags, strict=True):
             checks.flag(name, flag)
@@ -381,7 +381,7 @@ class GoldSample:
                 for name in names
             ]
             rows.append(cells)
-        content = gold_codes.written(rows, bom, delimiter, spreadsheet=spreadsheet)
+        content = gold_forms.written(rows, bom, delimiter, spreadsheet=spreadsheet)
         there = Path(path)
         design = self.to_json().encode()
         check_free(there, content, overwrite=overwrite)
@@ -422,7 +422,7 @@ class GoldSample:
 
     def to_json(self) -> str:
         """Return the sample as JSON, which `from_json` reads; floats are exact."""
-        return gold_json.text_of(
+        return gold_forms.json_of(
             {each.name: getattr(self, each.name) for each in fields(self)}
         )
 
@@ -433,7 +433,7 @@ class GoldSample:
         Raises:
             ValueError: The text is not a sample, or its probabilities were changed.
         """
-        return cls(**gold_json.fields_of(text))
+        return cls(**gold_forms.fields_of(text))
 
     def __repr__(self) -> str:
         n_coded = sum(code is not None for code in self.gold)

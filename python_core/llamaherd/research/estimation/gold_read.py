@@ -15,15 +15,15 @@ from llamaherd.core.plurals import part_of
 from llamaherd.core.words import words
 from llamaherd.research import frames
 from llamaherd.research.codes import check_names, form_of, text_of
-from llamaherd.research.estimation import gold_codes
-from llamaherd.research.estimation.gold_codes import (
-    CodeReader,
-    listed_ids,
-    summary_of_problems,
-)
+from llamaherd.research.estimation import gold_forms
 from llamaherd.research.estimation.gold_drawn import (
     GoldSample,
     sidecar,
+)
+from llamaherd.research.estimation.gold_forms import (
+    CodeReader,
+    listed_ids,
+    summary_of_problems,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _with_sheets(sample: GoldSample, sheets: Sequence[_Sheet]) -> GoldSample:
 
 
 def _of_file(path: Path, sample: GoldSample, coders: Sequence[str] | None) -> _Sheet:
-    lines = gold_codes.parsed(path.read_bytes(), str(path))
+    lines = gold_forms.parsed(path.read_bytes(), str(path))
     return _Sheet(str(path), path.stem, lines, sample, coders, first_row=2)
 
 
@@ -213,8 +213,6 @@ class _Sheet:
         first_row: Number of the first row below the column names, as shown in messages.
 
     Attributes:
-        name: Name of the sheet in messages.
-        stem: Name of the sheet's coder if another sheet has a column of the same name.
         codes: Codes by coder, in the order of the sample.
         rows: For each text of the sample in the sheet, its row in the file, from 1.
         problems: Problems found in the sheet.
@@ -258,7 +256,7 @@ class _Sheet:
         ids = [row.get("id", "").strip() for row in cells]
         self._is_escaped = any(self._place(each) is None for each in ids)
         if coders is None:
-            given = _begun(gold_codes.without_notes(given), cells)
+            given = _begun(gold_forms.without_notes(given), cells)
         self.notes = self._notes(given, cells) if coders is None else []
         chosen = _chosen(name, coders or given, given)
         self.codes: dict[str, list[str | None]] = {
@@ -315,7 +313,7 @@ class _Sheet:
     def _place(self, identifier: str) -> int | None:
         """Return the index of a text by its id, which a spreadsheet's form may escape."""
         if self._is_escaped:
-            without = self._index_of.get(gold_codes.unescaped(identifier))
+            without = self._index_of.get(gold_forms.unescaped(identifier))
             if without is not None:
                 return without
         return self._index_of.get(identifier, self._numbers.get(_number(identifier)))
@@ -324,11 +322,7 @@ class _Sheet:
 def _without_empty_ends(
     sheet: str, lines: Sequence[Sequence[str]], first_row: int
 ) -> list[Sequence[str]]:
-    """Remove the nameless empty columns that spreadsheets append.
-
-    Raises:
-        ValueError: A row has more cells than there are columns.
-    """
+    """Remove the nameless empty columns that spreadsheets append."""
     n = len(lines[0])
     while n and not any("".join(line[n - 1 : n]).strip() for line in lines):
         n -= 1
@@ -363,7 +357,7 @@ def _by_number(index_of: Mapping[str, int]) -> dict[float, int]:
 
 def _header(cells: Sequence[str]) -> list[str]:
     """Return column names, with variant spellings of known names normalized."""
-    names = [gold_codes.unescaped(cell.strip()) for cell in cells]
+    names = [gold_forms.unescaped(cell.strip()) for cell in cells]
     known = {name: name.casefold() for name in names if name.casefold() in ("id", "text")}
     return [name if known.get(name) in names else known.get(name, name) for name in names]
 
@@ -406,11 +400,11 @@ def _changed(cells: Mapping[str, str], sample: GoldSample, i: int) -> list[str]:
 
 def _readings(cell: str) -> tuple[str, str]:
     """Return a cell as it is, and without the apostrophe of a spreadsheet's form."""
-    return cell, gold_codes.unescaped(cell)
+    return cell, gold_forms.unescaped(cell)
 
 
 def _same_text(cell: str, text: str) -> bool:
-    return any(gold_codes.same_text(each, text) for each in _readings(cell))
+    return any(gold_forms.same_text(each, text) for each in _readings(cell))
 
 
 def _number(cell: str) -> float:

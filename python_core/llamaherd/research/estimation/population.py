@@ -19,8 +19,7 @@ from llamaherd.research.codes import are_measured, form_of, numbers_of, text_of
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.joins import column_hashes, label_forms
 from llamaherd.research.coding.label_sets import confidence_of, labels_in
-from llamaherd.research.coding.relabelled import marks_of
-from llamaherd.research.coding.texts import is_blank, sha256_of
+from llamaherd.research.coding.texts import is_blank, marks_of, sha256_of
 from llamaherd.research.estimation.gold_drawn import GoldSample
 
 if TYPE_CHECKING:
@@ -76,12 +75,7 @@ class Population:
         names: Sequence[str] = (),
         several: bool | None = None,
     ) -> Population:
-        """Read data in the forms that `gold_sample` accepts.
-
-        Raises:
-            ValueError: A column does not exist, or two ids are equal.
-            TypeError: `data` is not a data frame.
-        """
+        """Read data in the forms that `gold_sample` accepts."""
         frame = data
         if isinstance(data, Coded):
             if label is None:
@@ -159,11 +153,7 @@ class Population:
         return sha256_of(self.ids, self.texts)
 
     def of_rows(self, values: Floats, name: str) -> Floats:
-        """Return the values of the rows with a text.
-
-        Raises:
-            ValueError: The number of values is not N.
-        """
+        """Return the values of the rows with a text."""
         if values.shape != (len(self),):
             raise ArgumentError(
                 f"must have {len(self)} values, one for each text",
@@ -173,11 +163,7 @@ class Population:
         return np.asarray(values[self.there])
 
     def strata(self, by: str | Sequence[str] | None) -> list[str]:
-        """Return the stratum of each row with a text, such as "a / b" for two columns.
-
-        Raises:
-            ValueError: A column does not exist, or there are no labels.
-        """
+        """Return the stratum of each row with a text, such as "a / b" for two columns."""
         if by is None and self.label_column is None:
             raise ArgumentError(
                 "must name the columns of strata: the data have no column of labels",
@@ -194,11 +180,7 @@ class Population:
         ]
 
     def confidence(self, given: str | Sequence[float] | None) -> Floats:
-        """Return the confidence of the model for each row with a text, in [0, 1].
-
-        Raises:
-            ValueError: A column does not exist, or its values are out of range.
-        """
+        """Return the confidence of the model for each row with a text, in [0, 1]."""
         if given is None and isinstance(self.data, Coded):
             given = self.data.columns.get("margin") or self.data.columns.get("prob")
             if self.several and self.data.probs is not None:
@@ -338,12 +320,7 @@ def _check_unique(ids: Sequence[str]) -> None:
 
 
 def named(by: object, argument: str = "by") -> list[str]:
-    """Return one column name, or several, as a list.
-
-    Raises:
-        TypeError: `by` is not a name or a list of names.
-        ValueError: A name is given twice.
-    """
+    """Return one column name, or several, as a list."""
     if by is None:
         return []
     if isinstance(by, str):

@@ -16,11 +16,11 @@ from llamaherd.research.codes import text_of
 from llamaherd.research.coding.coded import Coded
 from llamaherd.research.coding.columns import EACH
 from llamaherd.research.coding.joins import RAW
-from llamaherd.research.estimation.head_inputs import (
+from llamaherd.research.estimation.recalibrated import (
+    Recalibrated,
     probabilities_in,
     probability_columns,
 )
-from llamaherd.research.estimation.recalibrated import Recalibrated
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -88,9 +88,6 @@ def predictions_of(
         texts: The texts, with labels in the same form as the codes.
         predictions: The argument `predictions` of `estimate`.
         several: True if a text may have several labels.
-
-    Raises:
-        ValueError: `predictions` asks for probabilities, but there are none.
     """
     if predictions is None:
         predictions = "probs" if _is_recalibrated(coded, texts) else "labels"

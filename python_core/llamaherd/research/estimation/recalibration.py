@@ -14,27 +14,23 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.research import frames
 from llamaherd.research.codes import numbers_of
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.estimation.code_forms import in_one_form
 from llamaherd.research.estimation.estimate_inputs import joined
 from llamaherd.research.estimation.gold_drawn import GoldSample
 from llamaherd.research.estimation.gold_use import used_gold
-from llamaherd.research.estimation.head_inputs import (
+from llamaherd.research.estimation.outcomes import in_one_form
+from llamaherd.research.estimation.recalibrated import (
+    ProbabilityScores,
+    Recalibrated,
     coded_of,
     columns_of,
     units_of,
     used_labels,
     vectors_of,
-)
-from llamaherd.research.estimation.recalibrated import (
-    ProbabilityScores,
-    Recalibrated,
-    brier_gain,
-    constant_probs,
-    gain_of,
     with_new_columns,
 )
 from llamaherd.research.statistics import heads
-from llamaherd.research.statistics.intervals import LEVEL
+from llamaherd.research.statistics.intervals import LEVEL, Measure
+from llamaherd.research.statistics.uncertainty import mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -238,11 +234,7 @@ def _checked_features(features: object, embeddings: object) -> tuple[Feature, ..
 
 
 def _model_of(coded: Any, gold: object, label: str | None, text: str | None) -> Coded:  # noqa: ANN401
-    """Return the coding by the model; for recalibrated data, the original coding.
-
-    Raises:
-        ValueError: There are no probabilities, or a text may have several labels.
-    """
+    """Return the coding by the model; for recalibrated data, the original coding."""
     if isinstance(coded, Recalibrated):
         coded = coded.original
     if not isinstance(coded, Coded):
@@ -346,3 +338,39 @@ def _predicted(
     for fold, head in enumerate(made.heads):
         probs[at == fold] = head.probs(x[at == fold])
     return probs
+
+
+def gain_of(
+    before: Floats, after: Floats, codes: Ints, weights: Floats, level: float
+) -> Measure:
+    """Return the difference of two accuracies on the same texts, with a t interval.
+
+    Args:
+        before: float64[n, k], probabilities.
+        after: float64[n, k], probabilities to compare.
+        codes: int64[n], codes as indices of label columns.
+        weights: float64[n], 1 / inclusion probability.
+        level: Confidence level.
+    """
+    right = [
+        np.asarray(probs.argmax(axis=1) == codes, float) for probs in (before, after)
+    ]
+    return mean(right[1] - right[0], weights, level)
+
+
+def constant_probs(columns: Ints, weights: Floats, folds: Ints, k: int) -> Floats:
+    """Return the weighted shares of the codes of all other folds, float64[n, k]."""
+    given = np.eye(k)[columns] * weights[:, None]
+    sums = np.zeros((int(folds.max()) + 1, k))
+    np.add.at(sums, folds, given)
+    others = given.sum(axis=0) - sums
+    return np.asarray((others / others.sum(axis=1, keepdims=True))[folds])
+
+
+def brier_gain(
+    before: Floats, after: Floats, codes: Ints, weights: Floats, level: float
+) -> Measure:
+    """Return the difference of two Brier scores; for the arguments see `gain_of`."""
+    given = np.eye(before.shape[1])[codes]
+    scores = [((probs - given) ** 2).sum(axis=1) for probs in (before, after)]
+    return mean(scores[0] - scores[1], weights, level)

@@ -16,11 +16,11 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import MOST_ROWS, as_sentence, count_of, first_rows
 from llamaherd.research import frames
 from llamaherd.research.coding.answer_types import JOINED
-from llamaherd.research.coding.source import Source
+from llamaherd.research.coding.texts import Source
 from llamaherd.research.estimation.estimate import estimate
 from llamaherd.research.estimation.estimate_inputs import joined
 from llamaherd.research.estimation.estimates import TITLES
-from llamaherd.research.statistics.krippendorff import krippendorff_alpha
+from llamaherd.research.statistics.many_coders import krippendorff_alpha
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -306,12 +306,7 @@ class Judge:
         gold: GoldSample,
         rows: Sequence[int],
     ) -> Judge:
-        """Check that the sample fits, before anything is coded.
-
-        Raises:
-            ValueError: The sample is from other texts, or has too few codes for the texts
-                with labels.
-        """
+        """Check that the sample fits, before anything is coded."""
         names = frames.names(frame)
         columns = {name: frames.column(frame, name, "frame") for name in names}
         columns[_LABEL] = [None] * len(columns[text])

@@ -16,8 +16,8 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.plurals import count_of
 from llamaherd.core.words import call
 from llamaherd.research import frames
+from llamaherd.research.pairs.bradley_terry import dyadic_variance
 from llamaherd.research.pairs.comparison import PairComparison
-from llamaherd.research.statistics.bradley_terry import dyadic_variance
 from llamaherd.research.statistics.intervals import LEVEL, Measure, level_of, wilson
 from llamaherd.research.statistics.number_agreement import number_agreement
 

@@ -16,9 +16,8 @@ from llamaherd.core.caller import warn_notes
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.keeping import keeping
 from llamaherd.research.pairs.design import DESIGNS, PAIRS_A_TEXT, n_pairs_of
-from llamaherd.research.pairs.question import LABELS, LAYOUT, PairQuestion
+from llamaherd.research.pairs.question import LABELS, LAYOUT, PairQuestion, PairWork
 from llamaherd.research.pairs.run import PairRun
-from llamaherd.research.pairs.work import PairWork
 from llamaherd.research.statistics.intervals import LEVEL, level_of
 from llamaherd.run.hosted import HostedCall
 
@@ -163,12 +162,7 @@ def _prepared(  # noqa: PLR0917 - the arguments of compare_pairs
 
 
 def _named(texts: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return names and texts.
-
-    Raises:
-        TypeError: `texts` is neither a list nor a mapping.
-        ValueError: There are too few or too many texts, or a text is missing or blank.
-    """
+    """Return names and texts."""
     if isinstance(texts, Mapping):
         names, values = list(map(str, texts)), list(texts.values())
     elif isinstance(texts, Sequence) and not isinstance(texts, str):

@@ -14,20 +14,20 @@ from llamaherd.core.decimals import decimals, percents, rounded
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of, part_of, percent
-from llamaherd.research.pairs.design import ComparedPair
-from llamaherd.research.statistics.bradley_terry import (
+from llamaherd.research.pairs.bradley_terry import (
     components,
     dyadic_variance,
     fit_strengths,
 )
+from llamaherd.research.pairs.design import ComparedPair
 from llamaherd.research.statistics.intervals import Measure, student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from llamaherd.research.pairs.bradley_terry import StrengthFit
     from llamaherd.research.pairs.design import PairDesign
-    from llamaherd.research.pairs.work import PairWork
-    from llamaherd.research.statistics.bradley_terry import StrengthFit
+    from llamaherd.research.pairs.question import PairWork
     from llamaherd.research.statistics.sampling import Floats, Ints
 
 STRENGTH_COLUMNS = (

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from llamaherd.research.statistics.bradley_terry import components, fit_strengths
-from llamaherd.research.statistics.pair_design import (
+from llamaherd.research.pairs.bradley_terry import (
+    components,
     first_pairs,
+    fit_strengths,
     next_pairs,
     random_pairs,
 )
@@ -17,8 +18,7 @@ from llamaherd.research.statistics.pair_design import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llamaherd.research.statistics.bradley_terry import StrengthFit
-    from llamaherd.research.statistics.pair_design import Pair
+    from llamaherd.research.pairs.bradley_terry import Pair, StrengthFit
     from llamaherd.research.statistics.sampling import Floats
 
 Design = Literal["adaptive", "random"]

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from llamaherd.research.pairs.design import Design
 
 LAYOUT = """\
 {question}
@@ -42,13 +46,7 @@ class PairQuestion:
 
     @classmethod
     def of(cls, question: object, labels: object, layout: object) -> PairQuestion:
-        """Check the parts of a question.
-
-        Raises:
-            TypeError: A part has the wrong type.
-            ValueError: A part is blank, the labels are equal, or the layout lacks a
-                required field in braces.
-        """
+        """Check the parts of a question."""
         asked = checks.text("question", question)
         if not asked.strip():
             raise ArgumentError("must not be blank", argument="question", code="empty")
@@ -83,3 +81,26 @@ class PairQuestion:
             "b": self.labels[1],
         }
         return _FIELD.sub(lambda found: fields[found[1]], self.layout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairWork:
+    """Checked arguments of a comparison in pairs.
+
+    Attributes:
+        texts: The texts.
+        names: Names of the texts.
+        question: The question.
+        n_pairs: Number of pairs.
+        design: "adaptive" or "random".
+        seed: Seed of the design.
+        level: Confidence level.
+    """
+
+    texts: tuple[str, ...]
+    names: tuple[str, ...]
+    question: PairQuestion
+    n_pairs: int
+    design: Design
+    seed: int
+    level: float

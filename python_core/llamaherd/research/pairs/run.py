@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from llamaherd.asks.options import ClassifyOptions
     from llamaherd.asks.scores import ClassifyResults
     from llamaherd.loop.group import GroupLoop
+    from llamaherd.research.pairs.bradley_terry import Pair
     from llamaherd.research.pairs.comparison import PairComparison
-    from llamaherd.research.pairs.work import PairWork
-    from llamaherd.research.statistics.pair_design import Pair
+    from llamaherd.research.pairs.question import PairWork
     from llamaherd.run.host import Host
     from llamaherd.run.hosted import LoopCall
 
@@ -91,13 +91,7 @@ class PairRun:
         self._call([])
 
     def run(self, loop: GroupLoop) -> PairComparison:  # noqa: ARG002 - it is the context's
-        """Compare the pairs of all rounds.
-
-        Raises:
-            ContextClosedError: The context was closed.
-            ContextError: Memory is insufficient.
-            JournalError: The journal is damaged.
-        """
+        """Compare the pairs of all rounds."""
         self._started_s = time.perf_counter()
         try:
             self._run_rounds()

@@ -9,18 +9,18 @@ from llamaherd.core.decimals import percents
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.research.estimation.estimates import group_name
+from llamaherd.research.plots.description import cut, interval, number, short
 from llamaherd.research.plots.rows import Value, panels_plot, rows_plot
-from llamaherd.research.plots.words import cut, interval, number, short
-from llamaherd.research.selection.effect import TITLES
-from llamaherd.research.statistics.coefficients import COEFFICIENTS
-from llamaherd.research.statistics.paired import MEASURES as PAIRED
+from llamaherd.research.selection.measures import LABEL_MEASURES as PAIRED
+from llamaherd.research.selection.measures import TITLES
+from llamaherd.research.statistics.accuracy import TITLES as ACCURACIES
+from llamaherd.research.statistics.agreement import COEFFICIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llamaherd.research.pairs.comparison import PairComparison
-    from llamaherd.research.plots.description import Plot, Range
-    from llamaherd.research.plots.words import Fields
+    from llamaherd.research.plots.description import Fields, Plot, Range
     from llamaherd.research.selection.comparison import CodebookComparison
 
 METHODS = {
@@ -28,11 +28,6 @@ METHODS = {
     "ppi": "corrected (PPI++)",
     "gold": "human codes only",
     "naive": "labels, uncorrected",
-}
-MEASURES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
 }
 _SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 _SPAN_MEASURES = {
@@ -43,9 +38,8 @@ _SPAN_MEASURES = {
     "overlap recall": "overlap recall",
     "overlap f1": "overlap F1",
     "unitizing alpha": "unitizing alpha",
-    "gamma": "gamma",
 }
-_OF_SPAN_LABELS = ("exact f1", "overlap f1", "unitizing alpha", "gamma")
+_OF_SPAN_LABELS = ("exact f1", "overlap f1", "unitizing alpha")
 _TIED = ("may be the best", "worse than the best")
 _MOST_STRENGTHS = 50
 _LONGEST = 60  # characters of a question or formula in a title
@@ -169,7 +163,7 @@ def measures_plot(fields: Fields) -> Plot:
     rows: list[str] = []
     values: list[Value] = []
     series = ["model and people"]
-    for name, title in MEASURES.items():
+    for name, title in ACCURACIES.items():
         values.append(Value.of(measured[name], len(rows), 0))
         rows.append(title)
     between = {each["name"]: each for each in fields["coder_agreement"] or []}
@@ -263,9 +257,6 @@ def span_labels_plot(fields: Fields) -> Plot:
 
     Args:
         fields: "rows", from `to_dicts` of a validation of passages, and "level".
-
-    Raises:
-        ValueError: The passages have a single label.
     """
     found = [
         row
@@ -303,11 +294,7 @@ def _span_words(fields: Fields) -> tuple[str, str]:
 
 
 def strengths_plot(x: PairComparison) -> Plot:
-    """Show strengths with intervals, the strongest text first; long lists show both ends.
-
-    Raises:
-        ValueError: No text has a strength.
-    """
+    """Show strengths with intervals, the strongest first; long lists show both ends."""
     ordered = sorted(
         (each for each in x.strengths if each.rank is not None),
         key=lambda each: -each.strength,

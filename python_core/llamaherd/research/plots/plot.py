@@ -11,7 +11,7 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.results import Results
 from llamaherd.core.stats import Stats
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.span_type import SPANS
+from llamaherd.research.coding.spans import SPANS
 from llamaherd.research.estimation.estimates import Estimates
 from llamaherd.research.estimation.robustness_result import Robustness
 from llamaherd.research.pairs.comparison import PairComparison
@@ -23,8 +23,8 @@ from llamaherd.research.plots.result_dicts import (
     variants_dict,
 )
 from llamaherd.research.selection.comparison import CodebookComparison
-from llamaherd.research.statistics.agreement import Agreement
-from llamaherd.research.statistics.coverage import CoverageCurve
+from llamaherd.research.statistics.calibration import CoverageCurve
+from llamaherd.research.statistics.ratings import Agreement
 from llamaherd.research.validation.spans import SpanValidation
 from llamaherd.research.validation.validation import Validation
 
@@ -86,12 +86,7 @@ def plot(x: object, ax: Axes | None = None, *, kind: str | None = None) -> Axes:
 
 
 def plot_of(x: object, kind: str | None = None) -> Plot:
-    """Return the description that `plot` draws.
-
-    Raises:
-        TypeError: Objects of this type have no plot.
-        ValueError: The object has no such plot, or nothing to show.
-    """
+    """Return the description that `plot` draws."""
     if isinstance(x, SpanValidation):
         make = OF_SPANS[checks.choice("kind", kind or "measures", tuple(OF_SPANS))]
         return make({"rows": x.to_dicts(), "level": x.level})

@@ -14,8 +14,9 @@ from llamaherd.research.plots.description import (
     Points,
     Rects,
     Series,
+    described,
+    number,
 )
-from llamaherd.research.plots.words import described, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

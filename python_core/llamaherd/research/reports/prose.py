@@ -12,7 +12,7 @@ from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.plurals import count_of, percent, verb
 from llamaherd.core.words import call
 from llamaherd.research.references import REFERENCES
-from llamaherd.research.statistics.coefficients import COEFFICIENTS
+from llamaherd.research.statistics.agreement import COEFFICIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

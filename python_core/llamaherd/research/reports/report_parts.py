@@ -12,15 +12,15 @@ from llamaherd.research.plots.counts import (
     passage_counts,
     passages_plot,
 )
-from llamaherd.research.plots.intervals import MEASURES, measures_plot, scores_plot
+from llamaherd.research.plots.intervals import measures_plot, scores_plot
 from llamaherd.research.plots.planes import calibration_plot, coverage_plot, numbers_plot
-from llamaherd.research.reports.method_parts import (
+from llamaherd.research.reports.methods import (
     checklist_blocks,
     choice_blocks,
     methods_blocks,
+    methods_of,
     references_blocks,
 )
-from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.prose import DESIGNS, design_text, weights_of
 from llamaherd.research.reports.report_blocks import (
     duration_text,
@@ -35,24 +35,21 @@ from llamaherd.research.reports.report_blocks import (
     text_block,
 )
 from llamaherd.research.reports.report_data import estimates_in
-from llamaherd.research.reports.report_estimates import (
-    estimates_blocks,
-    robustness_blocks,
-)
-from llamaherd.research.reports.report_run import (
+from llamaherd.research.reports.report_sections import (
     again_blocks,
+    are_passages,
     codebook_blocks,
+    estimates_blocks,
+    example_blocks,
     model_blocks,
     prompts_blocks,
+    robustness_blocks,
     run_blocks,
-)
-from llamaherd.research.reports.report_texts import (
-    are_passages,
-    example_blocks,
     span_labels,
 )
-from llamaherd.research.statistics.coefficients import COEFFICIENTS
-from llamaherd.research.validation.numbers import NUMBERS
+from llamaherd.research.statistics.accuracy import TITLES as ACCURACIES
+from llamaherd.research.statistics.agreement import COEFFICIENTS
+from llamaherd.research.statistics.number_agreement import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -325,7 +322,7 @@ def _measures(fields: Mapping[str, Any]) -> Iterator[list[str]]:
             "" if n is None else f"{n:,}",
         ]
 
-    for name, title in MEASURES.items():
+    for name, title in ACCURACIES.items():
         is_exact = name == "accuracy" and fields.get("several")
         yield row("all labels right" if is_exact else title, measured[name])
     if measured["majority_label"] is not None:

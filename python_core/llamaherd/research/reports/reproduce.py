@@ -27,8 +27,11 @@ from llamaherd.research.coding.texts import checked_texts, hash_of_texts
 from llamaherd.research.plots.result_dicts import label_summary
 from llamaherd.research.reports.report_data import hidden, sha256_of
 from llamaherd.research.reports.report_file import damages, read_report, unlike
-from llamaherd.research.reports.reproduce_context import context_of, n_gpu_layers_of
-from llamaherd.research.reports.reproduce_steps import later_steps
+from llamaherd.research.reports.reproduce_context import (
+    context_of,
+    later_steps,
+    n_gpu_layers_of,
+)
 from llamaherd.research.reports.reproduction import Reproduction, Then, compared
 
 if TYPE_CHECKING:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError, ArgumentTypeError
+from llamaherd.core.files import write_whole
+from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.keeping import keep_made, keeping
 from llamaherd.core.plurals import part_of, verb
 from llamaherd.core.progress import reporter
@@ -24,17 +29,14 @@ from llamaherd.research.selection.candidates import (
     texts_of,
 )
 from llamaherd.research.selection.comparison import CodebookComparison, ComparedCandidate
-from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import (
+    ADJUST,
     checked_measure,
     is_of_numbers,
-    measured,
 )
-from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.research.selection.split import opened_sample, record_of
-from llamaherd.research.selection.timing import seconds_per_text
 from llamaherd.research.statistics.intervals import LEVEL, level_of
-from llamaherd.research.statistics.paired import ADJUST
 
 if TYPE_CHECKING:
     import os
@@ -46,12 +48,57 @@ if TYPE_CHECKING:
     from llamaherd.research.coding.codebook import Codebook
     from llamaherd.research.estimation.gold_drawn import GoldSample
     from llamaherd.research.selection.candidates import CodebookCandidate
-    from llamaherd.research.selection.effect import SelectionMeasure
+    from llamaherd.research.selection.measures import Adjust, SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
-    from llamaherd.research.statistics.paired import Adjust
     from llamaherd.run.host import Host
 
     Given = Codebook | CodebookCandidate
+
+_AFTERWARDS = ("calibrate", "normalize")  # settings that cost no computing time
+_LEAST = 0.5  # a time is stored if at least this share of prompts was computed
+
+
+def seconds_per_text(run: Mapping[str, Any], journal: str | None) -> float:
+    """Return the computing time per text in seconds, without answers from the journal.
+
+    If at least half of the prompts were computed, their time is stored. Otherwise most
+    answers came from the journal, and the stored time is returned.
+
+    Args:
+        run: Provenance of labels, see `Coded.run`.
+        journal: Path of the journal; None if there is none.
+
+    Returns:
+        Seconds per text; NaN if no prompt was computed and no time is stored.
+    """
+    n_prompts, n_journal = run.get("n_prompts", 0), run.get("n_journal", 0)
+    share = (n_prompts - n_journal) / n_prompts if n_prompts else 0.0
+    found = math.nan
+    if share > 0:
+        found = float(run["seconds"]) / (share * max(1, run["n_texts"]))
+    if journal is None:
+        return found
+    key = hash_of(run, without=_AFTERWARDS)
+    path = Path(f"{journal}.times.json")
+    stored = _read(path)
+    if stored is None:  # a file of the user
+        return found
+    if share < _LEAST:
+        return float(stored.get(key, found))
+    write_whole(path, json.dumps({**stored, key: found}, indent=1).encode())
+    return found
+
+
+def _read(path: Path) -> dict[str, float] | None:
+    """Return stored times; {} without a file, None for a file of another kind."""
+    if not path.exists():
+        return {}
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        is_own = all(isinstance(each, (int, float)) for each in stored.values())
+        return {key: float(value) for key, value in stored.items()} if is_own else None
+    except (OSError, OverflowError, *DAMAGED):
+        return None
 
 
 def compare_codebooks(
@@ -230,21 +277,13 @@ def _notes(made: Sequence[ComparedCandidate], of_numbers: bool) -> list[str]:
 
 
 def check_options(level: float, adjust: object) -> None:
-    """Check the options of a comparison before any text is coded.
-
-    Raises:
-        ValueError: An option is out of range.
-    """
+    """Check the options of a comparison before any text is coded."""
     level_of(level)
     checks.choice("adjust", adjust, ADJUST)
 
 
 def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: ANN401
-    """Check that a sample was drawn from a data frame, if one is given.
-
-    Raises:
-        ValueError: The sample was drawn from other texts, or a column does not exist.
-    """
+    """Check that a sample was drawn from a data frame, if one is given."""
     if data is None:
         return
     frame = data.frame if isinstance(data, Coded) else data
@@ -259,11 +298,7 @@ def check_data(data: Any, gold: GoldSample, text: str | None) -> None:  # noqa: 
 
 
 def journal_of(given: object, gold: GoldSample) -> str | None:
-    """Return the path of a comparison's journal; None if there is no journal.
-
-    Raises:
-        TypeError: `given` is not a path, None, True or False.
-    """
+    """Return the path of a comparison's journal; None if there is no journal."""
     return journal_path(given, f"comparison-{record_of(gold)['sha256'][:12]}.journal")
 
 

@@ -14,21 +14,21 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.json_text import DAMAGED
 from llamaherd.core.plurals import count_of, first_rows, percent
 from llamaherd.core.words import call
-from llamaherd.research.selection.effect import (
+from llamaherd.research.selection.measures import (
     ERRORS,
     TITLES,
     ExamplesEffect,
+    PairedDifference,
     SelectionMeasure,
     examples_of,
     n_more_examples,
 )
 from llamaherd.research.statistics.intervals import Measure
-from llamaherd.research.statistics.paired import PairedDifference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llamaherd.research.statistics.paired import Adjust
+    from llamaherd.research.selection.measures import Adjust
 
 _FORMAT = 1
 _NOT_YET = (

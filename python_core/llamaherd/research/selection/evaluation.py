@@ -17,20 +17,19 @@ from llamaherd.core.errors import ArgumentError, ArgumentTypeError
 from llamaherd.core.keeping import keeping
 from llamaherd.core.plurals import count_of, verb
 from llamaherd.research.coding.annotate import annotated
-from llamaherd.research.coding.parts import SPLIT
 from llamaherd.research.coding.record import model_record
+from llamaherd.research.coding.texts import SPLIT
 from llamaherd.research.estimation.gold_drawn import GoldSample, sidecar
 from llamaherd.research.selection.candidates import (
+    CodebookChoice,
     check_codebook,
+    checked_choice,
     hash_of,
     texts_of,
 )
-from llamaherd.research.selection.choice import CodebookChoice, checked_choice
 from llamaherd.research.selection.comparison import wrapped_notes
-from llamaherd.research.selection.effect import TITLES
-from llamaherd.research.selection.given_labels import GivenLabels
-from llamaherd.research.selection.measures import is_of_numbers, measured
-from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.measures import TITLES, is_of_numbers
+from llamaherd.research.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.research.selection.split import (
     opened_sample,
     part_of,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
     from llamaherd.core.stats import ProgressOption
     from llamaherd.research.coding.coded import Coded
-    from llamaherd.research.selection.effect import SelectionMeasure
+    from llamaherd.research.selection.measures import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.research.statistics.intervals import Measure
     from llamaherd.research.validation.validation import Validation
@@ -195,11 +194,7 @@ def evaluate_codebook(
 
 
 def prepared(choice: CodebookChoice, gold: GoldSample) -> PartCodes:
-    """Check that a choice fits the sample, and return the codes of "evaluate".
-
-    Raises:
-        ValueError: The choice was made on another split, or its examples are not allowed.
-    """
+    """Check that a choice fits the sample, and return the codes of "evaluate"."""
     record = record_of(gold)
     if choice.split_sha256 != record["sha256"]:
         raise ArgumentError(
@@ -224,11 +219,7 @@ def _codes(gold: GoldSample, part: str, choice: CodebookChoice) -> PartCodes:
 
 
 def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
-    """Check that labels were made by the chosen codebook, settings and model.
-
-    Raises:
-        ValueError: The labels were made by another codebook, settings or model.
-    """
+    """Check that labels were made by the chosen codebook, settings and model."""
     if hash_of(run) == choice.hash:
         return
     parts = {
@@ -247,11 +238,7 @@ def check_run(choice: CodebookChoice, run: Mapping[str, Any]) -> None:
 
 
 def check_chosen_model(choice: CodebookChoice, context: Host | Llama) -> None:
-    """Check that a context has the chosen model, before any text is coded.
-
-    Raises:
-        ValueError: The context has another model.
-    """
+    """Check that a context has the chosen model, before any text is coded."""
     found = model_record(open_context(context).model)
     if _model_of(found) != _model_of(choice.model):
         raise ArgumentError(
@@ -415,11 +402,7 @@ def _model_of(model: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a hash or a na
 
 
 def _check_writable(path: Path) -> None:
-    """Raise an error, before "evaluate" is unlocked, if no record can be stored.
-
-    Raises:
-        PermissionError: The file or its folder cannot be written.
-    """
+    """Raise an error, before "evaluate" is unlocked, if no record can be stored."""
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise PermissionError(
             f"{path} cannot be written, so the evaluation could not be recorded"

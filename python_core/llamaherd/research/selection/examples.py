@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,19 +22,13 @@ from llamaherd.research.selection.candidates import (
     checked_names,
     texts_of,
 )
-from llamaherd.research.selection.distances import (
-    checked_vectors,
-    text_distances,
-    vector_distances,
-)
-from llamaherd.research.selection.effect import ExamplesEffect, examples_of
-from llamaherd.research.selection.given_labels import GivenLabels
 from llamaherd.research.selection.measures import (
+    ExamplesEffect,
     checked_measure,
+    examples_of,
     is_of_numbers,
-    measured,
 )
-from llamaherd.research.selection.part_codes import codes_of_part
+from llamaherd.research.selection.part_codes import GivenLabels, codes_of_part, measured
 from llamaherd.research.selection.split import opened_sample, part_of
 from llamaherd.research.statistics.intervals import LEVEL
 
@@ -44,10 +39,75 @@ if TYPE_CHECKING:
     from llama_cpp import Llama
 
     from llamaherd.research.estimation.gold_drawn import GoldSample
-    from llamaherd.research.selection.effect import SelectionMeasure
+    from llamaherd.research.selection.measures import SelectionMeasure
     from llamaherd.research.selection.part_codes import PartCodes
     from llamaherd.research.statistics.ratings import Floats
     from llamaherd.run.host import Host
+
+_SIZE = 3  # number of characters of an n-gram
+_LEAST_NORM = 1e-12
+
+
+def text_distances(texts: Sequence[str]) -> Floats:
+    """Return 1 - cosine similarity of character trigrams, float64[n, n].
+
+    Case and the length of whitespace are ignored. A trigram that occurs c times in a
+    text, and in d of the n texts, has the weight
+    (1 + log(c)) * (1 + log((1 + n) / (1 + d))) in this text.
+
+    Source: Salton, Buckley, "Term-weighting approaches in automatic text retrieval", Inf.
+    Process. Manag. 24, 1988.
+    """
+    counts = [Counter(_grams(text)) for text in texts]
+    n_with = Counter(gram for each in counts for gram in each)
+    column = {gram: j for j, gram in enumerate(n_with)}
+    weights = {gram: np.log((1 + len(texts)) / (1 + n)) + 1 for gram, n in n_with.items()}
+    vectors = np.zeros((len(texts), len(column)))
+    for i, own in enumerate(counts):
+        for gram, n in own.items():
+            vectors[i, column[gram]] = (1 + np.log(n)) * weights[gram]
+    return vector_distances(vectors)
+
+
+def vector_distances(vectors: Floats) -> Floats:
+    """Return 1 - cosine similarity of rows, float64[n, n]; it is 1 for a row of zeros."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = np.divide(
+        vectors, norms, out=np.zeros_like(vectors), where=norms > _LEAST_NORM
+    )
+    return np.asarray(np.clip(1 - unit @ unit.T, 0.0, 2.0))
+
+
+def _described(given: Any) -> str:  # noqa: ANN401 - array-like
+    """Return the form of a value for messages."""
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        rows, columns = given.shape
+        return f"{count_of(rows, 'row')} of {count_of(columns, 'number')}"
+    return checks.shown(given)
+
+
+def checked_vectors(embeddings: Any, n: int) -> Floats:  # noqa: ANN401 - array-like
+    """Return embeddings of n texts as float64[n, d]."""
+    try:
+        found = np.asarray(embeddings, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.ndim != 2 or len(found) != n or found.shape[1] == 0:
+        raise ArgumentError(
+            f"must have a row of numbers for each of the {count_of(n, 'text')} of the "
+            f"sample, not {_described(embeddings)}",
+            argument="embeddings",
+            code="wrong_length",
+        )
+    if not np.isfinite(found).all():
+        raise ArgumentError("must be finite", argument="embeddings", code="out_of_range")
+    return found
+
+
+def _grams(text: str) -> list[str]:
+    plain = f" {' '.join(text.casefold().split())} "
+    return [plain[i : i + _SIZE] for i in range(max(1, len(plain) - _SIZE + 1))]
+
 
 By = Literal["diverse", "hardest"]
 BY: tuple[By, ...] = ("diverse", "hardest")
@@ -144,10 +204,6 @@ def chosen_examples(
 
     The second element of the note is True for a clear gain. There is no note without a
     context. See `choose_examples`.
-
-    Raises:
-        TypeError: See `choose_examples`.
-        ValueError: See `choose_examples`.
     """
     sample = opened_sample(gold)
     _check_use(by, k, codebook, coded, embeddings)
@@ -196,13 +252,7 @@ def chosen_examples(
 def _check_use(
     by: object, k: object, codebook: object, coded: object, embeddings: object
 ) -> None:
-    """Check the arguments that select examples.
-
-    Raises:
-        TypeError: `codebook` is no codebook.
-        ValueError: `by` or `k` is invalid; or an argument is missing or not used with
-            this `by`.
-    """
+    """Check the arguments that select examples."""
     checks.choice("by", by, BY)
     checks.integer("k", k, 1, 10_000)
     if not isinstance(codebook, Codebook):

@@ -1,29 +1,27 @@
 """Agreement, accuracy and calibration: arrays as input, frozen dataclasses as result."""
 
 from llamaherd.research.statistics.accuracy import Accuracy, LabelScores, accuracy_of
-from llamaherd.research.statistics.agreement import (
-    Agreement,
-    cohen_kappa,
-    gwet_ac1,
-    percent_agreement,
-)
-from llamaherd.research.statistics.calibration_error import (
+from llamaherd.research.statistics.agreement import cohen_kappa
+from llamaherd.research.statistics.calibration import (
     CalibrationBin,
     CalibrationError,
+    CoverageCurve,
     brier_score,
     calibration_error,
-)
-from llamaherd.research.statistics.coverage import (
-    CoverageCurve,
     coverage_curve,
     for_people,
 )
 from llamaherd.research.statistics.intervals import Measure
-from llamaherd.research.statistics.krippendorff import krippendorff_alpha
+from llamaherd.research.statistics.many_coders import (
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
+)
 from llamaherd.research.statistics.number_agreement import (
     NumberAgreement,
     number_agreement,
 )
+from llamaherd.research.statistics.ratings import Agreement
 
 __all__ = [
     "Accuracy",

@@ -18,14 +18,25 @@ from llamaherd.research.statistics.intervals import (
     warn_of_bootstrap,
 )
 from llamaherd.research.statistics.ratings import ratings_of, unit_weights_of
-from llamaherd.research.statistics.uncertainty import heaviest
-from llamaherd.research.statistics.unit_influences import UnitInfluences, are_equal
+from llamaherd.research.statistics.uncertainty import (
+    UnitStatistic,
+    are_equal,
+    heaviest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
     from llamaherd.research.statistics.ratings import Flags, Floats, Integers, Ratings
+
+
+# Titles of the measures of all labels together, by the names of `Accuracy`.
+TITLES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro F1",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +86,10 @@ class LabelScores:
 class Accuracy:
     """Accuracy of labels.
 
-    Shares have Wilson's interval; with weights, this interval uses the effective number
-    of units, and recall allows for a missed case that was not seen, see
-    `intervals.share`. Means of shares combine these intervals by MOVER. For F1 and its
-    mean, and means of shares if a unit may have several labels, see `unit_influences`.
+    Shares have the interval of `intervals.share`; with weights, this interval uses the
+    effective number of units, and recall allows for a missed case that was not seen.
+    Means of shares combine these intervals by MOVER. For F1 and its mean, and means of
+    shares if a unit may have several labels, see `uncertainty`.
 
     Attributes:
         n: Number of units with both a label and a human code.
@@ -136,9 +147,6 @@ def accuracy_of(
         seed: Removed, without effect.
         several: True if a unit may have several labels: codes are tuples of labels, and
             each label is scored as present or absent.
-
-    Raises:
-        ValueError: An argument is out of range, or the labels do not fit.
     """
     level_of(level)
     warn_of_bootstrap(n_bootstrap, seed)
@@ -147,13 +155,8 @@ def accuracy_of(
     used = (ratings.indices >= 0).all(axis=0) & (weights > 0)
     given, gold = ratings.indices[:, used]
     weights, k = unit_weights_of(weights[used], int(used.sum())), len(ratings.values)
-    units = _WeightedUnits(
-        has=member[given],
-        should=member[gold],
-        weights=weights,
-        sums=_sums(member[given], member[gold], weights),
-        known=None if several else given,
-        level=level,
+    units = WeightedUnits.of(
+        member[given], member[gold], weights, None if several else given, level
     )
     per_label = tuple(units.scores(label, j) for j, label in enumerate(names))
     macro = {
@@ -194,11 +197,6 @@ def _members(
     return ratings, names.values, member.astype(bool).reshape(shape)
 
 
-def _sums(has: Flags, should: Flags, weights: Floats) -> Floats:
-    """Return the weights of units with labels by both, the model, the code, [3, k]."""
-    return np.array([weights @ part for part in (has & should, has, should)])
-
-
 # Means of shares, over the labels among human codes, or over all labels that occur: in
 # the sums of weights by the model (1) and by the human codes (2).
 _SHARES = {
@@ -211,7 +209,7 @@ _BELOW = {"precision": (1.0, 0.0), "recall": (0.0, 1.0), "f1": (0.5, 0.5)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _WeightedUnits:
+class WeightedUnits:
     """Labels and codes of n units.
 
     Attributes:
@@ -220,7 +218,8 @@ class _WeightedUnits:
         weights: float64[n], weights of the units.
         sums: float64[3, k], weights of the units with each label by both, by the model
             and by the human codes.
-        known: int64[n], label by the model; None if units may have several labels.
+        known: int64[n], label by the model, k if it gave none; None if units may have
+            several labels.
         level: Confidence level.
     """
 
@@ -231,67 +230,84 @@ class _WeightedUnits:
     known: Integers | None
     level: float
 
+    @classmethod
+    def of(
+        cls,
+        has: Flags,
+        should: Flags,
+        weights: Floats,
+        known: Integers | None,
+        level: float = LEVEL,
+    ) -> WeightedUnits:
+        """Sum the weights of labels."""
+        sums = np.array([weights @ part for part in (has & should, has, should)])
+        return cls(
+            has=has, should=should, weights=weights, sums=sums, known=known, level=level
+        )
+
     def occurring(self, by: Sequence[int]) -> Integers:
         """Return the labels with a weight in some of the sums."""
         return np.flatnonzero(self.sums[list(by)].sum(axis=0) > 0)
 
     def mean(self, part: str, labels: Integers) -> Measure:
-        """Return the mean of precision, recall or F1 over labels, with its interval.
-
-        A label without a denominator has the value 0.
-        """
-        n, by = len(self.weights), _BELOW[part]
+        """Return the mean of precision, recall or F1 over labels, with its interval."""
+        n = len(self.weights)
         if len(labels) == 0:
             return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
-        both, has, should = self.sums[:, labels]
-        below = by[0] * has + by[1] * should
-        of_hit = np.divide(1 / len(labels), below, out=0 * below, where=below > 0)
-        value = float(both @ of_hit)
+        found = self.statistic(part, labels)
+        low, high = found.limits(self.level)
+        return Measure(value=found.value, low=low, high=high, n=n)
+
+    def statistic(self, part: str, labels: Integers) -> UnitStatistic:
+        """Return the mean of precision, recall or F1 over labels.
+
+        A label without a denominator has the value 0. The mean of no labels is NaN.
+        """
+        by = _BELOW[part]
+        both, of_model, of_codes = self.sums[:, labels]
+        below = by[0] * of_model + by[1] * of_codes
+        each = 1 / max(len(labels), 1)
+        of_hit = np.divide(each, below, out=0 * below, where=below > 0)
         pull = both * of_hit**2 * len(labels)
         parts = (-by[0] * pull, -by[1] * pull, of_hit)
         has, should = self.has[:, labels], self.should[:, labels]
-        slopes = has @ parts[0] + should @ parts[1] + (has & should) @ of_hit
-        lowest, highest = self._edges(labels, *parts)
-        influences = UnitInfluences(
+        return UnitStatistic(
+            value=float(both @ of_hit) if len(labels) else math.nan,
             weights=self.weights,
-            slopes=slopes,
-            lowest=lowest,
-            highest=highest,
-            known=None if are_equal(self.weights) else self.known,
+            slopes=has @ parts[0] + should @ parts[1] + (has & should) @ of_hit,
+            unseen=self._unseen(labels, *parts),
+            groups=self.known,
         )
-        low, high = influences.limits(value, self.level, 0.0)
-        return Measure(value=value, low=low, high=high, n=n)
 
-    def _edges(
+    def _unseen(
         self, labels: Integers, of_model: Floats, of_code: Floats, of_hit: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return the lowest and the highest slope of unseen units, float64[n] each.
+    ) -> Floats:
+        """Return slopes of unseen units by label and code, see `UnitStatistic`.
+
+        The columns are the q labels and all others; the rows are all k labels and none,
+        or as the columns if units may have several labels. An unseen unit has labels that
+        occur. Of several labels it has at most one, by the model, the code, or both.
 
         Args:
-            labels: Labels to which the next arguments refer.
+            labels: The q labels to which the next arguments refer.
             of_model: Part of a label by the model in the slope of a unit.
             of_code: Part of a label as code.
             of_hit: Part of a label that both gave.
         """
-        n = len(self.weights)
-        hits = of_model + of_code + of_hit
-        if self.known is None:  # an unseen unit has at most one label
-            every = np.concatenate([of_model, of_code, hits])
-            return np.full(n, every.min()), np.full(n, every.max())
-        k = self.sums.shape[1]
-        ahead, codes, right = np.zeros(k), np.zeros(k), np.zeros(k)
-        ahead[labels], codes[labels], right[labels] = of_model, of_code, hits
-        there = self.sums[1:].sum(axis=0) > 0
-        edges = []
-        for sign in (1, -1):
-            ordered = np.sort(np.where(there, sign * codes, np.inf))
-            own = there & (sign * codes == ordered[0])
-            other = np.where(own, ordered[min(1, k - 1)], ordered[0])  # another code
-            edges.append(sign * np.minimum(sign * ahead + other, sign * right))
-        lowest, highest = edges
-        if are_equal(self.weights):
-            return np.full(n, lowest[there].min()), np.full(n, highest[there].max())
-        return lowest[self.known], highest[self.known]
+        q = len(labels)
+        slopes = np.add.outer(np.append(of_model, 0.0), np.append(of_code, 0.0))
+        slopes[np.arange(q), np.arange(q)] += of_hit
+        if self.known is None:
+            one = np.zeros((q + 1, q + 1), dtype=bool)
+            one[q], one[:, q] = True, True
+            return np.where(one | np.eye(q + 1, dtype=bool), slopes, np.nan)
+        place = np.full(self.has.shape[1] + 1, q)
+        place[labels] = np.arange(q)
+        occurs = np.append(self.sums[1:].sum(axis=0) > 0, False)
+        codes = np.zeros(q + 1, dtype=bool)
+        codes[place[occurs]] = True
+        occurs[self.known] = True  # also units without a label
+        return np.where(occurs[:, None] & codes, slopes[place], np.nan)
 
     def mean_of_shares(
         self, per_label: Sequence[LabelScores], part: str, by: Sequence[int]

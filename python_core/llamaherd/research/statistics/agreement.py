@@ -1,14 +1,14 @@
-"""Agreement of two coders: share, Cohen's kappa, Gwet's AC1.
+"""Agreement of two coders: Cohen's kappa; and the table of all coefficients.
 
-Krippendorff's alpha is in `krippendorff`.
+All tables of coefficients follow from
+`COEFFICIENTS`, which has one entry for each.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,127 +17,33 @@ from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import shape_of
 from llamaherd.research.codes import read
 from llamaherd.research.statistics.intervals import (
+    LEAST_SPREAD,
     LEVEL,
     level_of,
-    share,
+)
+from llamaherd.research.statistics.many_coders import (
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
 )
 from llamaherd.research.statistics.ratings import (
+    INTERVAL,
+    Agreement,
     ModelAndPerson,
     check_indexes,
     listed,
     ratings_of,
     unit_weights_of,
 )
-from llamaherd.research.statistics.unit_influences import (
-    UnitInfluences,
-    possible_pairs,
-)
+from llamaherd.research.statistics.uncertainty import UnitStatistic, possible_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.statistics.ratings import Codes, Floats, Integers
+    from llamaherd.research.statistics.ratings import Codes, Floats, Integers, Scale
 
-Kind = Literal["pairs", "all"]
-KINDS: tuple[Kind, ...] = ("pairs", "all")
-INTERVAL = "influences of units, t"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """A coefficient of agreement and its confidence interval.
-
-    Attributes:
-        name: Name of the coefficient, as in `coefficients.COEFFICIENTS`.
-        value: Coefficient: 1 for perfect agreement, 0 for the agreement expected by
-            chance; for "percent" a share in [0, 1]. NaN if it is undefined: no unit has
-            two codes, or all codes are equal.
-        low: Lower confidence limit; NaN if there is no interval, for one unit.
-        high: Upper confidence limit.
-        se: Standard error; NaN if the interval does not use one.
-        observed: Observed agreement; for alpha the observed disagreement, in distances of
-            the scale.
-        expected: Agreement expected by chance; for alpha the expected disagreement.
-        n_units: Number of units with two codes or more.
-        n_coders: Number of coders.
-        interval: Method of the interval.
-    """
-
-    name: str
-    value: float
-    low: float
-    high: float
-    se: float
-    observed: float
-    expected: float
-    n_units: int
-    n_coders: int
-    interval: str
-
-    def __float__(self) -> float:
-        return self.value
-
-
-def percent_agreement(
-    codes: Codes,
-    *,
-    kind: Kind = "pairs",
-    tolerance: float = 0.0,
-    unit_weights: Sequence[float] | Floats | None = None,
-    level: float = LEVEL,
-) -> Agreement:
-    """Return the share of codes that agree, in [0, 1].
-
-    "pairs" computes the share of agreeing pairs of codes within each unit, and averages
-    it over the units with two codes or more. "all" uses only units that all coders have
-    coded, and computes the share of units in which all codes agree.
-
-    Args:
-        codes: For each coder the codes of n units, or an array [coders, units]; None
-            marks a missing code.
-        kind: "pairs" or "all", see above. For two coders both
-            kinds give the same result.
-        tolerance: Largest difference between two numbers that agree.
-        unit_weights: float[n], for example 1 / inclusion probability.
-        level: Confidence level of Wilson's interval, see `intervals.share`.
-
-    Raises:
-        ValueError: An argument is out of range, or coders have different numbers of
-            units.
-    """
-    checks.choice("kind", kind, KINDS)
-    checks.real("tolerance", tolerance, 0, 1e300)
-    ratings = ratings_of(codes, scale="interval" if tolerance else "nominal")
-    weights = unit_weights_of(unit_weights, ratings.indices.shape[1])
-    if kind == "all":
-        complete = (ratings.indices >= 0).all(axis=0)
-        given = ratings.indices[:, complete]
-        of = ratings.numbers[given] if tolerance else given.astype(float)
-        hits = np.ptp(of, axis=0) <= tolerance if given.size else np.zeros(0)
-    elif tolerance:
-        numbers = np.append(ratings.numbers, math.nan)[ratings.indices]
-        near, n_pairs = _pairs_near(numbers, tolerance)
-        complete = n_pairs > 0
-        hits = near[complete] / n_pairs[complete]
-    else:
-        counts = ratings.counts
-        n_codes = counts.sum(axis=1)
-        complete = n_codes >= 2
-        hits = _pairs_alike(counts[complete])
-    found = share(hits, weights[complete], level_of(level))
-    return Agreement(
-        name="percent",
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        se=math.nan,
-        observed=found.value,
-        expected=0.0,
-        n_units=found.n,
-        n_coders=len(ratings.indices),
-        interval="Wilson",
-    )
+    Compute = Callable[[Codes, "CoefficientSettings"], Agreement]
 
 
 def cohen_kappa(
@@ -155,7 +61,7 @@ def cohen_kappa(
 
     Sources: Cohen, Educ. Psychol. Meas. 20, 1960, and Psychol. Bull. 70, 1968; standard
     error: Fleiss, Cohen and Everitt, Psychol. Bull. 72, 1969. For the interval see
-    `unit_influences`.
+    `uncertainty`.
 
     Args:
         first: First coder's codes of n units; None marks a missing code. Or a list with
@@ -214,107 +120,6 @@ def cohen_kappa(
     )
 
 
-def gwet_ac1(
-    codes: Codes,
-    *,
-    levels: Sequence[Hashable] | None = None,
-    unit_weights: Sequence[float] | Floats | None = None,
-    level: float = LEVEL,
-) -> Agreement:
-    """Return Gwet's AC1, which unlike kappa can be high if one label is very frequent.
-
-    The number of coders is arbitrary, and codes may be missing. A unit with a single code
-    contributes to the frequencies of labels, but not to the agreement. The standard error
-    is by Gwet (2008); for the interval see `unit_influences`.
-
-    Sources: Gwet, Br. J. Math. Stat. Psychol. 61, 2008; Gwet, Handbook of Inter-Rater
-    Reliability, 4th edition, 2014, chapters 2 and 5.
-
-    Args:
-        codes: For each coder the codes of n units, or an array [coders, units]; None
-            marks a missing code.
-        levels: All q labels; None for the labels that occur. AC1 depends on the number q.
-        unit_weights: float[n], for example 1 / inclusion probability.
-        level: Confidence level.
-
-    Raises:
-        ValueError: An argument is out of range, or coders have different numbers of
-            units.
-    """
-    ratings = ratings_of(codes, levels)
-    counts = ratings.counts
-    weights = unit_weights_of(unit_weights, len(counts))
-    coded = (counts.sum(axis=1) > 0) & (weights > 0)
-    counts, w = counts[coded], weights[coded]
-    n_codes, q = counts.sum(axis=1), len(ratings.values)
-    paired = n_codes >= 2
-    value, se, pa, pe = math.nan, math.nan, math.nan, math.nan
-    low, high = math.nan, math.nan
-    if w[paired].sum() > 0 and q >= 2:
-        w = w / w.sum()
-        alike = np.zeros(len(counts))
-        alike[paired] = _pairs_alike(counts[paired])
-        is_perfect = bool((alike[paired] == 1).all())
-        pa = 1.0 if is_perfect else float((w * alike).sum() / w[paired].sum())
-        shares = (w[:, None] * counts / n_codes[:, None]).sum(axis=0)
-        pe = float((shares * (1 - shares)).sum() / (q - 1))
-        value = (pa - pe) / (1 - pe)
-
-        def slopes(alike: Floats, paired: Floats, chance: Floats) -> Floats:
-            own = (alike - pe * paired) / w_paired / (1 - pe)
-            return np.asarray(own - 2 * (1 - value) * (chance - pe) / (1 - pe) - value)
-
-        w_paired = w[paired].sum()
-        others = (1 - shares) / (q - 1)
-        each = slopes(alike, paired, counts @ others / n_codes)
-        se = _root_of_squares(w * each, len(w))
-        m = n_codes.max()  # unseen units have one code that differs, or none
-        is_same = np.eye(q, dtype=bool)
-        unseen = slopes(
-            np.where(is_same, 1.0, (m - 2) / m),
-            np.ones((q, q)),
-            ((m - 1) * others[:, None] + others) / m,
-        )
-        pairs = possible_pairs(counts.any(axis=0), is_ordered=False)
-        known = ratings.indices[0, coded] if isinstance(codes, ModelAndPerson) else None
-        low, high = UnitInfluences.of_pairs(
-            w, each, np.where(pairs, unseen, np.nan), known
-        ).limits(value, level_of(level), -1.0)
-    return Agreement(
-        name="ac1",
-        value=value,
-        low=low,
-        high=high,
-        se=se,
-        observed=pa,
-        expected=pe,
-        n_units=int(paired.sum()),
-        n_coders=len(ratings.indices),
-        interval=INTERVAL,
-    )
-
-
-def _pairs_alike(counts: Floats) -> Floats:
-    """Return the share of agreeing pairs of codes in each unit, float64[n]."""
-    n_codes = counts.sum(axis=1)
-    return np.asarray((counts * (counts - 1)).sum(axis=1) / (n_codes * (n_codes - 1)))
-
-
-def _pairs_near(numbers: Floats, tolerance: float) -> tuple[Floats, Floats]:
-    """Count pairs within the tolerance, and all pairs, in each unit, float64[n] each."""
-    # NaN where a number is missing
-    apart = [abs(a - b) for a, b in combinations(numbers, 2)]
-    near = sum((each <= tolerance).astype(float) for each in apart)
-    return np.asarray(near), np.asarray(sum((each >= 0).astype(float) for each in apart))
-
-
-def _root_of_squares(parts: Floats, n: int) -> float:
-    """Return the standard error of a weighted mean."""
-    if n < 2:
-        return math.nan
-    return math.sqrt(float((parts**2).sum()) * n / (n - 1))
-
-
 def _distances(weights: Any, q: int) -> Floats:  # noqa: ANN401 - a name, or numbers
     """Return disagreement weights, float64[q, q], 0 on the diagonal."""
     apart = np.abs(np.subtract.outer(np.arange(q), np.arange(q)))
@@ -348,28 +153,17 @@ def _kappa(
     is_model: bool,
 ) -> Agreement:
     """Compute kappa from both coders' labels, int64[2, n], and the units' weights."""
-    n, q = int((w > 0).sum()), len(distance)
-    worst = distance.max() if distance.size else 0.0
+    n = int((w > 0).sum())
     value, se, po, pe, low, high = (math.nan,) * 6
-    if n and q:
+    if n and len(distance):
         indices, w = indices[:, w > 0], w[w > 0] / w.sum()
-        p = np.bincount(indices[0] * q + indices[1], w, q * q).reshape(q, q)
-        rows, columns = p.sum(axis=1), p.sum(axis=0)
-        agree = 1 - distance / worst if worst > 0 else np.ones_like(distance)
-        po = float((agree * p).sum())
-        pe = float(rows @ agree @ columns)
-        if 1 - pe > 1e-12:
-            value = (po - pe) / (1 - pe)
-            by_row, by_column = agree @ columns, agree.T @ rows
-            pull = (by_row[:, None] + by_column[None, :]) * (1 - po)
-            slopes = (agree * (1 - pe) - pull) / (1 - pe) ** 2
-            slopes -= (p * slopes).sum()
-            each = slopes[indices[0], indices[1]]
-            se = math.sqrt(float(((w * each) ** 2).sum()))
-            pairs = possible_pairs(rows + columns > 0, is_ordered=is_weighted)
-            low, high = UnitInfluences.of_pairs(
-                w, each, np.where(pairs, slopes, np.nan), indices[0] if is_model else None
-            ).limits(value, level, -1.0)
+        found, po, pe = kappa_statistic(
+            indices, distance, w, is_ordered=is_weighted, is_model=is_model
+        )
+        value = found.value
+        if not math.isnan(value):
+            se = math.sqrt(float(((w * found.slopes) ** 2).sum()))
+            low, high = found.limits(level)
     return Agreement(
         name="weighted kappa" if is_weighted else "kappa",
         value=value,
@@ -382,3 +176,146 @@ def _kappa(
         n_coders=2,
         interval=INTERVAL,
     )
+
+
+def kappa_statistic(
+    indices: Integers,
+    distance: Floats,
+    w: Floats,
+    *,
+    is_ordered: bool = False,
+    is_model: bool = False,
+) -> tuple[UnitStatistic, float, float]:
+    """Return kappa as a function of the units' weights, observed and expected agreement.
+
+    Args:
+        indices: int64[2, n], labels of both coders.
+        distance: float64[q, q], disagreement weights.
+        w: float64[n], weights of the units, with the sum 1.
+        is_ordered: True if an unseen disagreement is one step on a scale.
+        is_model: True if the labels of the first coder are known before the codes.
+    """
+    q, worst = len(distance), distance.max()
+    p = np.bincount(indices[0] * q + indices[1], w, q * q).reshape(q, q)
+    rows, columns = p.sum(axis=1), p.sum(axis=0)
+    agree = 1 - distance / worst if worst > 0 else np.ones_like(distance)
+    po, pe = float((agree * p).sum()), float(rows @ agree @ columns)
+    value, slopes = math.nan, np.zeros((q, q))
+    if 1 - pe > LEAST_SPREAD:
+        value = (po - pe) / (1 - pe)
+        by_row, by_column = agree @ columns, agree.T @ rows
+        pull = (by_row[:, None] + by_column[None, :]) * (1 - po)
+        slopes = (agree * (1 - pe) - pull) / (1 - pe) ** 2
+        slopes -= (p * slopes).sum()
+    pairs = possible_pairs(rows + columns > 0, is_ordered=is_ordered)
+    made = UnitStatistic(
+        value=value,
+        weights=w,
+        slopes=slopes[indices[0], indices[1]],
+        unseen=np.where(pairs, slopes, np.nan),
+        groups=indices[0] if is_model else None,
+        least=-1.0,
+    )
+    return made, po, pe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CoefficientSettings:
+    """Settings that all coefficients use.
+
+    Attributes:
+        names: All labels in their order; None for the labels that occur.
+        scale: Scale of measurement.
+        w: float64[n], weights of the units.
+        level: Confidence level.
+    """
+
+    names: Sequence[Hashable] | None
+    scale: Scale
+    w: Floats
+    level: float
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """Arguments of all coefficients."""
+        return {"unit_weights": self.w, "level": self.level}
+
+    def of(self, codes: Codes, *, of_pairs: bool = False) -> tuple[Agreement, ...]:
+        """Return all coefficients; with `of_pairs` those of pairs of coders."""
+        return tuple(
+            each.compute(codes, self)
+            for each in COEFFICIENTS.values()
+            if each.fits(codes, self.scale) and (each.is_of_pairs or not of_pairs)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficient:
+    """Function and words of a coefficient.
+
+    Attributes:
+        compute: Function that returns the coefficient with its interval.
+        title: Title in tables and plots.
+        sentence: Name in a methods paragraph; empty if no paragraph reports it.
+        reference: Key of the reference of the methods paragraph.
+        is_of_pairs: True if it is also computed for each pair of several coders.
+        is_of_two: True if it is defined for two coders only.
+        is_ordered: True if it needs an order of labels.
+    """
+
+    compute: Compute
+    title: str
+    sentence: str = ""
+    reference: str = ""
+    is_of_pairs: bool = False
+    is_of_two: bool = False
+    is_ordered: bool = False
+
+    def fits(self, codes: Codes, scale: Scale) -> bool:
+        """Return True if the coefficient is defined for these codes and this scale."""
+        return (not self.is_of_two or len(codes) == 2) and (
+            not self.is_ordered or scale != "nominal"
+        )
+
+
+# In the order of tables. The key is `Agreement.name`.
+COEFFICIENTS = {
+    "percent": Coefficient(
+        compute=lambda codes, how: percent_agreement(codes, **how.common),
+        title="percent agreement",
+        is_of_pairs=True,
+    ),
+    "kappa": Coefficient(
+        compute=lambda codes, how: cohen_kappa(codes, levels=how.names, **how.common),
+        title="Cohen's kappa",
+        sentence="Cohen's kappa",
+        reference="cohen1960",
+        is_of_pairs=True,
+        is_of_two=True,
+    ),
+    "weighted kappa": Coefficient(
+        compute=lambda codes, how: cohen_kappa(
+            codes, weights="quadratic", levels=how.names, **how.common
+        ),
+        title="quadratic kappa",
+        sentence="Cohen's kappa with quadratic weights",
+        reference="cohen1968",
+        is_of_pairs=True,
+        is_of_two=True,
+        is_ordered=True,
+    ),
+    "alpha": Coefficient(
+        compute=lambda codes, how: krippendorff_alpha(
+            codes, scale=how.scale, levels=how.names, **how.common
+        ),
+        title="Krippendorff's alpha",
+        sentence="Krippendorff's alpha",
+        reference="hayes2007",
+    ),
+    "ac1": Coefficient(
+        compute=lambda codes, how: gwet_ac1(codes, levels=how.names, **how.common),
+        title="Gwet's AC1",
+        sentence="Gwet's AC1",
+        reference="gwet2008",
+    ),
+}

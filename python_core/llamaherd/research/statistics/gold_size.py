@@ -8,18 +8,12 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from llamaherd.core import checks
-from llamaherd.core.decimals import decimals
+from llamaherd.core.decimals import decimals, percents
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of, percent
 from llamaherd.core.words import setting
 from llamaherd.research.statistics.intervals import LEVEL
-from llamaherd.research.statistics.paired_size import (
-    NumberSize,
-    PairedSize,
-    number_size,
-    paired_size,
-)
-from llamaherd.research.statistics.planned_width import half_width
+from llamaherd.research.statistics.label_weight import half_width
 from llamaherd.research.statistics.sampling import TARGETS
 
 if TYPE_CHECKING:
@@ -32,17 +26,11 @@ SIZE_MEASURES: tuple[SizeMeasure, ...] = ("accuracy", "mae")
 _LEAST, _MOST = 10, 10**9  # codes
 _LARGE = 20_000  # codes, from which on the textbook's number is exact
 _MANY = 100  # cases, such as wrong labels, expected among the codes: it is exact, too
-# Arguments that have an effect only with `width`, or only with `compare`, and their
-# defaults. An argument that has no effect in a call must have its default value.
-_DEFAULTS: dict[str, object] = {
-    "share": 0.5,
-    "population": None,
-    "target": "population",
-    "differ": 0.2,
-    "power": 0.8,
-    "candidates": 2,
-    "correlation": 0.5,
-}
+_MOST_ERROR = 1e12
+# Defaults of arguments that have an effect only with `width`, or only with `compare`.
+_OF_WIDTH = {"share": 0.5, "population": None, "target": "population"}
+_OF_COMPARE = {"differ": 0.2, "power": 0.8, "candidates": 2}
+_CORRELATION = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +78,57 @@ class GoldSize:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedSize:
+    """Number of texts to code to detect a difference between two codebooks.
+
+    Attributes:
+        gold: Number of texts on which both codebooks are compared.
+        compare: Difference to detect, of accuracies or of mean absolute errors.
+        differ: Share of texts for which exactly one of both codebooks is right; None for
+            numbers.
+        spread: Standard deviation, over texts, of the difference of both codebooks'
+            absolute errors; None for accuracies.
+        power: Probability that the interval of the difference excludes 0.
+        level: Confidence level.
+        candidates: Number of codebooks that are compared.
+    """
+
+    gold: int
+    compare: float
+    differ: float | None
+    spread: float | None
+    power: float
+    level: float
+    candidates: int
+
+    def __str__(self) -> str:
+        among = "" if self.candidates == 2 else f", two of {self.candidates} codebooks"
+        if self.differ is None:
+            measure = "the mean absolute error"
+            has = f"has a standard deviation of {self.spread:.3g} over texts"
+            condition = f"the difference {has}"
+        else:
+            measure = "accuracy"
+            share = f"in {percents(self.differ, 0)} of the texts"
+            condition = f"exactly one codebook is right {share}"
+        return (
+            f"A difference of {self.compare:g} in {measure}{among}, "
+            f"{percent(self.level)} confidence, power {self.power:g}:\n"
+            f"  {count_of(self.gold, 'text')} to compare on, if {condition}"
+        )
+
+
 @overload
 def gold_size(
     width: float,
     *,
-    share: float = 0.5,
-    level: float = LEVEL,
-    accuracy: float | None = None,
-    kappa: float | None = None,
-    population: int | None = None,
-    target: Target = "population",
+    share: float = ...,
+    level: float = ...,
+    accuracy: float | None = ...,
+    kappa: float | None = ...,
+    population: int | None = ...,
+    target: Target = ...,
 ) -> GoldSize: ...
 
 
@@ -107,26 +136,15 @@ def gold_size(
 def gold_size(
     *,
     compare: float,
-    differ: float = 0.2,
-    power: float = 0.8,
-    candidates: int = 2,
-    level: float = LEVEL,
-    measure: Literal["accuracy"] = "accuracy",
+    measure: SizeMeasure = ...,
+    differ: float = ...,
+    error: float | None = ...,
+    correlation: float = ...,
+    spread: float | None = ...,
+    power: float = ...,
+    candidates: int = ...,
+    level: float = ...,
 ) -> PairedSize: ...
-
-
-@overload
-def gold_size(
-    *,
-    compare: float,
-    measure: Literal["mae"],
-    error: float | None = None,
-    correlation: float = 0.5,
-    spread: float | None = None,
-    power: float = 0.8,
-    candidates: int = 2,
-    level: float = LEVEL,
-) -> NumberSize: ...
 
 
 def gold_size(
@@ -146,14 +164,23 @@ def gold_size(
     error: float | None = None,
     correlation: float = 0.5,
     spread: float | None = None,
-) -> GoldSize | PairedSize | NumberSize:
+) -> GoldSize | PairedSize:
     """Return the size of a simple random sample for an interval or a comparison.
 
-    With `compare` the sample detects a difference of this size between two codebooks, see
-    `paired_size`: n = (z_a sqrt(differ) + z_b sqrt(differ - compare^2))^2 / compare^2.
-    For codebooks whose codes are numbers, `measure` is "mae", see `number_size`:
-    n = (z_a + z_b)^2 spread^2 / compare^2 + z_a^2 / 2. Without `compare`, the sample
-    gives an interval of a given width.
+    Without `compare`, the sample gives an interval of a given width. With `compare` it
+    detects a difference d of the accuracies of two codebooks, of which exactly one is
+    right in a share s of the texts:
+
+        n = (z_a sqrt(s) + z_b sqrt(s - d^2))^2 / d^2,
+
+    where z_a and z_b are the normal quantiles of confidence and power; or, if codes are
+    numbers, a difference of mean absolute errors by a paired t test:
+
+        n = (z_a + z_b)^2 spread^2 / d^2 + z_a^2 / 2,
+
+    where the last term is Guenther's correction for the t distribution. If `spread` is
+    not given, it is that of normal errors with mean 0, standard deviation e (`error`) and
+    correlation r: spread^2 = 2 e^2 (1 - 2/pi - 2/pi (sqrt(1 - r^2) + r asin(r) - 1)).
 
     The sizes are those at which the interval of `estimate` is expected to have the width:
     a t interval that allows for skewness and, if few errors are expected, for one unseen
@@ -183,8 +210,9 @@ def gold_size(
             sample; "texts": the share among these texts.
         compare: Instead of `width`: the difference of the accuracies, or errors, of two
             codebooks to detect.
-        differ: With `compare`: share of texts for which exactly one of both codebooks is
-            right.
+        differ: With `compare`: share s of texts, at least d. Codebooks that differ in a
+            few words disagree on few texts; codebooks with different models disagree on
+            many.
         power: With `compare`: probability to detect the difference.
         candidates: With `compare`: number of codebooks; with more than two, all pairs are
             compared simultaneously.
@@ -198,37 +226,52 @@ def gold_size(
         ValueError: An argument is out of range; accuracy and kappa are both given; width
             and compare are both given or both missing; or the interval would be wider
             than `width` even if all texts were coded.
+
+    Source: Connett, Smith, McHugh, "Sample size and power for pair-matched case-control
+    studies", Stat. Med. 6, 1987; Guenther, "Sample Size Formulas for Normal Theory T
+    Tests", The American Statistician 35, 1981; Kamat, "Incomplete and Absolute Moments of
+    the Multivariate Normal Distribution", Biometrika 40, 1953 (absolute errors).
     """
     checks.choice("measure", measure, SIZE_MEASURES)
-    given = {"accuracy": accuracy, "kappa": kappa, "error": error, "spread": spread}
-    _check_use(width, compare, measure, {n for n, v in given.items() if v is not None})
-    of_interval = {"share": share, "population": population, "target": target}
-    of_pairs = {"power": power, "candidates": candidates}
-    _check_defaults(of_interval, with_compare=False, compare=compare)
-    _check_defaults({"differ": differ, **of_pairs}, with_compare=True, compare=compare)
-    if measure != "accuracy" and differ != _DEFAULTS["differ"]:
+    given = {
+        "share": share,
+        "population": population,
+        "target": target,
+        "differ": differ,
+        "power": power,
+        "candidates": candidates,
+    }
+    known = {"accuracy": accuracy, "kappa": kappa, "error": error, "spread": spread}
+    _check_use(width, compare, measure, {n for n, v in known.items() if v is not None})
+    _check_defaults(given, compare=compare)
+    if measure != "accuracy" and differ != _OF_COMPARE["differ"]:
         raise ArgumentError(
             "is for accuracies: errors of numbers have error or spread",
             argument="differ",
             code="conflict",
         )
-    if correlation != _DEFAULTS["correlation"] and error is None:
+    if correlation != _CORRELATION and error is None:
         raise ArgumentError(
             "has no effect without error, the expected root mean squared error",
             argument="correlation",
             code="conflict",
         )
     if compare is not None:
-        both = {"power": power, "level": level}
+        z_a, z_b = _quantiles_of_pairs(power, level, candidates)
         if measure == "accuracy":
-            return paired_size(compare, differ=differ, candidates=candidates, **both)
-        return number_size(
-            compare,
-            error=error,
-            correlation=correlation,
+            needed = _of_accuracies(compare, differ, z_a, z_b)
+        else:
+            spread = _spread_of(error, correlation, spread)
+            checks.real("compare", compare, 1e-9, _MOST_ERROR)
+            needed = ((z_a + z_b) * spread / compare) ** 2 + z_a**2 / 2
+        return PairedSize(
+            gold=max(math.ceil(needed - 1e-9), _LEAST),
+            compare=compare,
+            differ=differ if measure == "accuracy" else None,
             spread=spread,
+            power=power,
+            level=level,
             candidates=candidates,
-            **both,
         )
     width = checks.real("width", width, 1e-6, 0.5)
     checks.real("share", share, 1e-6, 1 - 1e-6)
@@ -324,16 +367,15 @@ def _check_use(
             raise ArgumentError(problem, argument=name, code="conflict")
 
 
-def _check_defaults(
-    given: Mapping[str, object], *, with_compare: bool, compare: float | None
-) -> None:
+def _check_defaults(given: Mapping[str, object], *, compare: float | None) -> None:
     """Check that arguments that would have no effect have their defaults."""
-    if (compare is not None) is with_compare:
-        return
-    other = "width" if compare is None else "compare"
-    own = "compare" if with_compare else "width"
-    for name, value in given.items():
-        if value != _DEFAULTS[name]:
+    unused, own, other = (
+        (_OF_COMPARE, "compare", "width")
+        if compare is None
+        else (_OF_WIDTH, "width", "compare")
+    )
+    for name, default in unused.items():
+        if given[name] != default:
             raise ArgumentError(
                 f"has no effect with {other}: it is for {own}",
                 argument=name,
@@ -364,3 +406,51 @@ def _kappa(share: float, accuracy: float | None, kappa: float | None) -> float |
             code="out_of_range",
         )
     return (accuracy - by_chance) / (1 - by_chance)
+
+
+def _quantiles_of_pairs(
+    power: float, level: float, candidates: int
+) -> tuple[float, float]:
+    """Return the normal quantiles of confidence and power for all pairs of codebooks.
+
+    All pairs together have the confidence level, by Bonferroni.
+    """
+    checks.real("power", power, 1e-6, 1 - 1e-6)
+    checks.real("level", level, 1e-6, 1 - 1e-6)
+    checks.integer("candidates", candidates, 2, 1000)
+    pairs = candidates * (candidates - 1) / 2
+    confidence = 1 - (1 - level) / (2 * pairs)
+    return NormalDist().inv_cdf(confidence), NormalDist().inv_cdf(power)
+
+
+def _of_accuracies(compare: float, differ: float, z_a: float, z_b: float) -> float:
+    """Return the number of texts for a difference of accuracies."""
+    checks.real("compare", compare, 1e-6, 1)
+    checks.real("differ", differ, 0, 1)
+    if differ < compare:
+        raise ArgumentError(
+            f"must be at least the difference {compare:g}, not {differ:g}: accuracies "
+            "differ by no more than the share of texts that exactly one labels right",
+            argument="differ",
+            code="out_of_range",
+        )
+    root = z_a * math.sqrt(differ) + z_b * math.sqrt(differ - compare**2)
+    return root**2 / compare**2
+
+
+def _spread_of(error: float | None, correlation: float, spread: float | None) -> float:
+    """Return the standard deviation of the differences of absolute errors."""
+    if (error is None) == (spread is None):
+        raise ArgumentError(
+            "or spread must be given for mae: the expected root mean squared error of "
+            "the codebooks, or the standard deviation of the differences of their "
+            "errors. Give one of the two",
+            argument="error",
+            code="missing",
+        )
+    if spread is None:
+        e = checks.real("error", error, 1e-9, _MOST_ERROR)
+        r = checks.real("correlation", correlation, -1, 1 - 1e-6)
+        shared = math.sqrt(1 - r**2) + r * math.asin(r) - 1
+        spread = e * math.sqrt(2 * (1 - 2 / math.pi * (1 + shared)))
+    return checks.real("spread", spread, 1e-12, _MOST_ERROR)

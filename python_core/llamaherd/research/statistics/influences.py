@@ -18,11 +18,31 @@ determine it, minus the number of fitted parameters. Codes count by the squares 
 weights in the estimate, so that a few codes with large weights, or a covariate with a few
 extreme values, leave few degrees of freedom.
 
+Replicate weights of texts are a generalised bootstrap of texts, draw and clusters. A
+regression of the corrected outcome, prediction + R_i / pi_i (code - prediction), has
+terms s_i = h_i + R_i c_i / pi_i, where h_i is the term of the prediction and c_i that of
+its correction. DSL's variance of their sum is
+
+    sum_i s_i^2 - sum_h (sum_(i in h) (1 - pi_i) c_i / pi_i)^2 / sum_(i in h) (1 - pi_i),
+
+with sums over the coded texts of each stratum h, because their number is fixed. What is
+subtracted is the part of s along q_i = R_i - pi_i within the stratum: the terms of
+predictions have a mean of about 0 in this direction. Replicate b therefore multiplies the
+weight of text i by 1 + e_i / 2, where e is a vector of random signs without its part
+along q in each stratum. As in Fay's method, the factor 1 / 2 keeps weights positive; the
+variance of an estimate is 4 times the mean squared change by the replicates.
+
+Clusters have one sign each. In a sample of several waves a code has the scale and the
+strata of its own wave, see `Drawing`.
+
 Sources: Joanes, Gill, "Comparing measures of sample skewness and kurtosis", The
 Statistician 47, 1998; Bell, McCaffrey, "Bias reduction in standard errors for linear
 regression with multi-stage samples", Surv. Methodol. 28, 2002, and Carter, Schnepel,
 Steigerwald, "Asymptotic behavior of a t-test robust to cluster heterogeneity", Rev. Econ.
-Stat. 99, 2017, for degrees of freedom from the weights.
+Stat. 99, 2017, for degrees of freedom from the weights. Beaumont, Patak, "On the
+generalized bootstrap for sample surveys with special attention to Poisson sampling", Int.
+Stat. Rev. 80, 2012; Judkins, "Fay's method for variance estimation", J. Off. Stat. 6,
+1990; Hajek, "Asymptotic theory of rejective sampling with varying probabilities", 1964.
 """
 
 from __future__ import annotations
@@ -203,7 +223,7 @@ class Influences:
         if not used.any():
             return 0.0, 0.0, float((seen**2).sum())
         probs = problem.of_all_texts[0][used]
-        moves = pull[used] * room[used] * problem.survey[used]
+        moves = _typical(pull[used]) * room[used] * problem.survey[used]
         sizes = np.abs(moves) / probs
         share = 1.0
         if problem.clusters is not None:
@@ -287,6 +307,17 @@ class Influences:
         return np.asarray(np.where(n < _LEAST, np.nan, needed), dtype=np.float64)
 
 
+def _typical(pulls: Floats) -> Floats:
+    """Return influences of covariates on a slope, with their root mean square as size.
+
+    A slope has influences of both signs, and a case is a text like the others: it has not
+    the most extreme covariates. The influences on a mean have one sign.
+    """
+    if (pulls > 0).all() or (pulls < 0).all():
+        return pulls
+    return np.asarray(np.sign(pulls) * np.sqrt((pulls**2).mean()))
+
+
 def _centered(drawn: Floats, left: Floats, problem: Problem) -> Floats:
     """Return terms minus their weighted mean in the stratum, float64[n, q]."""
     strata = np.zeros(0) if problem.strata is None else problem.strata
@@ -298,3 +329,93 @@ def _centered(drawn: Floats, left: Floats, problem: Problem) -> Floats:
         if whole > 0:
             out[own] -= (left[own] * drawn[own]).sum(axis=0) / whole
     return np.asarray(out)
+
+
+FAY = 0.5  # size of the changes; 1: weights could be 0
+_MOST_MOVE = 1.9  # bound of changes before they are halved, so that weights are positive
+
+
+def replicate_factors(problem: Problem, n: int, rng: np.random.Generator) -> Floats:
+    """Return the factors of the texts' weights in n replicates, float64[N, n].
+
+    Args:
+        problem: Design of the sample; outcomes are used for the target "texts" only,
+            covariates never.
+        n: Number of replicates.
+        rng: Random numbers.
+    """
+    if problem.target == "texts":
+        return _factors_of_draw(problem, n, rng)
+    n_texts, clusters = len(problem.y_hat), problem.clusters
+    if clusters is not None:
+        c = int(clusters.max()) + 1
+        signs = _signs(c, n, rng) * np.sqrt(c / max(c - 1, 1))
+        return np.asarray(1 + FAY * signs[clusters])
+    signs = _signs(n_texts, n, rng)
+    rows, probs = problem.rows, problem.probs
+    scale, left = problem.drawn_terms
+    unbiased = 1 / (1 - problem.stratum_leverage)
+    sizes = np.ones(n_texts)
+    sizes[rows] = np.sqrt(probs + probs**2 * left * scale**2 * unbiased)
+    if problem.strata is not None:
+        along = np.zeros(n_texts)
+        along[rows] = np.sqrt(unbiased) * left * scale * probs / sizes[rows]
+        all_probs, all_strata = problem.of_all_texts
+        others = np.ones(n_texts, dtype=bool)
+        others[rows] = False
+        if problem.drawing is None:  # strata of all texts are those of one draw
+            along[others] = -all_probs[others]
+        for h in np.unique(problem.strata):
+            there = np.zeros(n_texts, dtype=bool)
+            there[rows[problem.strata == h]] = True
+            if problem.drawing is None:
+                there |= others & (all_strata == h)
+            more = 0.0 if problem.outside is None else problem.outside.of(int(h))[1]
+            signs[there] = _without(signs[there], along[there], more)
+    return np.asarray(1 + FAY * sizes[:, None] * signs)
+
+
+def _factors_of_draw(problem: Problem, n: int, rng: np.random.Generator) -> Floats:
+    """Return factors of which only the draw of the sample varies the estimate.
+
+    Only texts with a wrong prediction have replicates. The term of such a text is
+    a = c / pi + h, where c = code - prediction, h = prediction - fitted value, for which
+    the mean of the outcome is taken; the draw varies c / pi only, so that a sign is
+    multiplied by (c / pi) / a.
+    """
+    rows, (scale, left) = problem.rows, problem.drawn_terms
+    change = problem.y - problem.y_hat[rows]
+    own = change / problem.probs
+    total = problem.survey @ problem.y_hat + problem.survey[rows] @ own
+    terms = own + problem.y_hat[rows] - total / problem.survey.sum()
+    ratio = np.divide(change * scale, terms, out=np.zeros(len(rows)), where=terms != 0)
+    signs = _signs(len(rows), n, rng)
+    if problem.strata is not None:
+        for h in np.unique(problem.strata):
+            there = problem.strata == h
+            more = 0.0 if problem.outside is None else problem.outside.of(int(h))[1]
+            signs[there] = _without(signs[there], np.sqrt(left[there]), more)
+    sizes = np.sqrt(left / (1 - problem.stratum_leverage)) * ratio
+    moves = np.clip(sizes[:, None] * signs, -_MOST_MOVE, _MOST_MOVE)
+    found = np.ones((len(problem.y_hat), n))
+    found[rows] += FAY * np.where((change == 0)[:, None], 0.0, moves)
+    return found
+
+
+def _signs(n_rows: int, n: int, rng: np.random.Generator) -> Floats:
+    return np.asarray(2.0 * rng.integers(2, size=(n_rows, n)) - 1)
+
+
+def _without(signs: Floats, along: Floats, more: float) -> Floats:
+    """Remove the part of signs along a direction; codes outside make it smaller.
+
+    Args:
+        signs: float64[m, n].
+        along: float64[m], the direction.
+        more: Squared length that codes outside of these texts add.
+    """
+    length = float(along @ along)
+    if length <= 0:  # the whole stratum was drawn
+        return signs
+    part = (1 - np.sqrt(more / (length + more))) / length
+    return np.asarray(signs - part * np.outer(along, along @ signs))

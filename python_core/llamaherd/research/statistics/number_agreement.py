@@ -1,21 +1,19 @@
 """Agreement of numbers: correlations, ICC(2,1), Krippendorff's alpha, errors.
 
-All coefficients are functions of weighted means and sums of cross products. The estimate
-without one unit, for each unit in turn, is therefore computed without a loop. Intervals
-of correlations, alpha and RMSE are jackknife intervals with t quantiles: on Fisher's z
-scale for correlations and alpha, on the log scale for the RMSE. MAE and bias have t
-intervals. Units have weights.
+All measures are smooth functions of the weights of units, with closed derivatives.
+Intervals are t intervals by the influences of units, see `uncertainty`: on Fisher's z
+scale for correlations, ICC and alpha, on the log scale for the RMSE.
 
 Sources: McGraw and Wong, Psychological Methods 1, 1996 (ICC(A,1), two-way random: Shrout
 and Fleiss' ICC(2,1)); Krippendorff, Content Analysis, 2004; Bland and Altman, Lancet 327,
-1986; Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11.
+1986.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,18 +23,28 @@ from llamaherd.research.statistics.intervals import (
     LEAST_SPREAD,
     LEVEL,
     Measure,
+    kish_n,
     level_of,
-    mean,
-    student_quantile,
 )
 from llamaherd.research.statistics.ratings import unit_weights_of
+from llamaherd.research.statistics.uncertainty import UnitStatistic, mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from llamaherd.research.statistics.ratings import Floats
 
-_BLOCK = 2_000_000  # cells of a block of comparisons
+
+# Measures in the order of tables, with their titles.
+NUMBERS = {
+    "pearson": "Pearson's correlation",
+    "spearman": "Spearman's rank correlation",
+    "icc": "ICC(2,1), absolute agreement",
+    "alpha": "Krippendorff's alpha, interval",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "bias": "mean difference (bias)",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,24 +83,8 @@ class NumberAgreement:
     @property
     def measures(self) -> dict[str, Measure]:
         """The measures that are not None, by name."""
-        names = ("pearson", "spearman", "icc", "alpha", "rmse", "mae", "bias")
-        found = {name: getattr(self, name) for name in names}
+        found = {name: getattr(self, name) for name in NUMBERS}
         return {name: each for name, each in found.items() if each is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class _Moments:
-    """Weighted moments of b samples of n units by k raters; the mean weight is 1.
-
-    Attributes:
-        n: Number of units.
-        means: float64[b, k], mean of each rater.
-        products: float64[b, k, k], sums of cross products of deviations from the mean.
-    """
-
-    n: int
-    means: Floats
-    products: Floats
 
 
 def number_agreement(
@@ -108,10 +100,6 @@ def number_agreement(
             without a number from every rater are left out.
         unit_weights: float[n], for example 1 / inclusion probability.
         level: Confidence level of the intervals.
-
-    Raises:
-        ValueError: There are fewer than two raters, or raters have different numbers of
-            units.
     """
     x = np.array(ratings, dtype=np.float64)
     if x.ndim != 2 or len(x) < 2:
@@ -126,11 +114,8 @@ def number_agreement(
     x, w = x[:, there], weights[there]
     k, n = x.shape
 
-    def measured(of: Callable[[_Moments], Floats], values: Floats) -> Measure:
-        return _jackknifed(of, values, w, level)
-
     scaled = _scaled(x)
-    alpha, icc = measured(_alpha, scaled), measured(_icc, scaled)
+    alpha, icc = (_on_z_scale(each, level) for each in _of_squares(scaled, w))
     if k > 2:
         return NumberAgreement(
             n=n, n_raters=k, pearson=None, spearman=None, icc=icc, alpha=alpha,
@@ -143,8 +128,8 @@ def number_agreement(
     return NumberAgreement(
         n=n,
         n_raters=k,
-        pearson=measured(_pearson, scaled),
-        spearman=_spearman(x, w, level),
+        pearson=_on_z_scale(_pearson(scaled, w), level),
+        spearman=_on_z_scale(_spearman(x, w), level),
         icc=icc,
         alpha=alpha,
         rmse=_rmse(differences, w, level),
@@ -169,163 +154,140 @@ def _scaled(x: Floats) -> Floats:
     return np.asarray((x - (float(x.min()) + half)) / half)
 
 
-def _moments(x: Floats, w: Floats) -> _Moments:
-    """Return the moments of the whole sample, b = 1."""
-    n = x.shape[1]
+def _statistic(value: float, weights: Floats, slopes: Floats) -> UnitStatistic:
+    """Return a statistic of numbers; NaN for fewer than three units.
+
+    Squares and products have heavy tails, so that the variance of a small sample varies
+    more than that of normal numbers. Its degrees of freedom are those of a multiple of a
+    chi-square variable with the same variance, by the kurtosis of the influences.
+
+    Source: Satterthwaite, "An approximate distribution of estimates of variance
+    components", Biometrics Bulletin 2, 1946.
+    """
+    n, own = len(weights), weights * slopes
+    squares = float((own**2).sum())
+    df = None
+    if n > 2 and squares > 0:
+        kurtosis = n * float((own**4).sum()) / squares**2
+        spread = kurtosis / n - (n - 3) / (n * (n - 1))  # Var(s^2) / s^4
+        df = max(min(2 / spread, kish_n(weights) - 1), 1.0)
+    return UnitStatistic(
+        value=value if len(weights) > 2 else math.nan,
+        weights=weights,
+        slopes=slopes,
+        unseen=np.full((1, 1), math.nan),
+        least=-math.inf,
+        most=math.inf,
+        df=df,
+    )
+
+
+def _ratio(
+    top: float, bottom: float, of_top: Floats, of_bottom: Floats, w: Floats
+) -> UnitStatistic:
+    """Return a quotient from the derivatives of both parts by the weights."""
+    if bottom <= LEAST_SPREAD:
+        return _statistic(math.nan, w, np.zeros(len(w)))
+    value = top / bottom
+    return _statistic(value, w, (of_top - value * of_bottom) / bottom)
+
+
+def _of_squares(x: Floats, w: Floats) -> tuple[UnitStatistic, UnitStatistic]:
+    """Return alpha and ICC, from sums of squares of units, raters and residuals."""
+    k, n = x.shape
+    if n < 2:
+        none = _statistic(math.nan, w, np.zeros(n))
+        return none, none
     w = w * (n / w.sum())
     means = x @ w / n
-    away = x - means[:, None]
-    return _Moments(n, means[None], ((away * w) @ away.T)[None])
+    away, apart = x - means[:, None], means - means.mean()
+    of_units, of_all = away.sum(axis=0) ** 2 / k, (away**2).sum(axis=0)
+    units, total = float(w @ of_units), float(w @ of_all)
+    of_units, of_all = of_units - units / n, of_all - total / n  # by the weights
+    raters, of_raters = n * float((apart**2).sum()), 2 * apart @ away
+    rest, of_rest = total - units, of_all - of_units
+
+    def icc_parts(units: Any, raters: Any, rest: Any) -> tuple[Any, Any]:  # noqa: ANN401 - sums, and their derivatives
+        error = rest / ((n - 1) * (k - 1))
+        more = (k - 1) * error + k * (raters / (k - 1) - error) / n
+        return units / (n - 1) - error, units / (n - 1) + more
+
+    def alpha_parts(units: Any, raters: Any, rest: Any) -> tuple[Any, Any]:  # noqa: ANN401 - as above
+        observed = (raters + rest) / (n * (k - 1))
+        return observed, (units + raters + rest) / (n * k - 1)
+
+    icc, apart_from_chance = (
+        _ratio(*parts(units, raters, rest), *parts(of_units, of_raters, of_rest), w)
+        for parts in (icc_parts, alpha_parts)
+    )
+    alpha = replace(
+        apart_from_chance,
+        value=1 - apart_from_chance.value,
+        slopes=-apart_from_chance.slopes,
+    )
+    return alpha, icc
 
 
-def _without_each(x: Floats, w: Floats) -> _Moments:
-    """Return the moments of n samples, each without one of the units."""
-    n, total = x.shape[1], w.sum()
-    whole = _moments(x, w)
-    away = (x - whole.means[0][:, None]).T
-    left = total - w
-    means = whole.means - away * (w / left)[:, None]
-    products = whole.products * (total / n)
-    outer = away[:, :, None] * away[:, None, :]
-    products = products - outer * (w * total / left)[:, None, None]
-    return _Moments(n - 1, means, products * ((n - 1) / left)[:, None, None])
+def _pearson(x: Floats, w: Floats) -> UnitStatistic:
+    """Return the correlation of two rows of numbers."""
+    if x.shape[1] < 2:
+        return _statistic(math.nan, w, np.zeros(len(w)))
+    one, other = x - np.average(x, axis=1, weights=w)[:, None]
+    squares = float(w @ one**2), float(w @ other**2)
+    spread = math.sqrt(squares[0] * squares[1])
+    of_spread = np.zeros(len(w))
+    if spread > 0:
+        of_spread = spread / 2 * (one**2 / squares[0] + other**2 / squares[1])
+    return _ratio(float(w @ (one * other)), spread, one * other, of_spread, w)
 
 
-def _pearson(of: _Moments) -> Floats:
-    product, one, other = (
-        of.products[:, i, j] for i, j in ((0, 1), (0, 0), (1, 1))
-    )  # fmt: skip
-    spread = np.sqrt(np.maximum(one * other, 0))
-    return _ratio(product, spread)
+def _spearman(x: Floats, w: Floats) -> UnitStatistic:
+    """Return the correlation of weighted mid-ranks, which depend on the weights."""
+    w = w / w.sum()
+    at = [np.unique(each, return_inverse=True)[1] for each in x]
+    ranks = []
+    for each in at:
+        mass = np.bincount(each, w)
+        ranks.append((np.cumsum(mass) - mass / 2)[each])
+    found = _pearson(np.array(ranks), w)
+    if math.isnan(found.value):
+        return found
+    away = [each - w @ each for each in ranks]
+    squares = [float(w @ each**2) for each in away]
+    through = np.zeros(len(w))
+    for i in (0, 1):
+        of_rank = away[1 - i] / math.sqrt(squares[0] * squares[1])
+        of_rank = w * (of_rank - found.value * away[i] / squares[i])
+        sums = np.bincount(at[i], of_rank)  # higher ranks rise by the whole weight
+        through += (sums.sum() - np.cumsum(sums) + sums / 2)[at[i]]
+    through -= w @ through
+    return _statistic(found.value, w, found.slopes + through)
 
 
-def _squares(of: _Moments) -> tuple[Floats, Floats, Floats]:
-    """Return sums of squares between units, between raters, and of residuals."""
-    k = of.means.shape[1]
-    between = of.products.sum(axis=(1, 2)) / k
-    within = np.trace(of.products, axis1=1, axis2=2) - between
-    centre = of.means.mean(axis=1, keepdims=True)
-    raters = of.n * ((of.means - centre) ** 2).sum(axis=1)
-    return between, raters, within
-
-
-def _icc(of: _Moments) -> Floats:
-    n, k = of.n, of.means.shape[1]
-    between, raters, rest = _squares(of)
-    of_units, of_raters = between / (n - 1), raters / (k - 1)
-    error = rest / ((n - 1) * (k - 1))
-    whole = of_units + (k - 1) * error + k * (of_raters - error) / n
-    return _ratio(of_units - error, whole)
-
-
-def _alpha(of: _Moments) -> Floats:
-    n, k = of.n, of.means.shape[1]
-    between, raters, rest = _squares(of)
-    observed = (raters + rest) / (n * (k - 1))
-    expected = (between + raters + rest) / (n * k - 1)
-    return 1 - _ratio(observed, expected)
-
-
-def _ratio(top: Floats, bottom: Floats) -> Floats:
-    known = bottom > LEAST_SPREAD
-    return np.where(known, top / np.where(known, bottom, 1), math.nan)
-
-
-def _jackknifed(
-    of: Callable[[_Moments], Floats], x: Floats, w: Floats, level: float
-) -> Measure:
-    """Return a coefficient, with an interval on Fisher's z scale."""
-    n = x.shape[1]
-    if n < 3:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
-    value = float(of(_moments(x, w))[0])
-    return _on_z_scale(value, of(_without_each(x, w)), w, level)
-
-
-def _on_z_scale(value: float, without: Floats, w: Floats, level: float) -> Measure:
-    n = len(without)
+def _on_z_scale(found: UnitStatistic, level: float) -> Measure:
+    """Return a coefficient with an interval that is symmetric on Fisher's z scale."""
+    value, n = found.value, len(found.weights)
     if math.isnan(value) or abs(value) >= 1 - LEAST_SPREAD:
         return Measure(value=value, low=math.nan, high=math.nan, n=n)
-    inside = np.clip(without, -1 + 1e-12, 1 - 1e-12)
-    reach = _reach(np.arctanh(inside), math.atanh(value), w, level)
-    low, high = (math.tanh(math.atanh(value) + sign * reach) for sign in (-1, 1))
+    scaled = replace(found, value=math.atanh(value), slopes=found.slopes / (1 - value**2))
+    low, high = map(math.tanh, scaled.limits(level))
     return Measure(value=value, low=low, high=high, n=n)
 
 
-def _reach(without: Floats, value: float, w: Floats, level: float) -> float:
-    """Return half the width of a jackknife interval; NaN if estimates do not vary.
-
-    If a unit with the share s of all weights is left out, the estimate changes by the
-    unit's influence times s / (1 - s).
-    """
-    n = len(without)
-    share = w / w.sum()
-    influence = (value - without) * (1 - share)
-    variance = n / (n - 1) * float((influence**2).sum())
-    if not math.isfinite(variance) or variance <= 0:
-        return math.nan
-    return student_quantile(level, n - 1) * math.sqrt(variance)
-
-
-def _spearman(x: Floats, w: Floats, level: float) -> Measure:
-    """Return the correlation of weighted mid-ranks, with a jackknife interval.
-
-    Leaving out one unit changes the ranks of the other units.
-    """
-    n = x.shape[1]
-    if n < 3:
-        return Measure(value=math.nan, low=math.nan, high=math.nan, n=n)
-    before = np.stack([_below(each, each) @ w for each in x])
-    value = float(_pearson(_moments(before, w))[0])
-    without = np.empty(n)
-    rows = max(1, _BLOCK // n)
-    for start in range(0, n, rows):
-        part = slice(start, min(start + rows, n))
-        # Ranks of all units without one unit of this block, float64[b, n].
-        ranks = [
-            rank[None, :] - w[part, None] * _below(each, each[part]).T
-            for rank, each in zip(before, x, strict=True)
-        ]
-        kept = np.repeat(w[None, :], part.stop - start, axis=0)
-        kept[np.arange(part.stop - start), np.arange(start, part.stop)] = 0
-        without[part] = _correlations(ranks[0], ranks[1], kept)
-    return _on_z_scale(value, without, w, level)
-
-
-def _below(values: Floats, others: Floats) -> Floats:
-    """Return 1 where the other value is smaller, 0.5 where both are equal, else 0.
-
-    Returns:
-        Array of float64[n, b], for n values and b other values.
-    """
-    below = others[None, :] < values[:, None]
-    return np.asarray(below + 0.5 * (others[None, :] == values[:, None]))
-
-
-def _correlations(x: Floats, y: Floats, w: Floats) -> Floats:
-    """Return the weighted correlation of each row, float64[b]."""
-    total = w.sum(axis=1, keepdims=True)
-    x = x - (w * x).sum(axis=1, keepdims=True) / total
-    y = y - (w * y).sum(axis=1, keepdims=True) / total
-    spread = np.sqrt((w * x**2).sum(axis=1) * (w * y**2).sum(axis=1))
-    return _ratio((w * x * y).sum(axis=1), spread)
-
-
 def _rmse(differences: Floats, w: Floats, level: float) -> Measure:
+    """Return the RMSE; NaN limits if a single text has all errors."""
     n = len(differences)
     if n == 0:
         return Measure(value=math.nan, low=math.nan, high=math.nan, n=0)
     squares = differences**2
     whole = float(np.average(squares, weights=w))
-    root = math.sqrt(whole)
-    without = (w.sum() * whole - w * squares) / (w.sum() - w) if n > 2 else np.zeros(1)
-    # this condition also holds if a single text has all errors
-    if (without <= LEAST_SPREAD * whole).any():
-        return Measure(value=root, low=math.nan, high=math.nan, n=n)
-    reach = _reach(np.log(without), math.log(whole), w, level) / 2
-    return Measure(
-        value=root, low=root * math.exp(-reach), high=root * math.exp(reach), n=n
-    )
+    root, low, high = math.sqrt(whole), math.nan, math.nan
+    others = w.sum() * whole - w * squares
+    if n > 2 and (others > LEAST_SPREAD * w.sum() * whole).all():
+        slopes = (squares / whole - 1) / (2 * w.sum())
+        low, high = _statistic(math.log(root), w, slopes).limits(level)
+        low, high = math.exp(low), math.exp(high)
+    return Measure(value=root, low=low, high=high, n=n)
 
 
 def _deviation(values: Floats, w: Floats, centre: float) -> float:

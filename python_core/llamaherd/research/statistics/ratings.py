@@ -1,4 +1,4 @@
-"""Numeric representation of codes that several coders gave to the same units."""
+"""Codes that several coders gave to the same units, and coefficients of agreement."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ Codes = Sequence[Sequence[Code]]
 Scale = Literal["nominal", "ordinal", "interval", "ratio"]
 _MANY_CODERS = 4  # more coders than this, and than units, are rather units
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval", "ratio")
+INTERVAL = "influences of units, t"  # method of most intervals
 
 
 class CodesByCoder(tuple[Sequence[Code], ...]):
@@ -43,6 +44,41 @@ class ModelAndPerson(CodesByCoder):
     """Codes of a model and of a person: the model's labels of all texts are known."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """A coefficient of agreement and its confidence interval.
+
+    Attributes:
+        name: Name of the coefficient, as in `agreement.COEFFICIENTS`.
+        value: Coefficient: 1 for perfect agreement, 0 for the agreement expected by
+            chance; for "percent" a share in [0, 1]. NaN if it is undefined: no unit has
+            two codes, or all codes are equal.
+        low: Lower confidence limit; NaN if there is no interval, for one unit.
+        high: Upper confidence limit.
+        se: Standard error; NaN if the interval does not use one.
+        observed: Observed agreement; for alpha the observed disagreement, in distances of
+            the scale.
+        expected: Agreement expected by chance; for alpha the expected disagreement.
+        n_units: Number of units with two codes or more.
+        n_coders: Number of coders.
+        interval: Method of the interval.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    se: float
+    observed: float
+    expected: float
+    n_units: int
+    n_coders: int
+    interval: str
+
+    def __float__(self) -> float:
+        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,11 +104,7 @@ class Ratings:
 
     @property
     def numbers(self) -> Floats:
-        """Values as numbers, float64[q].
-
-        Raises:
-            ValueError: A value is not a number.
-        """
+        """Values as numbers, float64[q]."""
         try:
             return np.array([float(value) for value in self.values])  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -98,12 +130,6 @@ def ratings_of(
             numbers sorted by size, other values sorted alphabetically.
         scale: Scale of measurement, which defines order and distances of values.
         least: Smallest number of coders that is allowed.
-
-    Raises:
-        TypeError: `codes` is not a list for each coder.
-        ValueError: Coders have different numbers of units, a code is not among `levels`,
-            Series have different indexes, or the order that the scale requires is
-            unknown.
     """
     checks.choice("scale", scale, SCALES)
     must = "must be a list for each coder"
@@ -147,11 +173,7 @@ def ratings_of(
 
 
 def unit_weights_of(weights: Sequence[float] | Floats | None, n: int) -> Floats:
-    """Return weights, float64[n], scaled to mean 1 if any is positive; ones for None.
-
-    Raises:
-        ValueError: The number of weights is not n, or a weight is negative or not finite.
-    """
+    """Return weights, float64[n], scaled to mean 1 if any is positive; ones for None."""
     if weights is None:
         return np.ones(n)
     values = numbers_of(weights, "unit_weights")
@@ -188,9 +210,6 @@ def listed(name: Name, must: str, values: Any) -> list[Any]:  # noqa: ANN401 - o
         name: Name of the argument.
         must: Requirement that the error states, such as "must be a list".
         values: Value of the argument.
-
-    Raises:
-        ArgumentTypeError: The value is not a collection.
     """
     refused = ArgumentTypeError(f"{must}, not {checks.shown(values)}", argument=name)
     if isinstance(values, (str, bytes)):

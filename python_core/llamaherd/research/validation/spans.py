@@ -16,9 +16,14 @@ from llamaherd.core.words import call
 from llamaherd.research import frames
 from llamaherd.research.codes.span_files import FORMATS, Unit, marked_texts
 from llamaherd.research.coding.coded import Coded
-from llamaherd.research.coding.span_type import SPANS
-from llamaherd.research.statistics.intervals import LEVEL, level_of
-from llamaherd.research.validation.span_measures import SpanComparison, SpanDraws
+from llamaherd.research.coding.spans import SPANS
+from llamaherd.research.statistics.intervals import (
+    LEVEL,
+    Measure,
+    level_of,
+    warn_of_bootstrap,
+)
+from llamaherd.research.validation.unitizing import Unitizing, f1_of, matches
 from llamaherd.research.validation.validation import COLUMNS
 
 if TYPE_CHECKING:
@@ -26,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from llamaherd.research.codes.span_files import Format, MarkedText
-    from llamaherd.research.statistics.intervals import Measure
-    from llamaherd.research.validation.span_measures import Texts
+    from llamaherd.research.statistics.uncertainty import UnitStatistic
+
+    Texts = dict[str, tuple[Unit, ...]]  # passages by text
 
 MODEL = "model"
 _MOST_SHOWN = 40
@@ -175,15 +181,15 @@ def validate_spans(
     *,
     gamma: bool = False,
     level: float = LEVEL,
-    n_bootstrap: int = 1000,
-    seed: int = 1,
+    n_bootstrap: int | None = None,
+    seed: int | None = None,
 ) -> SpanValidation:
     """Compare passages of a model with passages that people marked in the same texts.
 
     "exact" counts a passage if its begin, end and label are equal, "overlap" if it shares
     at least one character with a passage of the same label. "unitizing alpha" is
     Krippendorff's coefficient (2004) of the agreement of all coders over all texts.
-    Intervals are percentiles of a bootstrap of texts.
+    Intervals follow from the influences of texts, see docs/validation.md.
 
     Args:
         coded: Texts that `annotate` coded by a codebook of the type "spans"; or passages
@@ -191,8 +197,8 @@ def validate_spans(
         gold: Passages that people marked. Texts are matched by their content.
         gamma: Removed; True is an error.
         level: Confidence level.
-        n_bootstrap: Number of bootstrap draws; 0 for no intervals.
-        seed: Seed of the bootstrap.
+        n_bootstrap: Removed, without effect.
+        seed: Removed, without effect.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -211,27 +217,60 @@ def validate_spans(
             code="removed",
         )
     level = level_of(level)
-    n_bootstrap = checks.integer("n_bootstrap", n_bootstrap, 0)
+    warn_of_bootstrap(n_bootstrap, seed)
     model = _of_model(coded)
-    seed = checks.integer("seed", seed, 0)
-    draws = SpanDraws(level, n_bootstrap, seed)
     labels = sorted({*gold.labels, *(u.label for us in model.values() for u in us)})
-    by_label = ("", *labels) if len(labels) > 1 else ("",)
-    comparison = SpanComparison(by_label, draws)
+    of = _SpanMeasures(("", *labels) if len(labels) > 1 else ("",), level)
     for coder, own in gold.coders.items():
-        comparison.compare(f"{MODEL} and {coder}", model, own)
-    if not comparison.measures:
+        of.compare(f"{MODEL} and {coder}", model, own)
+    if not of.measures:
         raise ArgumentError(
             "has no text that was coded", argument="gold", code="not_found"
         )
     for one, other in combinations(gold.coders, 2):
-        pair = gold.coders[one], gold.coders[other]
-        comparison.compare(f"{one} and {other}", *pair)
+        of.compare(f"{one} and {other}", gold.coders[one], gold.coders[other])
     people = list(gold.coders.values())
-    comparison.agree(f"{MODEL} and people", [model, *people])
+    of.agree(f"{MODEL} and people", [model, *people])
     if len(people) > 1:
-        comparison.agree("between people", people)
-    return SpanValidation(comparison.measures, tuple(_notes(model, gold)), level)
+        of.agree("between people", people)
+    return SpanValidation(of.measures, tuple(_notes(model, gold)), level)
+
+
+class _SpanMeasures:
+    """Measures of passages, for all labels together ("") and for each label."""
+
+    def __init__(self, labels: Sequence[str], level: float) -> None:
+        self.measures: dict[tuple[str, str, str], Measure] = {}
+        self._labels, self._level = labels, level
+
+    def compare(self, part: str, given: Texts, true: Texts) -> None:
+        """Compute precision, recall and F1 on the texts that both sides coded."""
+        texts = [text for text in true if text in given]
+        for label in self._labels if texts else ():
+            counts = matches(
+                [_only(given[text], label) for text in texts],
+                [_only(true[text], label) for text in texts],
+            )
+            for name, found in f1_of(counts).items():
+                if not label or name.endswith("f1"):
+                    self._add((part, name, label), found, len(texts))
+
+    def agree(self, part: str, coders: Sequence[Texts]) -> None:
+        """Compute alpha on the texts that all coders coded."""
+        texts = [text for text in coders[0] if all(text in own for own in coders)]
+        each = [[own[text] for text in texts] for own in coders]
+        lengths = [len(text) for text in texts]
+        for label in self._labels if texts else ():
+            found = Unitizing(each, lengths, [label] if label else None).statistic()
+            self._add((part, "unitizing alpha", label), found, len(texts))
+
+    def _add(self, key: tuple[str, str, str], found: UnitStatistic, n: int) -> None:
+        low, high = found.limits(self._level)
+        self.measures[key] = Measure(value=found.value, low=low, high=high, n=n)
+
+
+def _only(units: Sequence[Unit], label: str) -> list[Unit]:
+    return [unit for unit in units if label in ("", unit.label)]
 
 
 def _of_model(coded: object) -> Texts:

@@ -10,34 +10,36 @@ import numpy as np
 
 from llamaherd.core import checks
 from llamaherd.core.errors import ArgumentError
+from llamaherd.core.removed import removed
 from llamaherd.core.words import setting
 from llamaherd.research import frames
+from llamaherd.research.codes import are_measured, number_in, text_of
+from llamaherd.research.codes.coders import REMOVED, majority_codes
 from llamaherd.research.coding.label_sets import has_several, scale_of
-from llamaherd.research.coding.source import Source
 from llamaherd.research.coding.survey import weights_of
+from llamaherd.research.coding.texts import Source
 from llamaherd.research.statistics import (
     accuracy_of,
     brier_score,
     calibration_error,
     coverage_curve,
 )
-from llamaherd.research.statistics.coder_codes import N_IMPUTATIONS, Consensus
-from llamaherd.research.statistics.coefficients import CoefficientSettings
-from llamaherd.research.statistics.imputed_measures import (
-    combined_accuracy,
-    combined_measure,
-)
+from llamaherd.research.statistics.agreement import CoefficientSettings
 from llamaherd.research.statistics.intervals import (
     LEVEL,
     Measure,
     level_of,
     warn_of_bootstrap,
 )
+from llamaherd.research.statistics.number_agreement import number_agreement
 from llamaherd.research.statistics.ratings import SCALES
-from llamaherd.research.validation import label_set_agreement as sets
-from llamaherd.research.validation.coefficients import (
+from llamaherd.research.validation.agreement import (
     agreements_of,
+    as_sets,
     ceiling_of,
+    label_text,
+    majority_of,
+    names_of,
 )
 from llamaherd.research.validation.inputs import (
     answers_of,
@@ -45,32 +47,23 @@ from llamaherd.research.validation.inputs import (
     in_one_form,
     label_column_of,
 )
-from llamaherd.research.validation.numbers import compared_numbers, scale_of_numbers
-from llamaherd.research.validation.right_codes import (
-    RightCodes,
-    check_consensus,
-    majority_code,
-    modelled_codes,
-)
 from llamaherd.research.validation.validation import (
     Validation,
     Wrong,
 )
-from llamaherd.research.validation.validation_warnings import warnings_of
+from llamaherd.research.validation.validation_page import warnings_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.statistics import (
-        Accuracy,
-        CalibrationError,
-        CoverageCurve,
-    )
+    from llamaherd.research.statistics import CalibrationError, CoverageCurve
+    from llamaherd.research.statistics.number_agreement import NumberAgreement
     from llamaherd.research.statistics.ratings import Flags, Floats, Scale
     from llamaherd.research.validation.inputs import Codes, ModelLabels
 
 
+@removed(consensus=REMOVED, n_imputations=REMOVED)
 def validate(
     coded: Any,  # noqa: ANN401 - of many kinds
     gold: Any = None,  # noqa: ANN401 - of many kinds
@@ -85,15 +78,12 @@ def validate(
     seed: int | None = None,
     several: bool | None = None,
     weights: Any = None,  # noqa: ANN401 - a column, or numbers
-    consensus: Consensus = "majority",
-    n_imputations: int = N_IMPUTATIONS,
 ) -> Validation:
     """Compare a model's labels with human codes.
 
     If several people coded a text, the most frequent code is taken as correct, and on a
-    tie the code of the first of the tied coders; see `consensus` for a model of coders.
-    Texts drawn with known probabilities are weighted by 1 / probability, so that all
-    results describe all texts.
+    tie the code of the first of the tied coders. Texts drawn with known probabilities are
+    weighted by 1 / probability, so that all results describe all texts.
 
     Args:
         coded: Result of `annotate` or `classify_parallel`; a data frame with a column of
@@ -125,13 +115,6 @@ def validate(
             to use the setting of `coded` or `gold`.
         weights: Survey weights: a column of `coded`, or n numbers of at least 0. The
             weight of a text is its survey weight divided by its inclusion probability.
-        consensus: The right code of a text whose coders disagree: "majority"; or for
-            three coders or more "dawid_skene" or "one_coin", as in `estimate`. With a
-            model, accuracy and its parts, the agreement of model and people, and the
-            Brier score are averaged over several draws of the right codes, and intervals
-            include the uncertainty of these draws (Rubin's rules). Counts, calibration,
-            coverage and `wrong` use the most probable right codes.
-        n_imputations: Number of these draws.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -152,44 +135,28 @@ def validate(
         raise ArgumentError(
             f"must be 'nominal' for several labels, not {scale!r}", argument="scale"
         )
-    check_consensus(consensus, n_imputations, scale, several=are_sets)
-    answers, codes = (sets.as_sets if are_sets else in_one_form)(answers, codes)
-    names = sets.names_of(answers, codes) if are_sets else _names(answers, codes, scale)
+    answers, codes = (as_sets if are_sets else in_one_form)(answers, codes)
+    names = names_of(answers, codes) if are_sets else _names(answers, codes, scale)
     given = [answers.labels[row] for row in codes.rows]
     unit_weights = _unit_weights(coded, codes, weights, len(answers.labels))
     if are_sets:
-        of_sets, n_ties = sets.majority_of(codes.codes, names or ())
-        decided = RightCodes(codes=of_sets, n_ties=n_ties)
-    elif consensus == "majority":
-        decided = majority_code(codes.codes)
+        right, n_ties = majority_of(codes.codes, names or ())
     else:
-        decided = modelled_codes(
-            codes.codes, given, names or (), unit_weights, consensus, n_imputations
-        )
-    right = decided.codes
+        right, n_ties = majority_codes(codes.codes)
     how = CoefficientSettings(
         names=[False, True] if are_sets else names,
         scale=scale,
         w=np.ones(len(given)) if unit_weights is None else unit_weights,
         level=level,
     )
-
-    def accuracy(truth: Sequence[Code], names: Sequence[Hashable] | None) -> Accuracy:
-        return accuracy_of(
-            given,
-            truth,
-            labels=names,
-            unit_weights=unit_weights,
-            level=level,
-            several=are_sets,
-        )
-
-    # Draws of right codes may have labels that the most probable codes do not have.
-    names = names or (_all_labels(given, decided.draws) if decided.draws else None)
-    measured = accuracy(right, names)
-    if decided.draws:
-        by_draw = [accuracy(each, names) for each in decided.draws]
-        measured = combined_accuracy(measured, by_draw, level)
+    measured = accuracy_of(
+        given,
+        right,
+        labels=names,
+        unit_weights=unit_weights,
+        level=level,
+        several=are_sets,
+    )
     judged = np.array(
         [a is not None and b is not None for a, b in zip(given, right, strict=True)],
         dtype=bool,
@@ -217,24 +184,21 @@ def validate(
         scale=scale,
         level=level,
         accuracy=measured,
-        **agreements_of(
-            given, decided, codes, measured.labels if are_sets else None, how
-        ),
+        **agreements_of(given, right, codes, measured.labels if are_sets else None, how),
         ceiling=ceiling_of(codes.codes, given, how.w, level),
-        brier=_brier(answers, codes, decided, how.w, level),
+        brier=_brier(answers, codes, right, how.w, level),
         calibration=calibration,
         coverage=coverage,
         confidence=answers.confidence,
         wrong=_wrong(answers, codes, right, judged & ~hits),
         warnings=(),
         source=source,
-        consensus=consensus,
         numbers=numbers,
         numbers_of_people=of_people,
     )
     if are_sets:
         found = _in_words(found)
-    return found.with_warnings(warnings_of(found, answers, codes, decided.n_ties))
+    return found.with_warnings(warnings_of(found, answers, codes, n_ties))
 
 
 def _check_people(coded: Any, gold: Any, truth: Any, label: str | None) -> None:  # noqa: ANN401
@@ -266,23 +230,18 @@ def _unit_weights(
     return own if codes.inclusion is None else np.asarray(own / codes.inclusion)
 
 
-def _all_labels(given: Sequence[Code], draws: Sequence[Sequence[Code]]) -> list[Hashable]:
-    seen = {code for column in (given, *draws) for code in column if code is not None}
-    return sorted(seen, key=str)
-
-
 def _in_words(found: Validation) -> Validation:
     """Return the validation with joined labels instead of tuples of labels."""
     names = found.labels
-    most = sets.label_text(found.accuracy.majority_label, names)
+    most = label_text(found.accuracy.majority_label, names)
     return replace(
         found,
         accuracy=replace(found.accuracy, majority_label=most),
         wrong=tuple(
             replace(
                 each,
-                label=sets.label_text(each.label, names),
-                truth=sets.label_text(each.truth, names),
+                label=label_text(each.label, names),
+                truth=label_text(each.truth, names),
             )
             for each in found.wrong
         ),
@@ -333,19 +292,13 @@ def _by_confidence(
 
 
 def _brier(
-    answers: ModelLabels, codes: Codes, decided: RightCodes, w: Floats, level: float
+    answers: ModelLabels, codes: Codes, right: Sequence[Code], w: Floats, level: float
 ) -> Measure | None:
     if answers.probs is None or not (~np.isnan(answers.probs)).any():
         return None
     at = {name: j for j, name in enumerate(answers.names)}
-    probs = answers.probs[codes.rows]
-    found = [
-        brier_score(
-            probs, [at.get(code, -1) for code in each], unit_weights=w, level=level
-        )
-        for each in decided.draws or (decided.codes,)
-    ]
-    return combined_measure(found, level) if decided.draws else found[0]
+    labels = [at.get(code, -1) for code in right]
+    return brier_score(answers.probs[codes.rows], labels, unit_weights=w, level=level)
 
 
 def _wrong(
@@ -370,3 +323,71 @@ def _wrong(
         )
     found.sort(key=lambda each: (math.isnan(each.prob), -each.prob, each.row))
     return tuple(found)
+
+
+def scale_of_numbers(labels: Sequence[Any], scale: Scale) -> Scale:
+    """Return "interval" if the labels are measurements, else the given scale."""
+    return "interval" if scale == "nominal" and are_measured(labels) else scale
+
+
+def compared_numbers(
+    answers: ModelLabels,
+    codes: Codes,
+    scale: Scale,
+    level: float,
+    weights: Floats | None,
+) -> tuple[NumberAgreement | None, NumberAgreement | None]:
+    """Compare the model's numbers with people's numbers, and people with each other.
+
+    The model's number is the expected value if the probabilities of all labels are known,
+    else its label. The number that several people give a text is the mean of their codes.
+
+    Returns:
+        The comparison of the model with people, and the comparison of people with each
+        other. Both comparisons are None for a nominal scale, or if a label or a code is
+        not a number; the comparison of people is also None if fewer than two people
+        coded.
+    """
+    if scale == "nominal":
+        return None, None
+    people = _numbers([code for column in codes.codes for code in column])
+    model = _model_numbers(answers)
+    if people is None or model is None:
+        return None, None
+    by_coder = people.reshape(len(codes.codes), -1)
+    known = np.isfinite(by_coder)
+    n_known = known.sum(axis=0)
+    total = np.where(known, by_coder, 0).sum(axis=0)
+    average = np.where(n_known > 0, total / np.maximum(n_known, 1), math.nan)
+    found = number_agreement(
+        np.stack([model[codes.rows], average]), unit_weights=weights, level=level
+    )
+    if len(by_coder) < 2:
+        return found, None
+    return found, number_agreement(by_coder, unit_weights=weights, level=level)
+
+
+def _model_numbers(answers: ModelLabels) -> Floats | None:
+    """Return the model's number for each text; None if a label is not a number."""
+    if answers.expected is not None:
+        return answers.expected
+    names = _numbers(answers.names) if answers.names else None
+    if answers.probs is not None and names is not None:
+        return np.asarray(answers.probs @ names)
+    return _numbers(answers.labels)
+
+
+def _numbers(values: Sequence[Any]) -> Floats | None:
+    """Return values as numbers, NaN for None; None if a value is not a number."""
+    found = []
+    for value in values:
+        if value is None:
+            found.append(math.nan)
+            continue
+        if isinstance(value, (bool, np.bool_)):
+            return None
+        number = number_in(str(text_of(value)))
+        if number is None:
+            return None
+        found.append(float(number))
+    return np.array(found, dtype=np.float64)

@@ -17,51 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from llamaherd.research.codes import Code
-    from llamaherd.research.coding.source import Source
+    from llamaherd.research.coding.texts import Source
     from llamaherd.research.statistics import (
         Accuracy,
         CalibrationError,
         CoverageCurve,
         Measure,
     )
-    from llamaherd.research.statistics.coder_codes import Consensus
     from llamaherd.research.statistics.number_agreement import NumberAgreement
     from llamaherd.research.statistics.ratings import Floats, Scale
-    from llamaherd.research.validation.label_set_agreement import LabelAgreement
+    from llamaherd.research.validation.agreement import (
+        Ceiling,
+        LabelAgreement,
+        PairAgreement,
+    )
 
 Row = tuple[str, str, str, float, float, float, int]
 COLUMNS = ("part", "measure", "label", "value", "low", "high", "n")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
-    """Agreement of people with each other and with the model, on the same texts.
-
-    Attributes:
-        people: Share of texts on which two people agree.
-        model: Share of texts on which the model agrees with one person.
-        difference: `model` minus `people`, with a t interval.
-    """
-
-    people: Measure
-    model: Measure
-    difference: Measure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairAgreement:
-    """Agreement of two coders.
-
-    Attributes:
-        first: Name of the first coder; the model is called "model".
-        second: Name of the second coder.
-        coefficients: Percent agreement and kappa; weighted kappa for ordered labels; with
-            several labels per text, means over the labels.
-    """
-
-    first: str
-    second: str
-    coefficients: tuple[Agreement, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +43,7 @@ class Wrong:
     Attributes:
         row: Index among all texts, from 0.
         label: Label of the model.
-        truth: Label by the majority of people, or the most probable label by a model of
-            coders.
+        truth: Label by the majority of people.
         prob: Confidence of the model; NaN if unknown.
         text: The text; None if unknown.
     """
@@ -120,8 +91,6 @@ class Validation:
             labels are known, else the label; the number by people is the mean of their
             codes.
         numbers_of_people: Agreement of the people's numbers; None if one person coded.
-        consensus: Method for the right code where people disagree: "majority",
-            "dawid_skene" or "one_coin".
         source: Hashes of the texts and labels used; None if an earlier version made the
             result.
         weighted_by: Weights of the texts: "inclusion" (1 / inclusion probability),
@@ -154,7 +123,6 @@ class Validation:
     source: Source | None = None
     numbers: NumberAgreement | None = None
     numbers_of_people: NumberAgreement | None = None
-    consensus: Consensus = "majority"
     weighted_by: tuple[str, ...] = ()
     n_without: int = 0
     is_by_label: bool = False

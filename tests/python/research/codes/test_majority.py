@@ -11,7 +11,7 @@ import llamaherd as lh
 import numpy as np
 import pytest
 from hypothesis import given
-from llamaherd.research.codes.majority import majority, majority_of_sets
+from llamaherd.research.codes.coders import majority, majority_of_sets
 from llamaherd.research.selection.part_codes import codes_of_part
 
 CODES = st.lists(st.one_of(st.none(), st.sampled_from("abc")), max_size=6)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from llamaherd.research import frames
 from llamaherd.research.coding.coding import BLOCK
+from llamaherd.research.coding.texts import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,6 +111,27 @@ def test_places_in_a_text_that_is_cut(context: lh.Context) -> None:
         assert (start < len(text) / 2) == (split == "first")
 
 
+@pytest.mark.parametrize("split", ["mean", "majority"])
+def test_a_quote_is_from_the_part_that_supports_the_label_most(
+    context: lh.Context, split: str
+) -> None:
+    """Before, quotes of labels of several parts were refused."""
+    text = "The team won the cup. " * 12 + "Shares fell by ten percent. " * 12
+    options: Any = {"split": split, "part_tokens": 60}
+    coded = lh.annotate(
+        {"text": [text, text]}, "text", TOPICS, context, evidence=True, **options
+    )
+    quote, start, end = (each[0] for each in columns(coded, "quote", "start", "end"))
+    assert text[start:end] == quote
+    parts = parts_of(context.model, text, 60)
+    assert len(parts) > 2
+    each = lh.annotate({"text": parts}, "text", TOPICS, context)
+    assert each.probs is not None
+    best = int(each.probs[:, TOPICS.names.index(coded.labels[0])].argmax())
+    first = sum(map(len, parts[:best]))
+    assert first <= start < end <= first + len(parts[best])
+
+
 def test_no_quote_is_a_note(context: lh.Context) -> None:
     with pytest.warns(UserWarning, match="have no quote: the answer was cut off"):
         coded = lh.annotate(
@@ -133,7 +155,6 @@ def test_no_quote_is_a_note(context: lh.Context) -> None:
             {},
             "a field of the schema that is a quote such as type_quote",
         ),
-        (TOPICS, {"split": "mean"}, "use 'first' or 'last'"),
         (TOPICS, {"evidence": "yes"}, "evidence must be true or false, or a quote"),
         (TOPICS, {"evidence": {"least": 0}}, "evidence.least"),
     ],

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import llamaherd as lh
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -13,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 from llamaherd.cli.spans import spans as spans_command
 from llamaherd.research import frames
-from llamaherd.research.coding.span_type import flattened
+from llamaherd.research.coding.spans import flattened
+from llamaherd.research.coding.texts import parts_of
 from llamaherd.structured.quoting import located
 from llamaherd.tables.spans import SpanFile
 
@@ -173,6 +175,39 @@ def test_places_of_the_last_part_are_in_the_whole_text(context: lh.Context) -> N
     ):
         assert text[start:end] == quote
         assert start > len(text) / 2
+
+
+def test_passages_of_all_parts_have_places_in_the_whole_text(context: lh.Context) -> None:
+    """Before, only the first or the last part of a long text could be coded."""
+    text = " ".join(f"one two {i}" for i in range(90))
+    parts = parts_of(context.model, text, 40)
+    assert len(parts) > 3
+    coded = coded_of(context, {"text": [text, "Ann sang."]}, split="all", part_tokens=40)
+    spans = coded.spans()
+    for row, quote, start, end in zip(
+        spans["row"], spans["quote"], spans["start"], spans["end"], strict=True
+    ):
+        assert [text, "Ann sang."][row][start:end] == quote
+    of_long = [i for i, row in enumerate(spans["row"]) if row == 0]
+    starts = [spans["start"][i] for i in of_long]
+    ends = np.cumsum([len(part) for part in parts])
+    assert len({int(np.searchsorted(ends, at, side="right")) for at in starts}) > 1
+    each = coded_of(context, {"text": parts}).spans()
+    assert [spans["quote"][i] for i in of_long] == each["quote"]
+
+
+@pytest.mark.parametrize(
+    ("book", "split", "message"),
+    [
+        (lh.Codebook("?", ["a", "b"]), "all", "takes the passages of all parts"),
+        (lh.Codebook("?", ["a"], type="spans"), "majority", "for passages use 'all'"),
+    ],
+)
+def test_parts_are_combined_as_their_answers_allow(
+    context: lh.Context, book: lh.Codebook, split: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        lh.annotate({"text": ["a"]}, "text", book, context, split=split)
 
 
 SPAN = {"label": "a", "quote": 'b, "c"', "start": 2, "end": 8}

@@ -13,7 +13,7 @@ from llamaherd.asks.calibration import Calibration
 from llamaherd.journal.journal import Journal
 from llamaherd.research.coding import head_step
 from llamaherd.research.coding.head_step import HeadStep
-from llamaherd.research.statistics.text_heads import TextHead, least_sure, text_head
+from llamaherd.research.statistics.heads import TextHead, least_sure, text_head
 from llamaherd.run.embedding import EmbedCall
 
 if TYPE_CHECKING:

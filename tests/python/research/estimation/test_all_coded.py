@@ -8,8 +8,8 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.research.statistics.codes_alone import codes_alone
 from llamaherd.research.statistics.dsl import Problem
+from llamaherd.research.statistics.label_weight import codes_alone
 
 NUMBERS = ("estimate", "std_error", "low", "high", "df")
 

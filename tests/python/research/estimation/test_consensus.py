@@ -9,8 +9,7 @@ import llamaherd as lh
 import numpy as np
 import pandas as pd
 import pytest
-from llamaherd.research.estimation.consensus import agreement_line
-from llamaherd.research.statistics.dawid_skene import fitted
+from llamaherd.research.estimation.consensus import agreement_line, fitted
 
 # The samples are small, so estimate() warns.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

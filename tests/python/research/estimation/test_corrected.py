@@ -151,3 +151,35 @@ def test_what_cannot_be_corrected_is_refused() -> None:
         lh.corrected(DATA, gold, "perhaps")
     with pytest.raises(ValueError, match="n must be"):
         lh.replicate_weights(DATA, gold, n=1)
+
+
+@pytest.mark.parametrize("design", [name for name in DESIGNS if name != "clusters"])
+def test_replicates_for_these_texts_vary_with_the_draw_alone(design: str) -> None:
+    make, options = DESIGNS[design]
+    gold = make()
+    options = {**options, "target": "texts"}
+    x = np.column_stack([np.ones(N), DATA["party"] == "B", DATA["age"]])
+    w = DATA["w"].to_numpy() if "weights" in options else np.ones(N)
+    y = lh.corrected(DATA, gold, "yes")["corrected"].to_numpy()
+    weights = lh.replicate_weights(DATA, gold, "yes", n=N_REPLICATES, **options)
+    assert weights.min() > 0
+    for formula, used in (
+        ("label == 'yes' ~ 1", x[:, :1]),
+        ("label == 'yes' ~ party + age", x),
+    ):
+        found = lh.estimate(DATA, gold, formula, methods=["dsl"], **options)
+        points = solved(used, y, w)
+        changes = np.array([solved(used, y, one) for one in weights.T]) - points
+        errors = np.sqrt(4 * (changes**2).mean(axis=0))
+        expected = [row.std_error for row in found.rows]
+        assert errors == pytest.approx(expected, rel=WITHIN + 0.03)  # fitted values
+
+
+def test_replicates_for_these_texts_belong_to_one_outcome() -> None:
+    gold = drawn()
+    with pytest.raises(ValueError, match="outcome must be one label"):
+        lh.replicate_weights(DATA, gold, target="texts")
+    with pytest.raises(ValueError, match="outcome has no effect without target"):
+        lh.replicate_weights(DATA, gold, "yes")
+    with pytest.raises(ValueError, match="target"):
+        lh.replicate_weights(DATA, gold, "yes", target="texts", cluster="speaker")

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 import statsmodels.formula.api as smf
 from llamaherd.research.estimation import notes
-from llamaherd.research.statistics import dsl, ppi
+from llamaherd.research.statistics import dsl, label_weight
 from scipy.stats import t as student_t
 
 N, N_GOLD = 1200, 240
@@ -81,7 +81,7 @@ def test_shares_in_any_data_frame(kind: Any) -> None:
         corrected = y_hat.mean() + (y - y_hat[drawn.rows]).mean()
         assert value(found, "dsl", outcome=label).estimate == pytest.approx(corrected)
         others = np.delete(y_hat, drawn.rows)
-        lam = ppi.best_lam(y, y_hat[drawn.rows], others)
+        lam = label_weight.best_lam(y, y_hat[drawn.rows], others)
         wanted = lam * others.mean() + (y - lam * y_hat[drawn.rows]).mean()
         row = value(found, "ppi", outcome=label)
         assert (row.estimate, row.lam) == (pytest.approx(wanted, abs=1e-12), lam)

@@ -9,7 +9,7 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.research.statistics.nonresponse import answered
+from llamaherd.research.statistics.representative import answered
 
 N, N_DRAWN = 1000, 200
 

@@ -12,8 +12,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from llamaherd.research.estimation.head_inputs import coded_of
-from llamaherd.research.statistics import dsl, ppi
+from llamaherd.research.estimation.recalibrated import coded_of
+from llamaherd.research.statistics import dsl, label_weight
 from ppi_py import ppi_mean_ci
 
 N, N_GOLD = 600, 150
@@ -299,7 +299,7 @@ def test_dsl_and_ppi_of_probabilities_follow_their_formulas() -> None:
     assert found.by("dsl")[0].estimate == pytest.approx(corrected)
     others = np.delete(hat, GOLD.rows)
     row = found.by("ppi")[0]
-    assert row.lam == ppi.best_lam(y, hat[GOLD.rows], others)
+    assert row.lam == label_weight.best_lam(y, hat[GOLD.rows], others)
     low, high = ppi_mean_ci(y, hat[GOLD.rows], others, alpha=0.05, lam=row.lam)
     assert row.estimate == pytest.approx((low[0] + high[0]) / 2)
     # t instead of the normal distribution, and a correction for lam.

@@ -21,11 +21,10 @@ from llamaherd.research.plots import (
     drawing,
     fitting,
     intervals,
-    words,
 )
 from llamaherd.research.plots.plot import plot_of
 from llamaherd.research.plots.result_dicts import label_summary
-from llamaherd.research.statistics.coefficients import COEFFICIENTS
+from llamaherd.research.statistics.agreement import COEFFICIENTS
 from plotted import notes, the, values
 
 if TYPE_CHECKING:
@@ -268,7 +267,7 @@ def test_points_and_intervals_are_those_of_the_validation(
     titles = {name: coefficient.title for name, coefficient in COEFFICIENTS.items()}
     assert found == {titles[name]: value for name, value in people.items()}
     # The baseline is shown with accuracy, not with kappa and alpha.
-    majority = f"always '{words.cut(str(of.majority_label), 40)}'"
+    majority = f"always '{description.cut(str(of.majority_label), 40)}'"
     assert [row for row, series in shown if series == majority] == ["accuracy"]
     assert shown["accuracy", majority][0] == of.majority_accuracy.value
     assert "95% interval" in plot.x.title
@@ -465,11 +464,11 @@ def test_a_coverage_curve_is_drawn_by_itself_as_it_is_of_a_validation(
 
 def test_names_of_variants_are_short_and_different() -> None:
     names = [f"{LONG} {i}" for i in range(3)]
-    made = words.short([*names, "own", "own"], 30)
+    made = description.short([*names, "own", "own"], 30)
     assert len(set(made)) == 5
     assert max(map(len, made)) <= 30
     assert made[3:] == ["own", "own (2)"]
-    assert words.short(["x" * 70]) == ["x" * 37 + "..."]
+    assert description.short(["x" * 70]) == ["x" * 37 + "..."]
 
 
 @pytest.mark.parametrize(

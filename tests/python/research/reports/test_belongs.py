@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.research.coding.notes import notes_of
-from llamaherd.research.coding.source import Source
+from llamaherd.research.coding.record import notes_of
+from llamaherd.research.coding.texts import Source
 from llamaherd.research.reports.report_file import read_report
 
 if TYPE_CHECKING:

@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd.research.references import GUIDELINES
-from llamaherd.research.reports.checklist import ChecklistItem, checklist_of
-from llamaherd.research.reports.method_parts import checklist_blocks
-from llamaherd.research.reports.methods import PARTS, facts_of, methods_of
+from llamaherd.research.reports.methods import (
+    PARTS,
+    ChecklistItem,
+    checklist_blocks,
+    checklist_of,
+    facts_of,
+    methods_of,
+)
 from llamaherd.research.reports.report_data import sha256_of
 from llamaherd.research.reports.report_file import read_report
 

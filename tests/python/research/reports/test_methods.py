@@ -14,7 +14,7 @@ import llamaherd as lh
 import pytest
 from llamaherd.cli import main
 from llamaherd.cli.gold import _DESIGNS
-from llamaherd.research.estimation.gold_waves import WAVES
+from llamaherd.research.estimation.gold_use import WAVES
 from llamaherd.research.plots.result_dicts import estimates_dict
 from llamaherd.research.reports.methods import methods_of
 from llamaherd.research.reports.prose import DESIGNS
@@ -83,18 +83,6 @@ def test_people_and_estimators_come_from_the_data(
     assert "zrnic2024" not in found.references
     for key in found.references:
         assert found.references.count(key) == 1
-
-
-def test_a_model_of_coders_is_told_and_cited(coded: lh.Coded) -> None:
-    gold = lh.gold_sample(coded, 40, seed=7)
-    codes = [LABELS[row % 2] for row in gold.rows]
-    gold = gold.with_codes(dict.fromkeys(("ann", "bo", "cy"), codes))
-    plain = lh.methods_text(coded, lh.validate(coded, gold))
-    assert "dawid1979" not in plain.references
-    validation = lh.validate(coded, gold, consensus="one_coin")
-    found = lh.methods_text(coded, validation)
-    assert "modelled from all coders' codes by the one-coin form" in found.text
-    assert {"dawid1979", "rubin1987"} <= set(found.references)
 
 
 def test_one_coder_has_no_ties(coded: lh.Coded) -> None:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import llamaherd as lh
 import pytest
 from llamaherd._r.composites import choose_examples
-from llamaherd.research.selection import effect, examples
-from llamaherd.research.selection.effect import ExamplesEffect, n_more_examples
-from llamaherd.research.selection.given_labels import GivenLabels
-from llamaherd.research.statistics.paired import PairedDifference
+from llamaherd.research.selection import examples, measures
+from llamaherd.research.selection.measures import (
+    ExamplesEffect,
+    PairedDifference,
+    n_more_examples,
+)
+from llamaherd.research.selection.part_codes import GivenLabels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +155,7 @@ def test_the_verdict_follows_the_interval(
         difference=difference(value, half),
     )
     assert made.verdict == verdict
-    assert made.told().startswith(f"changes the {effect.TITLES[measure]} from 0.50 to ")
+    assert made.told().startswith(f"changes the {measures.TITLES[measure]} from 0.50 to ")
 
 
 def test_only_codebooks_that_differ_in_examples_are_compared() -> None:

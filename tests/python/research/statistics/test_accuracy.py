@@ -17,6 +17,7 @@ from llamaherd.research.statistics import (
 from llamaherd.research.statistics.intervals import (
     effective_n,
     share,
+    share_limits,
     student_quantile,
     wilson,
 )
@@ -39,12 +40,31 @@ def test_wilson(hits: int, n: int) -> None:
     expected = proportion_confint(hits, n, alpha=0.1, method="wilson")
     assert wilson(hits / n, n, 0.9) == pytest.approx(expected, abs=1e-12)
     found = share(np.arange(n) < hits, np.full(n, 3.0), 0.9)
-    assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
+    assert (found.low, found.high) == pytest.approx(
+        share_limits(hits / n, n, 0.9), abs=1e-12
+    )
     assert found.n == n
 
 
 def test_wilson_of_nothing() -> None:
     assert wilson(0.3, 0, 0.95) == (0, 1)
+    assert share_limits(0.3, 0, 0.95) == (0, 1)
+
+
+@pytest.mark.parametrize("n", [30, 50, 100, 300])
+def test_intervals_of_shares_hold_however_near_1(n: int) -> None:
+    """Exact coverage; Wilson's interval of 50 codes covers 91% where 99% are right."""
+    hits = np.arange(n + 1)
+    low, high = np.array([share_limits(k / n, n, 0.95) for k in hits]).T
+    shares = np.linspace(0.5, 1 - 0.2 / n, 200)
+    coverage = [
+        stats.binom.pmf(hits, n, p)[(low <= p) & (p <= high)].sum() for p in shares
+    ]
+    assert min(coverage) >= 0.937
+    assert np.mean(coverage) <= 0.97
+    plain = np.diff([wilson(k / n, n, 0.95) for k in hits], axis=1)[:, 0]
+    expected = stats.binom.pmf(hits, n, 1 - 5 / n)
+    assert expected @ (high - low) <= 1.05 * (expected @ plain)
     found = share(np.zeros(0), np.zeros(0), 0.95)
     assert math.isnan(found.value)
     assert math.isnan(found.low)
@@ -138,7 +158,9 @@ def test_intervals_and_baseline() -> None:
     for measure in (found.balanced_accuracy, found.macro_f1, found.per_label[0].f1):
         assert measure.low < measure.value < measure.high
     precision = found.per_label[1].precision
-    assert (precision.low, precision.high) == pytest.approx(wilson(60 / 65, 65, 0.95))
+    assert (precision.low, precision.high) == pytest.approx(
+        share_limits(60 / 65, 65, 0.95)
+    )
     never = found.per_label[2]
     assert (never.n_gold, never.n_predicted, never.share) == (0, 0, 0)
     assert math.isnan(never.precision.value)
@@ -168,9 +190,9 @@ def test_where_all_are_right_intervals_have_a_width() -> None:
     for each in (right.macro_f1, right.per_label[0].f1):
         assert (each.value, each.high, each.n > 0) == (1, 1, True)
         assert 0.8 < each.low < 0.95
-    assert right.accuracy.low == pytest.approx(wilson(1, 30, 0.95)[0])
+    assert right.accuracy.low == pytest.approx(share_limits(1, 30, 0.95)[0])
     # MOVER of both recalls, which are 20 of 20 and 10 of 10
-    arms = [1 - wilson(1, n, 0.95)[0] for n in (20, 10)]
+    arms = [1 - share_limits(1, n, 0.95)[0] for n in (20, 10)]
     mean = right.balanced_accuracy
     assert (mean.low, mean.high) == pytest.approx((1 - math.hypot(*arms) / 2, 1.0))
     never = accuracy_of(["a"] * 20, ["a"] * 18 + ["b"] * 2).per_label[1]
@@ -325,7 +347,7 @@ def test_coverage_by_hand() -> None:
     assert curve.threshold.tolist() == [0.9, 0.7, 0.5]
     assert curve.coverage.tolist() == [0.5, 0.75, 1]
     assert curve.accuracy == pytest.approx(np.array([1, 2 / 3, 0.5]))
-    assert (curve.low[0], curve.high[0]) == pytest.approx(wilson(1, 2, 0.95))
+    assert (curve.low[0], curve.high[0]) == pytest.approx(share_limits(1, 2, 0.95))
     assert curve.threshold_for(0.6) == 0.7
     assert curve.threshold_for(0.5) == 0.5
     assert curve.threshold_for(0.6, sure=True) == math.inf

@@ -19,7 +19,8 @@ from llamaherd.research.statistics import (
     krippendorff_alpha,
     percent_agreement,
 )
-from llamaherd.research.statistics.krippendorff import _disagreement
+from llamaherd.research.statistics.intervals import share_limits
+from llamaherd.research.statistics.many_coders import _disagreement
 from llamaherd.research.statistics.ratings import CodesByCoder, ratings_of
 from same_results import same_results
 from sklearn.metrics import cohen_kappa_score
@@ -267,8 +268,8 @@ def test_where_chance_cannot_disagree_there_is_no_value() -> None:
     assert math.isnan(gwet_ac1(same).value)
     assert gwet_ac1(same, levels=["a", "b"]).value == pytest.approx(1)
     assert percent_agreement(same).value == 1
-    # Wilson's limit for 3 of 3
-    assert percent_agreement(same).low == pytest.approx(0.438, abs=1e-3)
+    # the limit of `share_limits` for 3 of 3
+    assert percent_agreement(same).low == pytest.approx(share_limits(1, 3, 0.95)[0])
     nothing = [["a", None], [None, "b"]]
     for found in (
         cohen_kappa(*nothing),

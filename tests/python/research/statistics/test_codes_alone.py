@@ -10,12 +10,12 @@ from typing import Any
 import llamaherd as lh
 import numpy as np
 import pytest
-from llamaherd.research.statistics.codes_alone import (
+from llamaherd.research.statistics.dsl import Problem, gold_alone
+from llamaherd.research.statistics.label_weight import (
     VarianceParts,
     added,
     codes_alone,
 )
-from llamaherd.research.statistics.dsl import Problem, gold_alone
 
 SIZES, DRAWN = (60, 600), (30, 60)  # half and a tenth of two strata
 N, N_CODES = sum(SIZES), sum(DRAWN)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from llamaherd.research.statistics.dawid_skene import fitted, imputed
+from llamaherd.research.estimation.consensus import fitted
 
 N, NAMES, RIGHT = 60, 3, (0.9, 0.7, 0.6, 0.8)
 
@@ -85,56 +85,3 @@ def test_the_likelihood_grows_and_errors_are_found(one_coin: bool) -> None:
     votes = np.array([np.bincount(c[c >= 0], minlength=NAMES).argmax() for c in given.T])
     by_model = found.posteriors.argmax(axis=1)
     assert (by_model == truth).mean() >= (votes == truth).mean()
-
-
-def test_draws_differ_where_coders_do() -> None:
-    given, _ = codes()
-    draws = imputed(given, NAMES, 20, 3)
-    assert draws.shape == (20, N)
-    alike = np.array(
-        [(c >= 0).sum() > 1 and np.ptp(c[c >= 0]) == 0 for c in given.T], dtype=bool
-    )
-    spread = (draws != draws[0]).mean(axis=0)
-    assert spread[alike].mean() < 0.1 < spread[~alike].mean()
-    assert (imputed(given, NAMES, 20, 3) == draws).all()
-
-
-def grouped(n: int, shares: tuple[float, ...], right: float) -> tuple[np.ndarray, ...]:
-    """Return codes of three coders, true labels and groups, for n texts in each group."""
-    rng = np.random.default_rng(11)
-    group = np.repeat(np.arange(len(shares)), n)
-    truth = (rng.random(len(group)) < np.array(shares)[group]).astype(np.int64)
-    given = [np.where(rng.random(len(group)) < right, truth, 1 - truth) for _ in range(3)]
-    return np.array(given), truth, group
-
-
-def test_draws_keep_the_shares_of_cells() -> None:
-    # With one prior, the expected shares of draws are 0.269 and 0.531 instead of 0.2 and
-    # 0.6.
-    given, truth, group = grouped(3000, (0.2, 0.6), 0.8)
-    true = np.array([truth[group == g].mean() for g in (0, 1)])
-    cells = imputed(given, 2, 5, 1, one_coin=True, cells=group).mean(axis=0)
-    found = np.array([cells[group == g].mean() for g in (0, 1)])
-    assert found == pytest.approx(true, abs=0.025)
-    pooled = imputed(given, 2, 5, 1, one_coin=True).mean(axis=0)
-    found = np.array([pooled[group == g].mean() for g in (0, 1)])
-    assert found == pytest.approx([0.269, 0.531], abs=0.025)
-
-
-def test_texts_without_a_cell_have_the_prior_of_all() -> None:
-    given, _ = codes()
-    one, other = (fitted(given, NAMES, cells=c) for c in (None, np.full(N, -1)))
-    assert (one.posteriors == other.posteriors).all()
-    assert one.priors == pytest.approx(one.prior[None])
-
-
-def test_small_cells_are_smoothed_towards_all_texts() -> None:
-    given, _ = codes(600)
-    group = np.zeros(600, dtype=np.int64)
-    group[:3] = 1
-    found = fitted(given, NAMES, cells=group)
-    alone = found.posteriors[:3].sum(axis=0)
-    expected = (alone + found.prior) / 4
-    assert found.priors[1] == pytest.approx(expected, abs=0.01)
-    assert found.priors[2] == pytest.approx(found.prior)
-    assert found.priors.sum(axis=1) == pytest.approx([1.0, 1.0, 1.0])

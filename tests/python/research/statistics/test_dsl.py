@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llamaherd.research.statistics import dsl, ppi, sampling
+from llamaherd.research.statistics import dsl, label_weight, sampling
 from llamaherd.research.statistics.regression import FitError, fitted
 from scipy.optimize import linprog
 from statsmodels.api import GLM, OLS, families
@@ -125,8 +125,8 @@ def test_a_stratified_sample_has_the_textbooks_variance() -> None:
 def test_power_tuning_of_a_simple_sample_is_that_of_ppi() -> None:
     made = problem("mean")
     others = np.setdiff1d(np.arange(coverage.N_TEXTS), made.rows)
-    wanted = ppi.best_lam(made.y, made.y_hat[made.rows], made.y_hat[others])
-    found = ppi.tuned_means(made)
+    wanted = label_weight.best_lam(made.y, made.y_hat[made.rows], made.y_hat[others])
+    found = label_weight.tuned_means(made)
     # PPI includes only the labels of texts without a code, so its lam is N / (N - n)
     # times lam of DSL.
     assert wanted == pytest.approx(found.lam * 0.9, rel=0.05)
@@ -135,7 +135,7 @@ def test_power_tuning_of_a_simple_sample_is_that_of_ppi() -> None:
 @pytest.mark.parametrize("design", ["simple", "stratified", "uncertainty"])
 def test_the_best_lam_has_the_smallest_variance(design: str) -> None:
     made = problem("mean", design, 4)
-    best = ppi.tuned_means(made).covariance[0, 0]
+    best = label_weight.tuned_means(made).covariance[0, 0]
     for lam in (0.0, 0.3, 0.6, 1.0):
         assert best < dsl.rectified(made, lam).covariance[0, 0] * 1.03
 
@@ -165,7 +165,7 @@ def in_groups(seed: int, design: str) -> dsl.Problem:
 @pytest.mark.parametrize("design", ["stratified", "uncertainty"])
 def test_each_group_has_the_lam_of_its_own_smallest_variance(design: str) -> None:
     made = in_groups(5, design)
-    best = ppi.tuned_means(made)
+    best = label_weight.tuned_means(made)
     for lam in (0.0, 0.3, 0.6, 1.0):
         other = dsl.rectified(made, lam)
         same = dsl.rectified(made, np.full(2, lam))

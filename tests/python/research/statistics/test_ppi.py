@@ -6,7 +6,7 @@ import llamaherd as lh
 import numpy as np
 import ppi_py
 import pytest
-from llamaherd.research.statistics.ppi import best_lam
+from llamaherd.research.statistics.label_weight import best_lam
 from scipy.stats import t
 
 

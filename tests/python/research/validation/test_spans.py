@@ -190,7 +190,7 @@ def test_a_model_and_coders_are_compared(tmp_path: Path) -> None:
     gold = codes_of(tmp_path, ann=MARKED, bob=MARKED[:2])
     (tmp_path / "m").mkdir()
     model = codes_of(tmp_path / "m", model=[MARKED[0], (12, 14, "person")])
-    found = lh.validate_spans(model, gold, n_bootstrap=50)
+    found = lh.validate_spans(model, gold)
     values = {key: measure.value for key, measure in found.measures.items()}
     assert values["model and ann", "exact precision", ""] == 0.5
     assert values["model and ann", "exact recall", ""] == pytest.approx(1 / 3)
@@ -205,7 +205,7 @@ def test_a_model_and_coders_are_compared(tmp_path: Path) -> None:
     assert tuple(table.columns) == names
     assert set(table["n"]) == {2}
     assert "model and ann (2 texts)" in str(found)
-    again = lh.validate_spans(model, gold, n_bootstrap=50)
+    again = lh.validate_spans(model, gold)
     assert str(again) == str(found)
 
 
@@ -225,11 +225,11 @@ def test_texts_coded_by_a_model(tiny_path: Callable[[str], Path], tmp_path: Path
             {"text": texts}, "text", book, context, max_tokens=230, temperature=99.0
         )
     gold = codes_of(tmp_path, ann=MARKED)
-    found = lh.validate_spans(coded, gold, n_bootstrap=20)
+    found = lh.validate_spans(coded, gold)
     assert ("model and ann", "exact f1", "") in found.measures
     more = lines(tmp_path / "ann.jsonl", {"text": "not coded", "spans": []},
                  {"text": OTHER, "spans": []})  # fmt: skip
-    found = lh.validate_spans(coded, lh.read_spans(more), n_bootstrap=0)
+    found = lh.validate_spans(coded, lh.read_spans(more))
     assert "1 of 2 texts" in found.notes[0]
     none = lines(tmp_path / "c.jsonl", {"text": "not coded", "spans": []})
     with pytest.raises(ValueError, match="gold has no text that was coded"):
@@ -241,8 +241,16 @@ def test_texts_coded_by_a_model(tiny_path: Callable[[str], Path], tmp_path: Path
 
 
 def test_measures_without_an_interval_are_printed_without_limits(tmp_path: Path) -> None:
-    model, gold = codes_of(tmp_path, m=MARKED), codes_of(tmp_path, ann=MARKED)
-    found = lh.validate_spans(model, gold, n_bootstrap=0)
+    row = {"text": TEXT, "spans": [{"start": 0, "end": 3, "label": "x"}]}
+    files = [lines(tmp_path / f"{name}.jsonl", {**row, "coder": name}) for name in "am"]
+    ann, model = map(lh.read_spans, files)
+    found = lh.validate_spans(model, ann)  # one text
     assert math.isnan(found.measures[next(iter(found.measures))].low)
     assert re.search(r"exact f1 +1\.000\n", str(found))
     assert "nan" not in str(found)
+
+
+def test_the_bootstrap_was_removed(tmp_path: Path) -> None:
+    gold = codes_of(tmp_path, ann=MARKED)
+    with pytest.warns(UserWarning, match="n_bootstrap and seed have no effect"):
+        lh.validate_spans(gold, gold, n_bootstrap=50, seed=1)

@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from llamaherd.research.statistics.intervals import wilson
+from llamaherd.research.statistics.intervals import share_limits
 from same_results import same_results
 
 NAMES = ("positive", "neutral", "negative")
@@ -148,7 +148,7 @@ def test_labels_come_in_many_kinds() -> None:
         np.mean([a == b for a, b in zip(coded.labels, truth, strict=True)])
     )
     assert (base.accuracy.accuracy.low, base.accuracy.accuracy.high) == pytest.approx(
-        wilson(base.accuracy.accuracy.value, 200, 0.95)
+        share_limits(base.accuracy.accuracy.value, 200, 0.95)
     )
     categorical = pd.Series(pd.Categorical(coded.labels, categories=list(NAMES)))
     for frame in (
@@ -544,3 +544,10 @@ def test_texts_that_the_data_leave_out_are_told() -> None:
     (told,) = (line for line in found.warnings if line.startswith(note))
     assert told.endswith("of the 20 drawn: results describe only the texts used.")
     assert not any(note in line for line in lh.validate(frame, gold).warnings)
+
+
+@pytest.mark.parametrize("argument", ["consensus", "n_imputations"])
+def test_a_model_of_coders_was_removed(argument: str) -> None:
+    with pytest.raises(lh.ArgumentTypeError, match=r"was removed.*majority") as caught:
+        lh.validate(["a", "b"], ["a", "b"], **{argument: 5})  # type: ignore[arg-type] # removed
+    assert caught.value.code == "removed"
