@@ -164,8 +164,8 @@ abort_names <- function(cnd) {
   ))
 }
 
-# Returns `data` with the new columns. `texts` is the return value of texts_of(), `found` the results of
-# Python.
+# Returns `data` with the new columns. `texts` is the return value of texts_of(), `found` the
+# results of Python.
 coded_frame <- function(data, texts, codebook, names, found) {
   text <- if (texts$is_column) texts$name else unname(names["coded_text"])
   # A result without the columns of labels and texts, such as a table of counts by label, is not a

@@ -1,8 +1,8 @@
 # Calls Python through a single module, `llamaherd._r`, which catches all exceptions and returns
 # lists and scalars. No other file of this package calls Python.
 
-# Calls a function of the module and returns its value, see from_python(). Exceptions of Python arrive
-# as data and become conditions of this package; all warnings of a call become one warning of R.
+# Calls a function of the module and returns its value, see from_python(). Exceptions of Python
+# arrive as data and become conditions of this package; all warnings of a call become one warning.
 #
 # Ctrl-C has an effect only after the call, so calls must be short. Interrupting Python during a
 # call may crash R with reticulate 1.28: its signal handler in Python asks R whether an interrupt is
@@ -79,6 +79,9 @@ python_function <- function(module, fun) {
 public_frame <- function() {
   exported <- getNamespaceExports("llamaherd")
   for (i in rev(seq_len(sys.nframe()))) {
+    if (!identical(topenv(sys.frame(i)), topenv())) {
+      next
+    }
     head <- sys.call(i)[[1]]
     if (rlang::is_call(head, c("::", ":::"))) {
       head <- head[[3]]
@@ -87,8 +90,10 @@ public_frame <- function() {
     is_public <- name %in%
       exported ||
       grepl("[.]llamaherd_", name) ||
-      rlang::is_call(head, "$")
-    if (is_public && identical(topenv(sys.frame(i)), topenv())) {
+      rlang::is_call(head, "$") ||
+      # lapply() and do.call() call functions by other names, or without a name
+      any(vapply(mget(exported, topenv()), identical, NA, sys.function(i)))
+    if (is_public) {
       return(sys.frame(i))
     }
   }

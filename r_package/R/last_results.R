@@ -56,16 +56,6 @@ keep_results <- function(results) {
   }
 }
 
-# Returns the texts of a coding that was ended early, with their labels and errors; NULL if no text
-# has a label.
-labels_so_far <- function(texts, columns) {
-  labels <- as_text(columns[["labels"]])
-  if (all(is.na(labels))) {
-    return(NULL)
-  }
-  data.frame(text = as_text(texts), label = labels, error = as_text(columns[["errors"]]))
-}
-
 # Adds the labels of the part that was running to the value for the finished parts. If no part is
 # finished, the labels are the value.
 with_running <- function(finished, running) {

@@ -160,7 +160,9 @@ def vote(labels: Sequence[Sequence[str | None]]) -> Part:
         "is_tie": "flag",
     }
     made = table_of_objects(votes, kinds)
-    shares = items((named(each.shares) for each in votes), "shares")
+    shares = items(
+        (named({str(k): n for k, n in each.shares.items()}) for each in votes), "shares"
+    )
     return {**made, "columns": [*made["columns"], shares]}
 
 

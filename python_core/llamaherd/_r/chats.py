@@ -183,5 +183,5 @@ def _turns(turns: Sequence[Any]) -> Part:
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     given = given or {}  # an empty list from R arrives as []
-    settings = {k: v for k, v in given.items() if k != "sampling"}
-    return settings | given.get("sampling", {})
+    settings: dict[str, Any] = {k: v for k, v in given.items() if k != "sampling"}
+    return {**settings, **given.get("sampling", {})}

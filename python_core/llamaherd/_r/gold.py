@@ -36,7 +36,8 @@ Size = GoldSize | PairedSize | NumberSize
 def gold_size(width: float | None, options: Mapping[str, Any]) -> Size:
     """Return the number of texts to code."""
     given: Any = {**options, **({} if width is None else {"width": width})}
-    return gold_sizes.gold_size(**given)
+    found: Size = gold_sizes.gold_size(**given)
+    return found
 
 
 @form_of.register(GoldSize)

@@ -322,7 +322,7 @@ test_that("a formula is evaluated on all rows, with codes in place of labels", {
   # The mean of all ages is 3.6; rows 1 and 2 have a code and an age.
   expect_match(seen, "'x': [[1.0, 1.0], [-2.6, -1.6]]", fixed = TRUE)
   scores <- data$age
-  expect_no_match(as.character(estimated(label == "yes" ~ scores)), "scores")
+  expect_s3_class(estimated(label == "yes" ~ scores), "llamaherd_estimates")
   expect_error(
     estimate(data, local_gold(), age ~ I((label == "yes") - (label == "yes")[2])),
     "use only each row's own label",

@@ -75,6 +75,18 @@ test_that("an error of a function that another one calls has its name", {
   expect_identical(rlang::call_name(conditionCall(error)), "validate_models")
 })
 
+test_that("functions that lapply() and do.call() call have their defaults and arguments", {
+  context <- local_context()
+  expect_identical(plain(lapply("x", generate_parallel, context = context)[[1]]), "x!")
+  data <- data.frame(label = rep(c("a", "b"), 40), code = c("a", "b", NA, NA))
+  fit <- do.call(estimate, list(data, "code", prob = "simple", methods = "gold"))
+  expect_identical(fit$target, "population")
+  for (call in list(\() do.call(gold_size, list("x")), \() lapply("x", gold_size))) {
+    cnd <- expect_error(call(), class = "llamaherd_error_argument")
+    expect_identical(cnd$argument, "width")
+  }
+})
+
 test_that("an error of Python has the name of an exported function", {
   local_real()
   coded <- data.frame(text = letters, label = "good", x = 1:26)

@@ -90,9 +90,9 @@ estimates_of <- function(...) {
 # Robustness of labels to seven codebooks, and to three with estimates; computed once.
 made <- new.env()
 
-robustness_of <- function(n = 7, ..., env = parent.frame()) {
+robustness_of <- function(n = 7, n_texts = 5, ..., env = parent.frame()) {
   context <- local_model_context(env)
-  data <- data.frame(text = sprintf("Text %d is short.", 1:5))
+  data <- data.frame(text = sprintf("Text %d is short.", seq_len(n_texts)))
   books <- lapply(seq_len(n), \(i) codebook(paste("Which", i), kinds))
   books <- rlang::set_names(books, paste(long, seq_len(n)))
   suppressWarnings(robustness(data, text, books, context, ...))
@@ -105,10 +105,10 @@ several_of <- function(env = parent.frame()) {
 
 judged_of <- function(env = parent.frame()) {
   if (is.null(made$judged)) {
-    data <- data.frame(text = sprintf("Text %d is short.", 1:5))
-    gold <- gold_sample(data, 4, text = text, seed = 1)
+    data <- data.frame(text = sprintf("Text %d is short.", 1:16))
+    gold <- gold_sample(data, 12, text = text, seed = 1)
     gold <- read_gold(data.frame(id = gold$ids, code = kinds[1:2]), gold)
-    made$judged <- robustness_of(3, gold = gold, outcome = "no", env = env)
+    made$judged <- robustness_of(3, 16, gold = gold, outcome = "no", env = env)
   }
   made$judged
 }
