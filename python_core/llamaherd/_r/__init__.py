@@ -19,6 +19,7 @@ _FILES = (
     "clusters",
     "coding",
     "coding_page",
+    "comparison",
     "estimation",
     "gold",
     "jobs",

@@ -12,11 +12,11 @@ import numpy as np
 import llamaherd as lh
 from llamaherd._r.arguments import codebook
 from llamaherd._r.boundary import boundary, form_of, renamed
+from llamaherd._r.comparison import COHEN, shown_number
 from llamaherd._r.forms import (
     Part,
     attributed,
     counts,
-    named,
     page_lines,
     parts,
     r_object,
@@ -27,7 +27,7 @@ from llamaherd._r.forms import (
     vector,
 )
 from llamaherd.core import checks
-from llamaherd.core.decimals import decimals, limits, percents
+from llamaherd.core.decimals import decimals, limits
 from llamaherd.core.errors import ArgumentError
 from llamaherd.core.plurals import count_of
 from llamaherd.research import statistics
@@ -48,8 +48,6 @@ _TEXT = ".text"  # name of the column of texts; no other column has this name
 _BETWEEN = ("model and people", "between people")
 _CURVE = ("threshold", "coverage", "accuracy", "low", "high")
 _ROUNDING = 1e-9  # of shares of texts
-_MOST_LABELS = 8  # of printed tables
-_Models = Any  # result of one of localLLM's functions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -222,7 +220,7 @@ def _(found: lh.Validation) -> Part:
             vs_gold=parts(model=None if found.several else confusion), pairwise=None
         ),
         "reliability": parts(
-            cohen=table_of(cohen, _COHEN),
+            cohen=table_of(cohen, COHEN),
             krippendorff=parts(alpha=vector("number", alphas)),
         ),
         "bins": None if calibration is None else _bins(calibration),
@@ -293,155 +291,6 @@ def for_people(
     )
 
 
-@boundary
-def confusion_tables(
-    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
-) -> Part:
-    """Compute the tables of R's `compute_confusion_matrices`.
-
-    Args:
-        columns: `sample`, `model`, `label` and, if there are human codes, `truth`.
-        options: `pairwise`; `levels`, or None.
-    """
-    return _confusion(_confusion_of(columns, options))
-
-
-@boundary
-def reliability(columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]) -> Part:
-    """Compute the coefficients of R's `intercoder_reliability`.
-
-    Args:
-        columns: `sample`, `model`, `label`.
-        options: `method`; `levels`, or None.
-    """
-    return _reliability(_reliability_of(columns, options))
-
-
-@boundary
-def compare_models(
-    columns: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
-) -> Part:
-    """Compare models by both functions.
-
-    Args:
-        columns: As in `confusion_tables`.
-        options: As in both functions; `confusion` and `reliability`, flags.
-    """
-    made: dict[str, Part | None] = {}
-    lines = [["<ModelComparison: of models' labels>"]]
-    if options["confusion"]:
-        tables = _confusion_of(columns, options)
-        made["confusion"] = _confusion(tables)
-        lines.append(_right_lines(tables))
-    if options["reliability"]:
-        coefficients = _reliability_of(columns, options)
-        made["reliability"] = _reliability(coefficients)
-        lines += _reliability_lines(coefficients)
-    if options["confusion"]:
-        lines += [
-            _table_lines(own, tables.levels, name, "people")
-            for name, own in tables.vs_gold.items()
-        ]
-        lines += [
-            _table_lines(own, tables.levels, *name.split(" vs ", 1))
-            for name, own in tables.pairwise.items()
-        ]
-    page = "\n\n".join("\n".join(part) for part in lines if part)
-    return r_object("comparison", made, page=page)
-
-
-def _confusion_of(columns: Mapping[str, Any], options: Mapping[str, Any]) -> _Models:
-    return lh.compute_confusion_matrices(
-        dict(columns),
-        pairwise=options["pairwise"],
-        label_levels=options["levels"],
-        **_MODEL_COLUMNS,
-    )
-
-
-def _reliability_of(columns: Mapping[str, Any], options: Mapping[str, Any]) -> _Models:
-    return lh.intercoder_reliability(
-        dict(columns),
-        method=options["method"],
-        label_levels=options["levels"],
-        **_MODEL_COLUMNS,
-    )
-
-
-_MODEL_COLUMNS = {"sample_col": "sample", "model_col": "model", "label_col": "label"}
-
-
-def _confusion(found: _Models) -> Part:
-    def tables(made: Mapping[str, Any]) -> Part | None:
-        known = {name: counts(each.tolist(), found.levels) for name, each in made.items()}
-        return parts(**known) if known else None
-
-    return parts(vs_gold=tables(found.vs_gold), pairwise=tables(found.pairwise))
-
-
-def _reliability(found: _Models) -> Part:
-    made: dict[str, Part] = {}
-    if found.cohen:
-        made["cohen"] = table_of_objects(found.cohen, _COHEN)
-    alpha = found.krippendorff
-    if alpha is not None:
-        made["krippendorff"] = parts(
-            alpha=vector("number", [alpha.alpha]),
-            per_item=named(alpha.per_item),
-            category_proportions=named(alpha.category_proportions),
-            alpha_exact=vector("number", [alpha.alpha_exact]),
-        )
-    return parts(**made)
-
-
-def _right_lines(found: _Models) -> list[str]:
-    wide = max(map(len, found.vs_gold), default=0)
-    lines = [
-        f"  {name:{wide}}  {100 * own.trace() / max(own.sum(), 1):5.1f}% of {own.sum():,}"
-        for name, own in found.vs_gold.items()
-    ]
-    return ["labels that equal the codes of people:", *lines] if lines else []
-
-
-def _reliability_lines(found: _Models) -> list[list[str]]:
-    pairs = [f"{each.model_a} and {each.model_b}" for each in found.cohen]
-    wide = max(map(len, pairs), default=0)
-    lines = [
-        f"  {pair:{wide}}  Cohen's kappa {_shown(own.kappa, 2)}, "
-        f"alike {percents(own.observed)}"
-        for pair, own in zip(pairs, found.cohen, strict=True)
-    ]
-    parts_of = [["between models:", *lines]] if lines else []
-    alpha = found.krippendorff
-    if alpha is not None:
-        number = _shown(alpha.alpha, 2)
-        parts_of.append([f"Krippendorff's alpha of all models: {number}"])
-    return parts_of
-
-
-def _table_lines(
-    own: Any,  # noqa: ANN401 - counts
-    levels: Sequence[object],
-    rows: str,
-    columns: str,
-) -> list[str]:
-    """Return a table of few labels; `rows` and `columns` name who gave the labels."""
-    if len(levels) > _MOST_LABELS:
-        return []
-    names = [str(level) for level in levels]
-    cells = [[f"{rows} \\ {columns}", *names]]
-    cells += [
-        [name, *map(str, row)] for name, row in zip(names, own.tolist(), strict=True)
-    ]
-    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join([row[0].ljust(wide[0]), *map(str.rjust, row[1:], wide[1:])]).rstrip()
-        for row in cells
-    ]
-
-
-_COHEN = dict.fromkeys(("model_a", "model_b"), "text")
-_COHEN |= dict.fromkeys(("kappa", "observed", "expected"), "number")
 _ROW = dict.fromkeys(("part", "measure", "label"), "text")
 _ROW |= {**dict.fromkeys(("value", "low", "high"), "number"), "n": "integer"}
 _LABEL = {"label": "text", "n_gold": "integer", "n_model": "integer", "share": "number"}
@@ -472,7 +321,7 @@ def _agreement_table(
     coders = count_of(max((each.n_coders for each in found), default=0), "coder")
     head = f"{count_of(n, 'unit')} with two codes or more, {coders}, {scale}"
     wide = max((len(each.name) for each in found), default=0)
-    values = [_shown(each.value) for each in found]
+    values = [shown_number(each.value) for each in found]
     room = max(map(len, values), default=0)
     lines = [f"<Agreement: {head}{', weighted' if is_weighted else ''}>"]
     for each, shown in zip(found, values, strict=True):
@@ -486,10 +335,6 @@ def _agreement_table(
         is_weighted=value(is_weighted),
         page=vector("text", page_lines("\n".join(lines), "llamaherd_agreement")),
     )
-
-
-def _shown(number: float, digits: int = 3) -> str:
-    return "NA" if math.isnan(number) else decimals(number, digits)
 
 
 def _of_texts(found: lh.Validation, some: Sequence[Agreement]) -> Part | None:
